@@ -18,7 +18,7 @@ from guardagent.errors import InputError
 from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS
 from guardagent.policy.lint import LintFinding
-from guardagent.policy.lint.checks import CHECKS as LINT_CHECKS
+from guardagent.policy.lint.target import CHECKS as LINT_CHECKS
 from guardagent.policy.lint.target import subject_of
 from guardagent.policy.review.record import Review
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
@@ -89,7 +89,7 @@ def lint_check(loaded: Any, _name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "policies.yaml")
         path.write_text(POLICIES)
-        assert all(isinstance(one, LintFinding) for one in loaded.check(subject_of(path)))
+        assert all(isinstance(one, LintFinding) for one in loaded(subject_of(path)))
 
 
 def structural_check(loaded: Any, _name: str) -> None:

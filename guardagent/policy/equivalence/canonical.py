@@ -34,7 +34,7 @@ from guardagent.policy.language.formula import (
     negation,
     once,
 )
-from guardagent.policy.lint.step_formulas import step_formula
+from guardagent.policy.lint.steps import step_formula
 from guardagent.types import EMPTY
 
 _FLIPPED = {">": "<", ">=": "<="}

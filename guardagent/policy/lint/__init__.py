@@ -1,30 +1,88 @@
 """Finds faulty rules: contradictory, vacuous, redundant and under-constrained ones.
 
-    finding              a finding
-    report               runs every check on a policy file
-    target              the policy file under check, of which nothing is run
-    steps                the order of steps: search in products of automata
-    implication          implications between rules about steps
-    step_formulas        formulas about steps that data rules imply
-    data_rules           data rules, with Z3
-    solver_cases         solver rules, with Z3
-    joint_solver_rules   several solver rules for one call
-    data_constraints     data rules in the terms of a solver rule
-    *_contradictions     tools that can never be called
-    forbidden_calls      rules about calls that other rules forbid
-    required_calls       required calls that other rules forbid
-    scopes               one scope within another
-    open_patterns        patterns as conditions
-    minimal_set          the rules that a finding needs
-    redundancy           findings for duplicate and shadowed rules
-    severity             the precedence of two rules
-    descriptions         examples in natural language
-    checks/              one file per check; every file in it is run
+    target       the policy file under check, of which nothing is run; findings, and the decorator of checks
+    steps        the order of steps: search in products of automata
+    data         data rules, with Z3
+    solver       solver rules, with Z3
+    checks       the checks, except
+    redundant    those for rules that change nothing
 
 Every finding is proved and has an example. Questions that could not be decided are reported separately.
 """
 
-from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.report import LintReport, lint, lint_report
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from guardagent.policy.lint import checks, redundant  # noqa: F401 - they register the checks
+from guardagent.policy.lint.data import analysis_of
+from guardagent.policy.lint.steps import SearchLimitError
+from guardagent.policy.lint.target import CHECKS, LintFinding, subject_of
+from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
+from guardagent.policy.policies import Policies
 
 __all__ = ["LintFinding", "LintReport", "lint", "lint_report"]
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """The results of all checks on a policy file.
+
+    Attributes:
+        findings: the findings, in the order of the rules.
+        undecided: questions that could not be decided, in natural language.
+        rules: the number of policies.
+    """
+
+    findings: tuple[LintFinding, ...]
+    undecided: tuple[str, ...]
+    rules: int
+
+
+def lint_report(
+    source: Path | str | Policies,
+    kinds: Collection[str] | None = None,
+    *,
+    seconds: float = SECONDS,
+    known: KnownCalls = NOTHING_KNOWN,
+) -> LintReport:
+    """Runs every check on a policy file or on loaded policies, without running a toolbox or programs.
+
+    Args:
+        source: the file, or the policies.
+        kinds: the kinds of findings that are wanted; without it, all. The name of a shipped check begins with its kind
+            if that is one of 'contradictory' and 'vacuous'.
+        seconds: the CPU seconds for questions about data; later ones are not decided.
+        known: what judged calls have shown of these policies: it needs no proof.
+
+    Raises:
+        InputError: the file, or a check of another package, cannot be loaded; or the policies come from no file.
+    """
+    target = subject_of(source)
+    target.seconds, target.known = seconds, known
+    found: list[LintFinding] = []
+    for name, check in CHECKS.load_all():
+        if kinds is not None and name in CHECKS.shipped() and name.partition("_")[0] not in kinds:
+            continue
+        try:
+            found += check(target)
+        except SearchLimitError:
+            target.add_undecided(name.replace("_", " "), "the rules have too many states")
+    if (analysis := analysis_of(target)) is not None and analysis.is_exhausted:
+        target.add_undecided("data rules", f"{seconds:g} seconds were not enough for all of their questions")
+    order = {name: at for at, name in enumerate(target.ids)}
+    found.sort(key=lambda one: order.get(one.policy or "", len(order)))
+    return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(target.undecided)), len(target.ids))
+
+
+def lint(path: Path | str) -> list[LintFinding]:
+    """Returns the findings for a policy file.
+
+    Raises:
+        InputError: the file cannot be loaded.
+    """
+    return list(lint_report(path).findings)

@@ -1,31 +1,161 @@
-"""Under-constrained: a call is permitted although nothing in the rule supports it (*Solver-Aided Verification*, 5.1).
+"""The lint checks of contradictory, under-constrained, unreachable and missing rules.
 
-This happens if an assertion is only an implication from a fact that nothing else determines, or if a variable is
-`free: any`.
+Each is a generator of findings with the decorator `lint_check`; its cases are in `tests/policy/lint_cases.py`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from guardagent.policy.lint.descriptions import join_words
-from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.solver import SolverCase, Values, cases_of
-from guardagent.policy.lint.target import LintTarget
+from guardagent.policy.evaluation.terms import is_true, names_in
+from guardagent.policy.evaluation.tool_sets import ANY
+from guardagent.policy.language import ast
+from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.values import shown
+from guardagent.policy.lint.data import (
+    analysis_of,
+    conjuncts,
+    data_contradictions,
+    is_over_data,
+    opened,
+    required_calls,
+    rules_about_forbidden_calls,
+    scoped_contradictions,
+    terms_of,
+)
+from guardagent.policy.lint.solver import SolverCase, Values, cases_of, solver_contradictions
+from guardagent.policy.lint.steps import step_contradictions
+from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, lint_check, minimal_set, rules_of
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.logic.rule_tree import RuleTree
+from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.explanations import describe_value
+from guardagent.policy.solver.literals import term_of
+from guardagent.policy.solver.sorts import Enumeration
 from guardagent.policy.solver.traversal import postorder
 from guardagent.policy.solver.z3_text import solver_module
 
+# --- contradictory
 
-def check(target: LintTarget) -> Iterator[LintFinding]:
+
+@lint_check("contradictory")
+def contradictory(target: LintTarget) -> Iterator[LintFinding]:
+    """Contradictory: a tool that can never be called, or whose pending obligation can never be met.
+
+    Yields one finding per tool, for the simplest reason. Tools that can never be called are ignored afterwards; tools
+    that are forbidden outright are not reported.
+    """
+    reported: dict[str | None, None] = {}
+    for contradictions in (solver_contradictions, data_contradictions):
+        for found in contradictions(target):
+            if found.tool not in reported:
+                reported[found.tool] = None
+                yield found
+    for found in step_contradictions(target, never=[tool for tool in reported if tool is not None]):
+        reported[found.tool] = None
+        yield found
+    for contradictions in (scoped_contradictions, required_calls):
+        yield from (found for found in contradictions(target) if found.tool not in reported)
+
+
+@lint_check("contradictory_bans")
+def contradictory_bans(target: LintTarget) -> Iterator[LintFinding]:
+    """Contradictory: a rule that says when a call is allowed, or what it needs, although others forbid it outright."""
+    yield from rules_about_forbidden_calls(target).values()
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A rule that requires the case of another rule, and the text of the case."""
+
+    rule: Rule
+    needed: Rule
+    text: str
+
+
+@lint_check("contradictory_cases")
+def contradictory_cases(target: LintTarget) -> Iterator[LintFinding]:
+    """Contradictory: a case that a rule speaks of, such as `a > 100 -> …`, in which rules together allow no call.
+
+    Skips cases that one rule excludes by itself: it does so on purpose.
+    """
+    analysis = analysis_of(target)
+    rules = [rule for rule in target.blocking if is_over_data(rule)] if analysis is not None else []
+    reported: set[tuple[str, ...]] = set()
+    for case in (one for rule in rules for one in _stated_cases(rule, target)):
+        for tool in sorted(case.needed.tools - target.forbidden_tools):
+            assert analysis is not None
+            least = _excluding(tool, case, [rule for rule in rules if tool in rule.tools], analysis)
+            ids = tuple(sorted(one.id for one in least))
+            if len(ids) > 1 and (tool, *ids) not in reported:
+                reported.add((tool, *ids))
+                yield _excluded_case(tool, case, least, analysis)
+
+
+def _excluding(tool: str, case: _Case, rules: Sequence[Rule], analysis: PolicyAnalysis) -> list[Rule]:
+    """Returns rules that together exclude a case of one of them, although the others do not; none if there are none."""
+
+    def exclude(some: Sequence[Rule], *cases: Rule) -> bool:
+        return analysis.is_never_allowed(tool, (), others=[*some, *cases])
+
+    rules = [one for one in rules if terms_of(one) & terms_of(case.rule)]
+    others = [one for one in rules if one is not case.rule]
+    if not others or not exclude(rules, case.needed):
+        return []
+    if exclude(rules) or exclude(others, case.needed):
+        return []
+    return minimal_set([*others, case.rule], lambda some: exclude(some, case.needed))
+
+
+def _stated_cases(rule: Rule, target: LintTarget) -> Iterator[_Case]:
+    for read in rule.rules:
+        for part in read.parts if isinstance(read, ast.AllOf) else (read,):
+            for pattern, case in _conditions_of(part):
+                needed = opened(pattern, case)
+                if needed.condition != ast.And(()):
+                    yield _Case(rule, target.rule_of(rule, needed), text_of(needed.condition))
+
+
+def _conditions_of(part: ast.Rule) -> Iterator[tuple[ast.Pattern, tuple[ast.Term, ...]]]:
+    match part:
+        case ast.Forall(pattern, condition):
+            cases = [one.first for one in conjuncts(condition) if isinstance(one, ast.Implies)]
+            yield from ((pattern, (one,)) for one in cases)
+            if len(cases) < len(conjuncts(condition)):
+                yield pattern, ()
+        case ast.Before(pattern, condition):
+            yield pattern, () if is_true(condition) else (condition,)
+
+
+def _excluded_case(tool: str, case: _Case, least: Sequence[Rule], analysis: PolicyAnalysis) -> LintFinding:
+    ids = [one.id for one in least]
+    message = (
+        f"no call of '{tool}' with {case.text} is allowed: {rules_of(ids)} together exclude it; "
+        "change one of them, or forbid the case in one rule"
+    )
+    found = analysis.example(tool, satisfied=[case.needed, *least[:-1]], violated=least[-1:])
+    call = found.description if found else f"{tool}()"
+    example = f"{call}: denied by rule '{ids[-1]}', allowed by {rules_of(ids[:-1])}"
+    return LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
+
+
+# --- under-constrained
+
+
+@lint_check("underconstrained")
+def underconstrained(target: LintTarget) -> Iterator[LintFinding]:
+    """Under-constrained: a call is permitted although nothing in the rule supports it.
+
+    This is 5.1 of *Solver-Aided Verification*. It happens if an assertion is only an implication from a fact that
+    nothing else determines, or if a variable is `free: any`.
+    """
     for case in cases_of(target):
         if not case.has_literal_permit:
             yield from _undetermined(case, target)
             yield from _free(case, target)
-
-
-# --- undetermined constants
 
 
 def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
@@ -43,10 +173,10 @@ def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]
     for names, terms in [([name], terms) for name, terms in alone.items()] or [(sorted(case.open), together)]:
         values = case.example(terms)
         if values is not None and case.is_permitted(values):
-            yield _finding(case, names, values)
+            yield _undetermined_constants(case, names, values)
 
 
-def _finding(case: SolverCase, names: Sequence[str], values: Values) -> LintFinding:
+def _undetermined_constants(case: SolverCase, names: Sequence[str], values: Values) -> LintFinding:
     ways = _implications(case, names)
     one = len(names) == 1
     message = (
@@ -73,9 +203,6 @@ def _implications(case: SolverCase, names: Sequence[str]) -> str:
 
 def _parts(term: Any) -> list[Any]:
     return [part for part in postorder([term]) if solver_module().is_app(part)]
-
-
-# --- free variables
 
 
 def _free(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
@@ -119,3 +246,226 @@ def _of_free(case: SolverCase, name: str, permitted: Values, denied: Values) -> 
         f"{describe_value(name, denied[name])}, it would be denied"
     )
     return LintFinding("underconstrained", case.rule.id, case.tool, message, example)
+
+
+@dataclass(frozen=True)
+class _TwoCalls:
+    """A rule about a judged call and another one, and the terms that can relate them."""
+
+    judged: ast.Pattern
+    other: ast.Pattern
+    terms: tuple[ast.Term | ast.Pattern, ...]
+    judged_first: bool = False
+
+    @property
+    def unread(self) -> Iterator[tuple[str, str]]:
+        """The arguments of the judged call, with their variables, that nothing else in the rule reads."""
+        bound = Counter(one.value.name for one in self.judged.arguments if isinstance(one.value, ast.Variable))
+        read = {name for one in self.terms for name in names_in(one)}
+        for one in self.judged.arguments if self.judged.label not in read else ():
+            if isinstance(one.value, ast.Variable) and bound[one.value.name] == 1 and one.value.name not in read:
+                yield one.name, one.value.name
+
+    def fixes(self, name: str) -> bool:
+        """Whether the other call has a certain value of an argument."""
+        fixed = (ast.ExactValue, ast.RegexValue)
+        return any(one.name == name and isinstance(one.value, fixed) for one in self.other.arguments)
+
+
+@lint_check("unread_argument")
+def unread_argument(target: LintTarget) -> Iterator[LintFinding]:
+    """Underconstrained: a rule about two calls that binds an argument of one and never compares it with the other."""
+    for rule in target.rules:
+        for part in RuleTree(rule.rules).atomic_rules:
+            calls = _two_calls(part.rule)
+            for name, variable in calls.unread if calls is not None else ():
+                if calls is not None and not calls.fixes(name):
+                    tool = calls.judged.tools[0] if len(rule.tools) == 1 else None
+                    yield LintFinding("underconstrained", rule.id, tool, *_unread_texts(calls, name, variable, target))
+
+
+def _two_calls(rule: ast.Rule) -> _TwoCalls | None:
+    match rule:
+        case ast.Before(judged, condition, other, wanted) | ast.After(judged, condition, other, wanted):
+            return _TwoCalls(judged, other, (condition, other, wanted), isinstance(rule, ast.After))
+        case ast.Forall(judged, condition):
+            earlier = [one.pattern for one in conjuncts(condition) if isinstance(one, ast.SomeCall)]
+            return _TwoCalls(judged, earlier[0], (condition,)) if earlier else None
+    return None
+
+
+def _unread_texts(calls: _TwoCalls, name: str, variable: str, target: LintTarget) -> tuple[str, str]:
+    """The message and the example."""
+    judged, other = (_example_tool(one, target) for one in (calls.judged, calls.other))
+    declared = (target.file.tools or {}).get(other)
+    has_argument = declared is None or name in declared
+    fault = f"nothing reads '{variable}', the {name} of '{judged}', so {text_of(calls.other)} can be for another {name}"
+    mend = (
+        f"name the same {name} in both: '{other}({name}={variable})'"
+        if has_argument
+        else f"compare it with the arguments or the output of '{other}', or leave it out"
+    )
+    texts = [f'{other}({name}="A")' if has_argument else f"{other}()", f'{judged}({name}="B")']
+    first, second = reversed(texts) if calls.judged_first else texts
+    return f"{fault}; {mend}", f"{first}, then {second}: satisfies the rule, if its other conditions hold"
+
+
+def _example_tool(pattern: ast.Pattern, target: LintTarget) -> str:
+    """A tool that the pattern matches."""
+    name = pattern.tools[0]
+    return min(target.tags[name[1:]], default=name) if name[0] == "@" else "another_tool" if name == ANY else name
+
+
+@lint_check("searched_output")
+def searched_output(target: LintTarget) -> Iterator[LintFinding]:
+    """Underconstrained: `x in output(f)`, although nothing declares that the output is a string or a list."""
+    for rule in target.rules:
+        for node in (one for read in rule.rules for one in ast.walk(read)):
+            match node:
+                case ast.Compare(item, "in", ast.OfCall("output") as output):
+                    tool = min(rule.tools) if len(rule.tools) == 1 else None
+                    yield LintFinding("underconstrained", rule.id, tool, *_search_texts(item, output))
+
+
+def _search_texts(item: ast.Term, output: ast.OfCall) -> tuple[str, str]:
+    """The message and the example."""
+    sought, whole = text_of(item), text_of(output)
+    message = (
+        f"'{sought} in {whole}' depends on the shape of the output, which nothing declares: of a string it finds any "
+        f"part, and of a mapping or a mixed list nothing can be known; write 'mentions({whole}, {sought})' for a whole "
+        f"word or id, '{sought} in keys({whole})' for a key, or name the field that is a list"
+    )
+    return message, f"a call after which {whole} is a mapping: whether it contains {sought} is unknown, so it is denied"
+
+
+# --- unreachable
+
+
+@lint_check("unreachable")
+def unreachable(target: LintTarget) -> Iterator[LintFinding]:
+    """Unreachable: allowed values of a variable that the assertions exclude."""
+    for case in cases_of(target):
+        if case.check(case.assertions)[0] == "sat":  # otherwise the rule is contradictory
+            for name in case.variable_terms:
+                yield from _excluded_values(case, name, target)
+
+
+def _excluded_values(case: SolverCase, name: str, target: LintTarget) -> Iterator[LintFinding]:
+    for value in _allowed_values(case, name):
+        status, _ = case.check(
+            [*case.assertions, case.variable_terms[name] == term_of(value, case.variable_terms[name])]
+        )
+        if status == "unknown":
+            question = f"whether variable '{name}' of rule '{case.rule.id}' can be {shown(value)}"
+            target.add_undecided(question, "Z3 reached no result")
+        if status == "unsat":
+            message = (
+                f"variable '{name}' can never be {shown(value)}: the assertions exclude the value; "
+                "remove the value, or change the assertions"
+            )
+            example = f"{case.describe({name: value})}: denied, whatever the other values"
+            yield LintFinding("unreachable", case.rule.id, case.tool, message, example)
+
+
+def _allowed_values(case: SolverCase, name: str) -> tuple[Any, ...]:
+    variable = case.variables[name]
+    return variable.enum or (variable.sort.values if isinstance(variable.sort, Enumeration) else ())
+
+
+@lint_check("unreachable_data")
+def unreachable_data(target: LintTarget) -> Iterator[LintFinding]:
+    """Unreachable: a case of a condition, `c == "first" -> …`, that the other conditions exclude."""
+    analysis = analysis_of(target)
+    for rule in target.rules if analysis is not None else ():
+        assert analysis is not None
+        for read in rule.rules:
+            for one in read.parts if isinstance(read, ast.AllOf) else (read,):
+                if isinstance(one, ast.Forall):
+                    yield from _unreachable_cases(rule, opened(one.pattern, conjuncts(one.condition)), analysis, target)
+
+
+def _unreachable_cases(
+    rule: Rule, read: ast.Forall, analysis: PolicyAnalysis, target: LintTarget
+) -> Iterator[LintFinding]:
+    assert isinstance(read.condition, ast.And)
+    parts = read.condition.parts
+    for at, part in enumerate(parts):
+        if isinstance(part, ast.Implies):
+            beside = parts[:at] + parts[at + 1 :]
+            kept = target.rule_of(rule, ast.Forall(read.pattern, ast.And(beside)))
+            case = target.rule_of(rule, ast.Forall(read.pattern, part.first))
+            tools = sorted(one for one in case.tools if not analysis.is_never_allowed(one, [kept]))
+            if tools and all(analysis.is_never_allowed(tool, [kept], others=[case]) for tool in tools):
+                yield _unreachable_case(rule, tools, part.first, kept, analysis)
+
+
+def _unreachable_case(
+    rule: Rule, tools: list[str], case: ast.Term, kept: Rule, analysis: PolicyAnalysis
+) -> LintFinding:
+    message = f"no call satisfies the case '{text_of(case)}': the other conditions exclude it; remove the case"
+    found = analysis.example(tools[0], satisfied=[kept])
+    call = found.description if found else f"{tools[0]}()"
+    example = f"{call}: an allowed call, which does not satisfy '{text_of(case)}'"
+    return LintFinding("unreachable", rule.id, tools[0] if len(tools) == 1 else None, message, example)
+
+
+# --- missing rules, and labels without one
+
+_MEANS = {"allow": "is allowed, whatever its arguments", "deny": "is denied by 'unlisted: deny'"}
+_AS_ANY = "is judged like any other step, whatever its arguments"  # by a rule about the next step
+
+
+@lint_check("uncovered")
+def uncovered(target: LintTarget) -> Iterator[LintFinding]:
+    """Uncovered: tools of the policy's `tools:` that no rule mentions.
+
+    Reports nothing if there are guard requests or rules about labels only, which may concern every call. A prerequisite
+    of another call counts as mentioned, except with `unlisted: deny`, which denies it.
+    """
+    if target.policies.requests or any(rule.labels and not rule.tools for rule in target.rules):
+        return
+    named = target.named_tools if target.file.unlisted == "deny" else target.mentioned_tools
+    for tool in target.file.tools or ():
+        concern = target.policies.for_anyone(tool)
+        if tool not in named and not (concern.indexes and concern.listed):
+            message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
+            means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.policies.unlisted]
+            yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")
+
+
+_UNLISTED = (
+    "'unlisted' is missing, so every call that no rule covers is allowed; write 'unlisted: deny', or "
+    "'unlisted: allow' if that is meant"
+)
+
+
+@lint_check("unlisted")
+def unlisted(target: LintTarget) -> Iterator[LintFinding]:
+    """Unlisted: the file does not say what happens to calls that no rule covers, so they are allowed."""
+    if target.file.unlisted is None:
+        yield LintFinding("unlisted", None, None, _UNLISTED, "any_other_tool() is allowed, whatever its arguments")
+
+
+@lint_check("unused_labels")
+def unused_labels(target: LintTarget) -> Iterator[LintFinding]:
+    """Vacuous: a label of `labels:` that no rule reads.
+
+    Skips labels in the expressions of solver rules.
+    """
+    read = set(_labels_read(target))
+    expressions = " ".join(str(source.solver) for source in target.file.rules if source.solver is not None)
+    for label, sources in target.file.labels.sources.items():
+        if label not in read and label not in expressions:
+            message = (
+                f"no rule reads the label '{label}'; read it with 'sources(x)', 'seen({label})' or 'flow', or remove it"
+            )
+            example = f"a value from '{sources[0].name}': judged like any other"
+            yield LintFinding("vacuous", None, None, message, example)
+
+
+def _labels_read(target: LintTarget) -> Iterator[str]:
+    for rule in target.rules:
+        nodes = [one for read in rule.rules for one in ast.walk(read)]
+        if any(isinstance(one, ast.Sources) for one in nodes):
+            yield from (one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        yield from (label for one in nodes if isinstance(one, ast.Seen) for label in one.labels)

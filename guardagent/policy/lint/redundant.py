@@ -1,15 +1,213 @@
-"""Findings for duplicate and shadowed rules."""
+"""The lint checks of rules that change nothing: duplicate, shadowed and vacuous ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 
-from guardagent.policy.lint.finding import LintFinding
-from guardagent.policy.lint.scopes import is_within
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import atoms
+from guardagent.policy.language.printer import text_of
+from guardagent.policy.lint.data import (
+    analysis_of,
+    is_never_violated,
+    is_over_data,
+    rules_about_forbidden_calls,
+    terms_of,
+)
+from guardagent.policy.lint.solver import JointSolverRules, SolverCase, cases_of, check_terms, joint_solver_rules
+from guardagent.policy.lint.steps import (
+    SILENT,
+    ImplicationResult,
+    RuleAutomaton,
+    SearchLimitError,
+    call_of,
+    calls_of,
+    calls_of_kinds,
+    check_implication,
+)
+from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, lint_check
+from guardagent.policy.logic.analysis import PolicyAnalysis
+from guardagent.policy.logic.rule_tree import RuleTree
+from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.immediate import ForallMonitor
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.monitor import SolverMonitor
+from guardagent.policy.solver.z3_text import solver_module
 from guardagent.types import Decision
+
+# --- duplicate and shadowed
+
+
+@lint_check("redundant_data")
+def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
+    """Duplicate and shadowed: a data rule that another one implies.
+
+    Compares data rules, except vacuous ones and pairs that are about the order of steps only.
+    """
+    analysis = analysis_of(target)
+    if analysis is None:
+        return
+    rules = [rule for rule in target.rules if is_over_data(rule) and not is_never_violated(target, rule)]
+    exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
+    looks_at = {rule: terms_of(rule) for rule in rules}
+    reported = set(rules_about_forbidden_calls(target))
+    for first, second in combinations(rules, 2):
+        if (
+            not _comparable(looks_at[first], looks_at[second])
+            or (first in exact and second in exact)
+            or reported & {first.id, second.id}
+        ):
+            continue
+        forth, back = _shadows_data_rule(second, first, analysis), _shadows_data_rule(first, second, analysis)
+        for one in redundancy_findings(first, second, forth, back, lambda rule: _data_violation(rule, analysis)):
+            reported.add(one.policy or "")
+            yield one
+
+
+def _comparable(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether one rule reads all that the other reads; otherwise an implication is too unlikely to check."""
+    return one <= other or other <= one
+
+
+def _shadows_data_rule(second: Rule, first: Rule, analysis: PolicyAnalysis) -> bool:
+    """Whether the second rule makes the first one redundant."""
+    severities = second.source.on_violation, first.source.on_violation
+    return first.tools <= second.tools and covers(*severities) and analysis.implies(second, first)
+
+
+def _data_violation(rule: Rule, analysis: PolicyAnalysis) -> ViolatingCalls | None:
+    """Returns a call or an end that violates a rule."""
+    found = (analysis.example(tool, violated=[rule]) for tool in sorted(rule.tools))
+    call = next(((one.description, one.tool) for one in found if one is not None), None)
+    return call or next((one for read in rule.rules if (one := _violating_end(read))), None)
+
+
+def _violating_end(read: ast.Rule) -> ViolatingCalls | None:
+    match read:
+        case ast.Exists(pattern):
+            return "no call at all before the end", pattern.tools[0].removeprefix("@")
+        case ast.After(pattern, condition, partner):
+            so = "" if is_true(condition) else f" so that {text_of(condition)}"
+            return f"{text_of(pattern)}{so}, and no {text_of(partner)} after it", pattern.tools[0].removeprefix("@")
+    return None
+
+
+CasesByTool = Mapping[str, SolverCase]  # by tool
+
+
+@lint_check("redundant_solver")
+def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
+    """Duplicate and shadowed: a solver rule that another one implies, for every tool of the rule."""
+    rules: dict[Rule, dict[str, SolverCase]] = {}
+    for case in cases_of(target):
+        rules.setdefault(case.rule, {})[case.tool] = case
+    reported = set(rules_about_forbidden_calls(target))
+    for (first, one), (second, other) in combinations(rules.items(), 2):
+        if reported & {first.id, second.id}:
+            continue
+        forth, back = _shadows_solver_rule(second, other, first, one), _shadows_solver_rule(first, one, second, other)
+        for found in redundancy_findings(first, second, forth, back, lambda rule: _solver_violation(rules[rule])):
+            reported.add(found.policy or "")
+            yield found
+
+
+def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: CasesByTool) -> bool:
+    """Whether the second rule makes the first one redundant."""
+    if not covers(second.source.on_violation, first.source.on_violation) or not ones.keys() <= others.keys():
+        return False
+    return all(_implied_case(ones[tool], others[tool]) for tool in ones)
+
+
+def _implied_case(one: SolverCase, other: SolverCase) -> bool:
+    """Whether `one` permits every call that `other` permits, and requires no more known variables."""
+    whole = joint_solver_rules([one, other])
+    if whole is None or not whole.shares_all_variables(one, other) or not _as_strict(other, one):
+        return False
+    z3 = solver_module()
+    open_ = whole.open_constants(one)
+    if open_ is None:
+        return False
+    permitted = z3.And(whole.permit_terms(one))
+    denied = z3.Not(z3.Exists(open_, permitted) if open_ else permitted)
+    terms = [*whole.permit_terms(other), *whole.shared_equalities(one, other), denied]
+    return check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, one)
+
+
+def _denies(whole: JointSolverRules, one: SolverCase) -> bool:
+    """Whether a rule denies any call."""
+    z3 = solver_module()
+    open_, permitted = whole.open_constants(one), z3.And(whole.permit_terms(one))
+    return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
+
+
+def _as_strict(other: SolverCase, one: SolverCase) -> bool:
+    """Whether `other` treats unknown variables at least as strictly as `one`."""
+    strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
+    return all(strict[one.sources[name]] >= _strictness(one, name) for name in one.variable_terms)
+
+
+def _strictness(case: SolverCase, name: str) -> int:
+    variable = case.variables[name]
+    return 0 if variable.free else 2 if variable.required else 1
+
+
+def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
+    """Returns a call that a rule denies."""
+    z3 = solver_module()
+    for case in cases.values():
+        open_ = [one() for one in case.open.values()]
+        whole = z3.And([*case.assertions, case.permit])
+        values = case.example([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
+        if values is not None:
+            return case.describe(values), case.tool
+    return None
+
+
+@lint_check("redundant_steps")
+def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
+    """Duplicate and shadowed: a rule about the order of steps that another one implies."""
+    automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
+    automata = [one for one in automata if any(track is not None for track in one.tracks)]
+    reported = set(rules_about_forbidden_calls(target))
+    for first, second in combinations(automata, 2):
+        if not (first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels):
+            continue
+        try:
+            found = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
+        except SearchLimitError:
+            question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
+            target.add_undecided(question, "they have too many states")
+            continue
+        reported |= {one.policy for one in found if one.policy}
+        yield from found
+
+
+def _of_pair(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
+    forth, back = _shadowing(first, second, target), _shadowing(second, first, target)
+    found = {first.rule: forth, second.rule: back}
+    return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _steps_violation(found[rule]))
+
+
+def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> ImplicationResult | None:
+    """Returns the implication that makes the first rule redundant, or None."""
+    severity = second.rule.source.on_violation
+    if not first.exact or not covers(severity, first.rule.source.on_violation):
+        return None
+    found = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
+    return found if found.implied and found.example is not None else None
+
+
+def _steps_violation(found: ImplicationResult | None) -> ViolatingCalls | None:
+    if found is None or found.example is None:
+        return None
+    return calls_of(found.example), found.example[-1].call.tool if found.example else None
+
+
+# --- the findings for two rules
 
 ViolatingCalls = tuple[str, str | None]  # a description of calls, and the tool of the violating call
 
@@ -68,3 +266,130 @@ def _judges_all(wider: Rule, rule: Rule) -> bool:
 def _is_immediate(rule: Rule) -> bool:
     """Whether a rule judges each proposed call by itself."""
     return all(isinstance(one, SolverMonitor | ForallMonitor) for one in rule.monitors)
+
+
+def covers(second: Decision, first: Decision) -> bool:
+    """Whether a violation with the second severity makes one with the first severity irrelevant.
+
+    A blocking rule is relevant next to an escalating one, since an approval lifts the escalation only. So beside a
+    blocking rule, an escalation is irrelevant.
+    """
+    if {first, second} == {Decision.DENY, Decision.ESCALATE}:
+        return second == Decision.DENY
+    return second >= first
+
+
+def allows_continuing(second: Decision) -> bool:
+    """Whether a call may run although it violates a rule of this severity."""
+    return second in (Decision.WARN, Decision.ESCALATE)
+
+
+# --- vacuous
+
+
+@lint_check("vacuous_data")
+def vacuous_data(target: LintTarget) -> Iterator[LintFinding]:
+    """Vacuous: a data rule, or one of its formulas, that nothing violates.
+
+    Skips `forall(t(), true)`, which lists a tool on purpose.
+    """
+    analysis = analysis_of(target)
+    for rule in target.rules if analysis is not None else ():
+        assert analysis is not None
+        for at, read in enumerate(rule.rules):
+            one = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
+            meant = isinstance(read, ast.Forall) and is_true(read.condition)
+            if is_over_data(one) and one.tools and not meant and is_never_violated(target, one):
+                yield _inviolable(one, _statement(rule, at, target), analysis)
+
+
+def _inviolable(rule: Rule, text: str, analysis: PolicyAnalysis) -> LintFinding:
+    tool = min(rule.tools)
+    message = (
+        f"nothing violates '{text}': every call satisfies it, or no call matches it; "
+        "change it so that it forbids something"
+    )
+    found = analysis.example(tool, satisfied=[rule])
+    example = f"{found.description if found else f'{tool}()'}: allowed, whatever the other values"
+    return LintFinding("vacuous", rule.id, tool if len(rule.tools) == 1 else None, message, example)
+
+
+@lint_check("vacuous_solver")
+def vacuous_solver(target: LintTarget) -> Iterator[LintFinding]:
+    """Vacuous: a solver rule that permits every call of a tool.
+
+    Skips a permit that is literally `true`: the call then needs only the required variables. Permits that depend on
+    open symbols are under-constrained instead.
+    """
+    z3 = solver_module() if any(source.solver for source in target.file.rules) else None
+    for case in cases_of(target):
+        if case.has_literal_permit or not case.is_determined:
+            continue
+        assert z3 is not None
+        open_ = [one() for one in case.open.values() if not one.arity()]
+        whole = z3.And([*case.assertions, case.permit])
+        status, _ = case.check([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
+        if status == "unknown":
+            target.add_undecided(f"whether rule '{case.rule.id}' ever denies '{case.tool}'", "Z3 reached no result")
+        values = case.example([whole]) if status == "unsat" else None
+        if values is not None:
+            message = f"rule '{case.rule.id}' permits every call of '{case.tool}', whatever the values of its variables"
+            message += "; change it so that it denies something, or write 'permit: true'"
+            example = f"{case.describe(values)}: permitted, as with any other values"
+            yield LintFinding("vacuous", case.rule.id, case.tool, message, example)
+
+
+@lint_check("vacuous_steps")
+def vacuous_steps(target: LintTarget) -> Iterator[LintFinding]:
+    """Vacuous: a rule about the order of steps that no conversation violates, or that is decided by the first step."""
+    for rule in target.rules:
+        for at, (read, part) in enumerate(zip(RuleTree(rule.rules).atomic_rules, rule.monitors, strict=True)):
+            if isinstance(read.rule, ast.Temporal) and isinstance(part, PropositionalMonitor):
+                yield from _vacuous_part(rule, part, atoms(read.rule.formula), _statement(rule, at, target), target)
+
+
+def _vacuous_part(
+    rule: Rule, part: PropositionalMonitor, names: Sequence[str], text: str, target: LintTarget
+) -> Iterator[LintFinding]:
+    automaton = part.automaton
+    if not _can_deny(automaton):
+        tool = min(part.tools, default=None)
+        shown = tool or "another_tool"
+        message = f"no sequence of successful calls violates '{text}'; remove it, or forbid something in it"
+        yield LintFinding("vacuous", rule.id, tool, message, f"{shown}() as the first call, or again: always allowed")
+        return
+    first = automaton.table[0][SILENT]
+    if automaton.satisfied[first]:
+        call = _unsatisfying_call(part, names)
+        message = (
+            f"'{text}' applies to the first step only, since the formula does not begin with 'G'; "
+            f"did you mean 'G({text})'?"
+        )
+        other = next((one for one in target.tools if one not in part.tools), "another_tool")
+        example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
+        tool = call.tool if call.tool in part.tools else None
+        yield LintFinding("vacuous", rule.id, tool, message, example)
+
+
+def _can_deny(automaton: Automaton) -> bool:
+    """Whether successful calls or the end can violate it. A failed call never satisfies a rule."""
+    reached, waiting = {0}, [0]
+    while waiting:
+        new = {after for at, after in enumerate(automaton.table[waiting.pop()]) if at % 2} - reached
+        reached |= new
+        waiting += new
+    return not all(automaton.accepting[state] for state in reached)
+
+
+def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
+    """Returns a call that does not satisfy the rule as the first step."""
+    automaton, alphabet = part.automaton, part.alphabet
+    calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
+    return next(one for one in calls if not automaton.satisfied[automaton.table[0][alphabet.index(one, ok=True)]])
+
+
+def _statement(rule: Rule, at: int, target: LintTarget) -> str:
+    """Returns the text of one atomic rule, or of the whole rule if they share a text."""
+    texts = target.sources[rule.id].statements
+    found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
+    return " ".join(found.split())

@@ -1,4 +1,4 @@
-"""The constraints of a solver rule for one tool, as Z3 terms for lint's questions.
+"""Solver rules as Z3 terms for lint's questions: a rule for one tool, several together, and beside data rules.
 
 variables        the known values of a call
 open symbols     every other declared symbol that the permit may depend on
@@ -6,19 +6,21 @@ open symbols     every other declared symbol that the permit may depend on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.lint.target import LintTarget
+from guardagent.policy.language.printer import text_of
+from guardagent.policy.lint.target import LintFinding, LintTarget, minimal_set, rules_of
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.explanations import describe_value
-from guardagent.policy.solver.literals import term_of, values_of
+from guardagent.policy.solver.literals import fits, term_of, values_of
 from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable
 from guardagent.policy.solver.sorts import INT, REAL, Enumeration
-from guardagent.policy.solver.sources import ExpressionSource
+from guardagent.policy.solver.sources import ARGS, ExpressionSource
 from guardagent.policy.solver.traversal import TooLargeError, postorder, symbol_of
 from guardagent.policy.solver.z3_text import solver_module
 
@@ -215,3 +217,234 @@ def _is_small_enough(case: SolverCase) -> bool:
         return case.symbols is not None
     except TooLargeError:
         return False
+
+
+# --- several rules of one tool: variables with the same source expression are equal
+
+
+class JointSolverRules:
+    """The terms of several rules in one Z3 context, with distinct names.
+
+    Attributes:
+        context: the Z3 context.
+    """
+
+    def __init__(self, cases: Sequence[SolverCase]) -> None:
+        self.context = solver_module().Context()
+        self._translated = {case: _TranslatedCase(case, number, self.context) for number, case in enumerate(cases)}
+        self._cases = list(cases)
+
+    def permit_terms(self, case: SolverCase) -> list[Any]:
+        """Returns the terms under which a rule permits the call."""
+        return self._translated[case].terms
+
+    def open_constants(self, case: SolverCase) -> list[Any] | None:
+        """Returns a rule's open constants, or None if a function is open."""
+        return self._translated[case].open
+
+    def shared_equalities(self, first: SolverCase, second: SolverCase) -> list[Any]:
+        """Returns equations of variables with the same source expression."""
+        one, other = self._translated[first].by_source, self._translated[second].by_source
+        return [one[source] == other[source] for source in one if source in other and _same_sort(one, other, source)]
+
+    def shares_all_variables(self, first: SolverCase, second: SolverCase) -> bool:
+        """Whether each variable of the first rule has the same source as one of the second."""
+        one, other = self._translated[first].by_source, self._translated[second].by_source
+        whole = len(one) == len(first.variable_terms) and not self._translated[first].free
+        return whole and all(source in other and _same_sort(one, other, source) for source in one)
+
+    def check(self, cases: Sequence[SolverCase]) -> str:
+        """Checks whether all rules can permit a call together."""
+        terms = [term for case in cases for term in self.permit_terms(case)]
+        pairs = [(one, other) for at, one in enumerate(cases) for other in cases[at + 1 :]]
+        return check_terms(self.context, [*terms, *(term for pair in pairs for term in self.shared_equalities(*pair))])[
+            0
+        ]
+
+
+class _TranslatedCase:
+    """A rule's terms in another context, with unique names."""
+
+    def __init__(self, case: SolverCase, number: int, context: Any) -> None:
+        z3 = solver_module()
+        terms = [one.translate(context) for one in (*case.domain, *case.assertions, case.permit)]
+        variables = {name: one.translate(context) for name, one in case.variable_terms.items()}
+        constants = [one().translate(context) for one in case.open.values() if not one.arity()]
+        renamed = [(one, z3.Const(f"{one.decl().name()} of {number}", one.sort())) for one in constants]
+        mine = {name: z3.Const(f"{name} of {number}", one.sort()) for name, one in variables.items()}
+        pairs = [*renamed, *((variables[name], mine[name]) for name in variables)]
+        self.terms = [z3.substitute(one, *pairs) for one in terms] if pairs else terms
+        self.open = None if any(one.arity() for one in case.open.values()) else [new for _, new in renamed]
+        self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
+        self.free = any(one.free for one in case.permit_check.variables)
+
+
+def _same_sort(one: Mapping[str, Any], other: Mapping[str, Any], source: str) -> bool:
+    return bool(one[source].sort() == other[source].sort())
+
+
+def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
+    """Combines rules, or returns None for a single rule or sorts with one name and different values."""
+    if len(cases) < 2:
+        return None
+    sorts: dict[str, tuple[str, ...]] = {}
+    for case in cases:
+        for sort in case.permit_check.encoding.constants.values():
+            if isinstance(sort, Enumeration) and sorts.setdefault(sort.name, sort.values) != sort.values:
+                return None
+    return JointSolverRules(cases)
+
+
+# --- data rules for the same tool
+
+SourceNames = Mapping[str, str]  # a variable of a rule -> its source expression
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
+    """Returns the constraints of a data rule on every call of the case's tool.
+
+    Only comparisons of the solver rule's variables with literals or each other are translated; the rest of a condition
+    is left open. The translation is weaker than the rules: if it is unsatisfiable, so are the rules.
+    """
+    reader = _ConditionTranslator(case)
+    parts = [one for read in rule.rules for one in (read.parts if isinstance(read, ast.AllOf) else (read,))]
+    mine = [one for one in parts if isinstance(one, ast.Forall) and case.tool in one.pattern.tools]
+    return [found for one in mine if (found := reader.required(one)) is not None]
+
+
+class _ConditionTranslator:
+    def __init__(self, case: SolverCase) -> None:
+        self._context = case.context
+        written = {name: text_of(source) for name, source in case.sources.items()}
+        self._variable_terms = {written[name]: term for name, term in case.variable_terms.items() if name in written}
+        self._sorts = {written[name]: one.sort for name, one in case.variables.items() if name in written}
+
+    def required(self, rule: ast.Forall) -> Any | None:
+        """Translates the condition, or returns None if the pattern does not match every call of the tool."""
+        arguments = rule.pattern.arguments
+        names = {one.value.name: f"{ARGS}.{one.name}" for one in arguments if isinstance(one.value, ast.Variable)}
+        others = [one for one in arguments if not isinstance(one.value, ast.Variable | ast.AnyValue)]
+        if others or len(names) < sum(isinstance(one.value, ast.Variable) for one in arguments):
+            return None
+        return self._translate(rule.condition, names, wanted=True)
+
+    def _translate(self, term: ast.Term, names: SourceNames, *, wanted: bool) -> Any:
+        """Translates a condition, or its negation, to a formula that it implies."""
+        z3 = solver_module()
+        match term:
+            case ast.Negation(body):
+                return self._translate(body, names, wanted=not wanted)
+            case ast.Implies(first, second):
+                return self._translate(ast.Or((ast.Negation(first), second)), names, wanted=wanted)
+            case ast.And(parts) | ast.Or(parts):
+                both = isinstance(term, ast.And) is wanted
+                found = [
+                    z3.BoolVal(both, self._context),
+                    *(self._translate(one, names, wanted=wanted) for one in parts),
+                ]
+                return z3.And(found) if both else z3.Or(found)
+            case ast.Compare(left, "in", ast.ListOf(items)):
+                equal = tuple(ast.Compare(left, "==", one) for one in items)
+                return self._translate(ast.Or(equal), names, wanted=wanted)
+            case ast.Compare():
+                compared = self._compared(term, names)
+                if compared is not None:
+                    return compared if wanted else z3.Not(compared)
+        return z3.BoolVal(True, self._context)  # noqa: FBT003 - left open
+
+    def _compared(self, term: ast.Compare, names: SourceNames) -> Any | None:
+        left, right = _source_expression(term.left, names), _source_expression(term.right, names)
+        if left in self._variable_terms:
+            return self._of_variable(left, term.operator, right, term.right)
+        if right in self._variable_terms and term.operator in _SWAPPED:
+            return self._of_variable(right, _SWAPPED[term.operator], left, term.left)
+        return None
+
+    def _of_variable(self, name: str, compare: str, other: str, node: ast.Term) -> Any | None:
+        variable = self._variable_terms[name]
+        value = self._variable_terms.get(other)
+        if value is None and isinstance(node, ast.Constant) and fits(node.value, self._sorts[name]):
+            value = term_of(node.value, variable)
+        ordered = compare not in ("==", "!=")
+        if value is None or compare not in _COMPARISONS or variable.sort() != value.sort():
+            return None
+        return None if ordered and not solver_module().is_arith(variable) else _COMPARISONS[compare](variable, value)
+
+
+def _source_expression(term: ast.Term, names: SourceNames) -> str:
+    """Returns the source expression of a term over the call's arguments."""
+    return names.get(term.name, term.name) if isinstance(term, ast.Variable) else text_of(term)
+
+
+# --- tools that solver rules never permit
+
+
+def solver_contradictions(target: LintTarget) -> Iterator[LintFinding]:
+    """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
+    blocking = set(target.blocking)
+    cases = [one for one in cases_of(target) if one.rule in blocking and not one.has_literal_permit]
+    for tool in sorted({one.tool for one in cases} - target.forbidden_tools):
+        mine = [one for one in cases if one.tool == tool]
+        alone = [one for one in mine if one.check([*one.assertions, one.permit])[0] == "unsat"]
+        if alone:
+            yield from map(_alone, alone)
+            continue
+        several = list(_jointly(tool, mine, target))
+        yield from several or _with_data(mine, target)
+
+
+def _alone(case: SolverCase) -> LintFinding:
+    empty = case.check(case.assertions)[0] == "unsat"
+    why = "the assertions contradict each other" if empty else "no values of the variables satisfy the permit"
+    message = f"'{case.tool}' can never be called: {why}"
+    values = case.example([] if empty else case.assertions) or case.example([])
+    example = f"{case.describe(values or {})}: denied, as with any other values"
+    return LintFinding("contradictory", case.rule.id, case.tool, message, example)
+
+
+def _jointly(tool: str, cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
+    joint = joint_solver_rules(cases)
+    status = "sat" if joint is None else joint.check(cases)
+    if status == "unknown":
+        target.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
+    if joint is not None and status == "unsat":
+        least = minimal_set(cases, lambda some: joint.check(some) == "unsat")
+        *others, last = least
+        ids = [one.rule.id for one in least]
+        message = f"'{tool}' can never be called: no values of the variables satisfy {rules_of(ids)} together"
+        values = others[0].example([*others[0].assertions, others[0].permit]) or {}
+        denies = f"permitted by rule '{ids[0]}', but not by {rules_of(ids[1:])}"
+        example = f"{others[0].describe(values)}: {denies}"
+        yield LintFinding("contradictory", last.rule.id, tool, message, example, tuple(ids[:-1]))
+
+
+def _with_data(cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
+    """Yields findings for a solver rule together with data rules."""
+    for case in cases:
+        constraints = {rule: terms for rule in target.blocking if (terms := data_constraints(rule, case))}
+        least = list(constraints)
+        if not least or not _excluded(case, [constraints[rule] for rule in least]):
+            continue
+        for rule in constraints:
+            without = [one for one in least if one is not rule]
+            if _excluded(case, [constraints[one] for one in without]):
+                least = without
+        ids = [rule.id for rule in least]
+        message = f"'{case.tool}' can never be called: no call satisfies {rules_of([*ids, case.rule.id])} together"
+        values = case.example([*case.assertions, case.permit]) or {}
+        example = f"{case.describe(values)}: permitted by rule '{case.rule.id}', but denied by {rules_of(ids)}"
+        yield LintFinding("contradictory", case.rule.id, case.tool, message, example, tuple(ids))
+        return
+
+
+def _excluded(case: SolverCase, more: Sequence[Sequence[Any]]) -> bool:
+    return case.check([*case.assertions, case.permit, *(term for terms in more for term in terms)])[0] == "unsat"

@@ -1,10 +1,12 @@
-"""Searches the product of rules' automata for sequences of steps.
+"""The order of steps: automata of rules, searches in their product, implications and contradictions.
 
-An atomic rule that is not about steps is assumed to hold. A sequence that is impossible here is therefore impossible.
+An atomic rule that is not about steps is assumed to hold, but for the formula about steps that it implies. A sequence
+that is impossible here is therefore impossible.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -13,17 +15,156 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.formula import TRUE, atoms
-from guardagent.policy.lint.step_formulas import StepFormula, step_formula
+from guardagent.policy.evaluation.terms import is_true
+from guardagent.policy.evaluation.tool_sets import ANY
+from guardagent.policy.language import ast
+from guardagent.policy.language.formula import (
+    TRUE,
+    Formula,
+    Literal,
+    Next,
+    Previous,
+    all_of,
+    any_of,
+    atoms,
+    finally_,
+    globally,
+    historically,
+    implies,
+    negation,
+    once,
+)
+from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, minimal_set, rules_of
 from guardagent.policy.logic.rule_tree import RuleTree, Tree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 
+# --- formulas about steps that data rules imply
+
+
+@dataclass(frozen=True, slots=True)
+class StepFormula:
+    """A formula that a rule implies.
+
+    Attributes:
+        exact: whether the formula is equivalent to the rule.
+        sound: whether the rule implies it even if calls fail.
+    """
+
+    formula: Formula
+    exact: bool = False
+    sound: bool = True
+
+
+_OPEN = StepFormula(TRUE)
+
+
+def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
+    """Returns the formula about steps that an atomic rule implies."""
+    match rule, negated:
+        case ast.Temporal(formula), _:
+            return StepFormula(negation(formula) if negated else formula, exact=True)
+        case ast.Forall(pattern, condition), False:
+            return _required(pattern, condition)
+        case ast.Before(pattern, condition, partner, wanted), False if is_true(condition) and _any_call(pattern):
+            implied = globally(implies(_calls(pattern), _earlier(partner)))
+            return StepFormula(implied, exact=not pattern.arguments and _is_bare(partner, wanted))
+        case ast.Exists(pattern, condition), False:
+            return StepFormula(finally_(_calls(pattern)), exact=_is_bare(pattern, condition))
+        case ast.Exists(pattern, condition), True:
+            return _required(pattern, ast.Constant(value=False) if is_true(condition) else ast.Negation(condition))
+        case ast.After(pattern, condition, partner, wanted), False if is_true(condition) and _any_call(pattern):
+            implied = globally(implies(_calls(pattern), Next(finally_(_calls(partner)))))
+            return StepFormula(implied, exact=not pattern.arguments and _is_bare(partner, wanted))
+    return _OPEN
+
+
+def _calls(pattern: ast.Pattern) -> Formula:
+    if ANY in pattern.tools:
+        return TRUE
+    return any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in pattern.tools)
+
+
+def _earlier(pattern: ast.Pattern) -> Formula:
+    return Previous(once(_calls(pattern)))
+
+
+def _any_call(pattern: ast.Pattern) -> bool:
+    """Whether a pattern matches every proposed call of its tools, including calls that lack an argument."""
+    names = [one.value.name for one in pattern.arguments if isinstance(one.value, ast.Variable)]
+    free = all(isinstance(one.value, ast.Variable | ast.AnyValue) for one in pattern.arguments)
+    return free and len(set(names)) == len(names)
+
+
+def _is_bare(pattern: ast.Pattern, condition: ast.Term) -> bool:
+    return not pattern.arguments and is_true(condition)
+
+
+def _required(pattern: ast.Pattern, condition: ast.Term) -> StepFormula:
+    if not _any_call(pattern):
+        return _OPEN
+    if condition == ast.Constant(value=False):
+        return StepFormula(globally(negation(_calls(pattern))), exact=not pattern.arguments)
+    return StepFormula(globally(implies(_calls(pattern), _needed_for_truth(condition))), sound=False)
+
+
+# --- earlier calls that a condition requires, all of them successful
+
+
+def _needed_for_truth(condition: ast.Term) -> Formula:
+    """Returns the formula that a true condition implies; `true` if it is not about steps."""
+    match condition:
+        case ast.And(parts):
+            return all_of(map(_needed_for_truth, parts))
+        case ast.Or(parts):
+            return any_of(map(_needed_for_truth, parts))
+        case ast.SomeCall(pattern):
+            return _earlier(pattern)
+        case ast.Compare(ast.CountCalls(pattern), operator, ast.Constant(int() as number)):
+            return _count_formula(pattern, condition.left, operator, number)
+        case ast.Compare(left, _, right):
+            return all_of([_needed_for_value(left), _needed_for_value(right)])
+        case ast.Matches(body):
+            return _needed_for_value(body)
+    return TRUE
+
+
+def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number: int) -> Formula:
+    some = (operator in (">", "!=") and number == 0) or (operator in (">=", "==") and number > 0)
+    if some or (operator == ">" and number > 0):
+        return _earlier(pattern)
+    none = (operator in ("==", "<=") and number == 0) or (operator == "<" and number == 1)
+    assert isinstance(count, ast.CountCalls)
+    if none and count.within is None and not pattern.arguments and _counts_all(count.condition, pattern):
+        return Previous(historically(negation(_calls(pattern))), strong=False)
+    return TRUE
+
+
+def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
+    """Whether every successful call is counted."""
+    succeeded = ast.Negation(ast.OfCall("failed", ast.Label(pattern.label or "")))
+    return is_true(condition) or condition == succeeded
+
+
+def _needed_for_value(term: ast.Term) -> Formula:
+    """Returns the formula that a known term implies."""
+    match term:
+        case ast.OfCall(_, ast.Selected(_, pattern)) | ast.TimeOf(ast.Selected(_, pattern)):
+            return _earlier(pattern)
+        case ast.Field(body) | ast.Item(body, _) | ast.Length(body) | ast.Negative(body):
+            return _needed_for_value(body)
+        case ast.Arithmetic(left, _, right):
+            return all_of([_needed_for_value(left), _needed_for_value(right)])
+    return TRUE
+
+
+# --- automata of rules
+
 MAX_KINDS = 20_000  # kinds of steps that rules distinguish together
 MAX_STATES = 30_000  # states of the product
 MAX_TAGS = 8
-_SILENT = 1  # the letter of a successful step that satisfies no atom
+SILENT = 1  # the letter of a successful step that satisfies no atom
 
 State = tuple[int, ...]
 States = tuple[State, ...]
@@ -98,7 +239,7 @@ def _resume(automaton: Automaton, state: int, letter: int) -> int:
     table, violated = automaton.table, automaton.violated
     if not violated[table[state][letter]]:
         return table[state][letter]
-    if not violated[table[state][_SILENT]]:
+    if not violated[table[state][SILENT]]:
         return state
     return 0 if violated[table[0][letter]] else table[0][letter]
 
@@ -156,6 +297,9 @@ def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[SessionCal
     for action, decision, some in product(actions, decisions, subsets):
         for tool in tools:
             yield SessionCall(tool, {}).labelled(action, decision, some)
+
+
+# --- searches
 
 
 def search_order(
@@ -273,3 +417,198 @@ def first_violation(automata: Sequence[RuleAutomaton], path: Sequence[StepKind])
         if broken is not None:
             return broken, at
     return None
+
+
+# --- implications between two rules
+
+
+@dataclass(frozen=True, slots=True)
+class ImplicationResult:
+    """The result of an implication check.
+
+    Attributes:
+        implied: whether every step that violates the first rule violates the second one.
+        example: a shortest sequence of steps that violates the first rule, or None if there is none.
+    """
+
+    implied: bool
+    example: list[StepKind] | None = None
+
+
+def check_implication(
+    first: RuleAutomaton, second: RuleAutomaton, tools: Sequence[str], *, may_continue: bool
+) -> ImplicationResult:
+    """Checks whether the second rule implies the first.
+
+    Args:
+        first: a rule about the order of steps only.
+        second: the rule that may imply it.
+        tools: the tools that exist.
+        may_continue: whether calls may run although they violate the second rule.
+
+    Raises:
+        SearchLimitError: the rules have too many states.
+    """
+    steps = steps_of((first, second), tools, failing=True)
+    return _ImplicationSearch(first, second, steps, may_continue=may_continue).run()
+
+
+_Both = tuple[State, State]
+
+
+class _ImplicationSearch:
+    def __init__(
+        self, first: RuleAutomaton, second: RuleAutomaton, steps: Sequence[StepKind], *, may_continue: bool
+    ) -> None:
+        self._pair, self._steps, self._may_continue = (first, second), steps, may_continue
+        start = first.start, second.start
+        self._predecessors: dict[_Both, tuple[_Both, StepKind] | None] = {start: None}
+        self._waiting = deque([start])
+        self._example: list[StepKind] | None = None
+
+    def run(self) -> ImplicationResult:
+        if not all(one.is_alive(one.start) for one in self._pair):
+            return ImplicationResult(implied=False)
+        while self._waiting:
+            at = self._waiting.popleft()
+            if not all(self._implied(broken, path) for broken, path in self._broken(at)):
+                return ImplicationResult(implied=False)
+        return ImplicationResult(implied=True, example=self._example)
+
+    def _implied(self, broken: tuple[bool, bool], path: list[StepKind]) -> bool:
+        if broken[0] and self._example is None:
+            self._example = path
+        return broken[1] or not broken[0]
+
+    def _broken(self, at: _Both) -> Iterator[tuple[tuple[bool, bool], list[StepKind]]]:
+        """Yields the rules that the end or a next step violates, with the sequence of steps."""
+        first, second = self._pair
+        yield (not first.accepts(at[0]), not second.accepts(at[1])), path_to(self._predecessors, at)
+        for step in self._steps:
+            following = step_all(self._pair, at, step)
+            broken = not first.is_alive(following[0]), not second.is_alive(following[1])
+            if any(broken):
+                yield broken, [*path_to(self._predecessors, at), step]
+            if self._may_continue or not any(broken):
+                self._continue(at, step)
+
+    def _continue(self, at: _Both, step: StepKind) -> None:
+        """Follows a step as a session does after it reported a violation."""
+        (first, second), (one, other) = self._pair, step.letters
+        following = first.resume(at[0], one), second.resume(at[1], other)
+        if following not in self._predecessors:
+            if len(self._predecessors) >= MAX_STATES:
+                raise SearchLimitError
+            self._predecessors[following] = at, step
+            self._waiting.append(following)
+
+
+# --- tools that the order of steps never allows
+
+
+def step_contradictions(target: LintTarget, never: Sequence[str]) -> Iterator[LintFinding]:
+    """Yields findings for tools that rules never allow, or whose obligations can never be met.
+
+    Args:
+        target: the policy file.
+        never: tools with another reason why they can never be called.
+    """
+    automata = [RuleAutomaton(rule, target.tags) for rule in target.blocking]
+    automata = [one for one in automata if any(track is not None for track in one.tracks)]
+    try:
+        yield from _of_automata(automata, target, never)
+    except SearchLimitError:
+        target.add_undecided("tools that can never be called", "the rules distinguish too many kinds of steps")
+
+
+def _of_automata(automata: Sequence[RuleAutomaton], target: LintTarget, never: Sequence[str]) -> Iterator[LintFinding]:
+    tools = sorted((tool for tool in target.tools if tool not in never), key=target.named_tools.__contains__)
+    found = find_order(automata, tools, None, ending=True)
+    if found.path is None:
+        yield _unsatisfiable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), target)
+        return
+    for tool in sorted({tool for one in automata for tool in one.rule.tools} - target.forbidden_tools - set(never)):
+        yield from _of_tool(tool, automata, tools, target)
+
+
+def _of_tool(
+    tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], target: LintTarget
+) -> Iterator[LintFinding]:
+    first = [tool, *(one for one in tools if one != tool)]  # examples prefer this tool
+
+    def called(some: Sequence[RuleAutomaton]) -> OrderResult:
+        return find_order(some, first, tool, ending=False)
+
+    def ended(some: Sequence[RuleAutomaton]) -> OrderResult:
+        return find_order(some, first, tool, ending=True)
+
+    at_the_end = ended(automata)
+    if at_the_end.path is not None:
+        return
+    found = called(automata)
+    if found.path is None:
+        yield _never_called(tool, _least(found.automata, called), called, target)
+        return
+    ids = _ids(_least(at_the_end.automata, ended), target)
+    message = f"after '{tool}' is called, no conversation can meet the pending obligation of {rules_of(ids)}"
+    example = f"{calls_of(found.path)}: allowed, but the obligation stays pending at the end, whatever follows"
+    yield LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
+
+
+def _least(
+    automata: Sequence[RuleAutomaton], search: Callable[[Sequence[RuleAutomaton]], OrderResult]
+) -> list[RuleAutomaton]:
+    """Returns a minimal set of rules that make it impossible."""
+    kept = sorted(automata, key=lambda one: one.rule.first_monitor)
+    return minimal_set(kept, lambda some: search(some).path is None)
+
+
+def _ids(automata: Sequence[RuleAutomaton], target: LintTarget) -> list[str]:
+    """Returns the ids of rules, with rules that only forbid tools first."""
+    ids = [one.rule.id for one in automata]
+    return sorted(ids, key=lambda one: one not in target.forbidding_rules)
+
+
+def _never_called(
+    tool: str,
+    least: Sequence[RuleAutomaton],
+    called: Callable[[Sequence[RuleAutomaton]], OrderResult],
+    target: LintTarget,
+) -> LintFinding:
+    ids = _ids(least, target)
+    least = sorted(least, key=lambda one: ids.index(one.rule.id))
+    message = f"'{tool}' can never be called: no order of calls satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    path = called(least[:-1]).path
+    assert path is not None
+    broken = first_violation(least, path)
+    assert broken is not None
+    automaton, at = broken
+    others = f", allowed by {rules_of(ids[:-1])}," if len(ids) > 1 else ""
+    example = f"{calls_of(path)}{others} is denied by rule '{automaton.rule.id}' at {path[at].call.tool}()"
+    return LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
+
+
+def _unsatisfiable(least: Sequence[RuleAutomaton], target: LintTarget) -> LintFinding:
+    ids = _ids(least, target)
+    message = f"no conversation satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
+    first = next(iter(target.named_tools), "another_tool")
+    example = f"{first}(), or no call at all: a rule is violated either way"
+    return LintFinding("contradictory", ids[-1], None, message, example, tuple(ids[:-1]))
+
+
+# --- sequences in natural language
+
+
+def call_of(call: SessionCall) -> str:
+    """Describes a call with its action, decision and tags."""
+    labels = [f"action {call.action}"] if call.action else []
+    labels += [f"decision {call.decision}"] if call.decision else []
+    labels += [f"tag {tag}" for tag in sorted(call.tags)]
+    return f"{call.tool}(){f' ({join_words(labels)})' if labels else ''}"
+
+
+def calls_of(path: Sequence[StepKind]) -> str:
+    """Describes calls in order."""
+    if not path:
+        return "no call at all"
+    return ", then ".join(f"{call_of(step.call)}{'' if step.ok else ', which fails'}" for step in path)

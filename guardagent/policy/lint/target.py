@@ -1,21 +1,25 @@
-"""The policy file that lint checks: loaded as for a session, with stubs in place of its functions."""
+"""The policy file that lint checks, the findings about it, and the table of checks.
+
+The file is loaded as for a session, with stubs in place of its functions: nothing of it is run.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.library import Library
+from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
-from guardagent.policy.lint.scopes import is_within
-from guardagent.policy.lint.step_formulas import bans
+from guardagent.policy.language.formula import FALSE, Conjunction, Formula, Literal, Release
 from guardagent.policy.load import compile_policies, functions_of, inspection_only
 from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.monitors.rule import Rule
@@ -23,6 +27,28 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
 from guardagent.policy.stubs import stub_functions
 from guardagent.types import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """A fault of a policy.
+
+    Attributes:
+        kind: the kind of fault: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable,
+            uncovered or unlisted, or a kind of another package's check.
+        policy: the id of the rule, or of the last of several rules; None for the whole file.
+        tool: the tool, or None if there are several or none.
+        message: the fault, and a fix.
+        example: a call or calls that show the fault.
+        others: the ids of the other rules that are part of it.
+    """
+
+    kind: str
+    policy: str | None
+    tool: str | None
+    message: str
+    example: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -140,3 +166,99 @@ def subject_of(source: Path | str | Policies) -> LintTarget:
     file = read_policy_file(source)
     functions = functions_of(file, stub_functions)
     return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
+
+
+# --- what rules forbid, and whom they concern
+
+
+def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Returns the tools that a rule forbids outright, on purpose."""
+    match rule:
+        case ast.AllOf(parts):
+            return frozenset(tool for part in parts for tool in bans(part, tags))
+        case ast.Temporal(formula):
+            return frozenset(tool for part in _conjuncts(formula) for tool in _banned(part, tags))
+        case ast.Forall(pattern, ast.Constant(False)) | ast.Not(ast.Exists(pattern, ast.Constant(True))):
+            if ANY in pattern.tools:
+                return frozenset()
+            return _tools([f"@{name[1:]}" if name[0] == "@" else f"tool:{name}" for name in pattern.tools], tags)
+    return frozenset()
+
+
+def _conjuncts(formula: Formula) -> Iterable[Formula]:
+    return formula.parts if isinstance(formula, Conjunction) else (formula,)
+
+
+def _banned(formula: Formula, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Returns the tools that `G !p` or `G !(p || q)` forbids."""
+    if not isinstance(formula, Release) or formula.left != FALSE:
+        return frozenset()
+    literals = [part for part in _conjuncts(formula.right) if isinstance(part, Literal) and not part.positive]
+    return _tools([literal.atom for literal in literals], tags)
+
+
+def _tools(atoms: Iterable[str], tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    found: set[str] = set()
+    for atom in atoms:
+        found |= tags[atom[1:]] if atom[0] == "@" else {atom.removeprefix("tool:")} if atom[:5] == "tool:" else set()
+    return frozenset(found)
+
+
+_EVERYONE = Scope()
+
+
+def is_within(inner: Scope | None, outer: Scope | None) -> bool:
+    """Whether a rule with the outer scope surely judges every call that one with the inner scope judges."""
+    one, other = inner or _EVERYONE, outer or _EVERYONE
+    pairs = ((one.roles, other.roles), (one.tenants, other.tenants), (one.agents, other.agents))
+    inside = all(wide is None or (narrow is not None and narrow <= wide) for narrow, wide in pairs)
+    return inside and other.excluded in (None, one.excluded)
+
+
+# --- the rules that a finding needs, and lists of them
+
+T = TypeVar("T")
+
+
+def minimal_set(items: Sequence[T], suffices: Callable[[list[T]], bool]) -> list[T]:
+    """Leaves out every item without which the others suffice."""
+    kept = list(items)
+    for one in items:
+        without = [other for other in kept if other is not one]
+        if suffices(without):
+            kept = without
+    return kept
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Joins words as in `a`, `a and b`, `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def rules_of(ids: Sequence[str]) -> str:
+    """Lists rules by their ids."""
+    return f"{'rule' if len(ids) == 1 else 'rules'} {join_words(map(repr, ids))}"
+
+
+# --- the checks
+
+LintCheck = Callable[[LintTarget], Iterator[LintFinding]]
+_CHECKS: dict[str, LintCheck] = {}
+CHECKS = Plugins(
+    "lint check", "", ("check",), group="guardagent.checks", members=_CHECKS, adapt=lambda module: module.check
+)
+"""The checks, in the order of their names; of another package, the `check` of a module."""
+
+
+def lint_check(name: str) -> Callable[[LintCheck], LintCheck]:
+    """Registers a check, a generator of findings, which every `lint` runs.
+
+    The name begins with the kind of the findings if that is 'contradictory' or 'vacuous': they can be asked for alone.
+    """
+
+    def register(check: LintCheck) -> LintCheck:
+        _CHECKS[name] = check
+        return check
+
+    return register

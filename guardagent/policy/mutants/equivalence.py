@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from guardagent.policy.file.rule_keys import RuleSource
-from guardagent.policy.lint.checks import redundant_data, redundant_solver, redundant_steps
+from guardagent.policy.lint.redundant import redundant_data, redundant_solver, redundant_steps
 from guardagent.policy.lint.steps import SearchLimitError
 from guardagent.policy.lint.target import LintTarget
 from guardagent.policy.mutants.mutant import Mutant, compiled
@@ -28,6 +28,6 @@ def is_equivalent(policies: Policies, source: RuleSource, mutant: Mutant) -> boo
     assert both.source is not None, "they were compiled from a file"
     target = LintTarget(both.source, both.functions, both, seconds=SECONDS)
     try:
-        return any(one.kind == "duplicate" for check in _CHECKS for one in check.check(target))
+        return any(one.kind == "duplicate" for check in _CHECKS for one in check(target))
     except SearchLimitError:
         return False

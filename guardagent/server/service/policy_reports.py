@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from guardagent.policy.lint.report import lint_report
+from guardagent.policy.lint import lint_report
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
 from guardagent.server.service.candidate_policies import CandidatePolicies
