@@ -27,8 +27,8 @@ from guardagent.session.counters import STORES as COUNTER_STORES
 from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
 from guardagent.translation.report import summarize
 from guardagent.workflow import drawing, reports
-from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
-from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis._checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
 from tests.workflow.samples import support, support_report

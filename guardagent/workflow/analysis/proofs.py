@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guardagent.policy.policies import Policies
 from guardagent.session.proofs import Proofs, digest_of
-from guardagent.workflow.analysis.checks import structural_findings
+from guardagent.workflow.analysis._checks import structural_findings
 from guardagent.workflow.analysis.every_run import PossibleCalls, every_run
 from guardagent.workflow.analysis.suppressions import apply_suppressions
 from guardagent.workflow.model.graph import Graph

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from guardagent.errors import name_hint
-from guardagent.workflow.analysis.checks import CHECKS
+from guardagent.workflow.analysis._checks import CHECKS
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph, Node
 

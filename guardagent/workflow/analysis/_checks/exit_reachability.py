@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
+from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 
 ORDER = 1

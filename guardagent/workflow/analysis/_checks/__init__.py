@@ -18,7 +18,7 @@ from types import ModuleType
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
+from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.paths import without_garbage_collection
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph
