@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.analysis._checks import structural_findings
+from guardagent.workflow.analysis.checks import structural_findings
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.model.graph import Edge, EdgeKind, Graph, Node, NodeKind

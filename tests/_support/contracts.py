@@ -27,7 +27,7 @@ from guardagent.session.counters import STORES as COUNTER_STORES
 from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
 from guardagent.translation.report import summarize
 from guardagent.workflow import drawing, reports
-from guardagent.workflow.analysis._checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
 from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
@@ -93,8 +93,8 @@ def lint_check(loaded: Any, _name: str) -> None:
 
 
 def structural_check(loaded: Any, _name: str) -> None:
-    assert isinstance(loaded.ORDER, int)
-    assert isinstance(loaded.ABOUT, CheckDescription)
+    assert isinstance(loaded.order, int)
+    assert isinstance(loaded.about, CheckDescription)
     assert all(isinstance(one, GraphFinding) for one in loaded.check(CheckContext(support())))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from guardagent.workflow.analysis._checks import descriptions
-from guardagent.workflow.analysis.checks import CheckDescription
+from guardagent.workflow.analysis.checks import CheckDescription, descriptions
 from guardagent.workflow.analysis.report import EveryRunResult, Mechanism, Report, RuleStatus
 
 _SUPPRESSIONS = CheckDescription(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import UnknownNameError
-from guardagent.workflow.analysis._checks import structural_findings
+from guardagent.workflow.analysis.checks import structural_findings
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import read_graph
