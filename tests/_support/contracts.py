@@ -31,6 +31,7 @@ from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
 from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
+from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
 from tests.workflow.samples import support, support_report
 
 POLICIES = "version: 1\npolicies:\n  - id: paid\n    temporal: G(tool:refund -> O tool:find_order)\n"
@@ -99,7 +100,7 @@ def structural_check(loaded: Any, _name: str) -> None:
 
 
 def report(loaded: Any, _name: str) -> None:
-    assert loaded.SUFFIX.startswith(".")
+    assert loaded.suffix.startswith(".")
     assert isinstance(loaded.render(support_report()), str)
 
 
@@ -110,8 +111,7 @@ def translation_report(loaded: Any, _name: str) -> None:
 
 
 def picture(loaded: Any, _name: str) -> None:
-    assert loaded.SUFFIX.startswith(".")
-    assert isinstance(loaded.render(support()), str)
+    assert isinstance(loaded(GraphListing("support", (WorkflowGraph("support", "", 1, support()),))), str)
 
 
 def framework(facts: Any, name: str) -> None:

@@ -1,21 +1,28 @@
-"""Draws a workflow graph: one file per format.
+"""Draws workflow graphs, in several formats.
 
-A format is a module of this package with the name of the format, and with
-
-    SUFFIX: str                   the suffix of files in this format
-    render(graph: Graph) -> str
-
-One that can draw several workflows also has `render_all(listing: GraphListing) -> str`. To add a format, add a file.
-The formats share the modules with a leading underscore.
+A format is a function that returns the graphs of a target as a string. One graph looks the same whatever the target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from guardagent._support.plugins import Plugins
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.listing import GraphListing
+from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
 
-FORMATS = Plugins("graph format", __name__, ("SUFFIX", "render"))
+FORMATS = Plugins(
+    "graph format",
+    "",
+    (),
+    members={
+        "dot": f"{__name__}.dot:dot",
+        "html": f"{__name__}.html:graph_page",
+        "json": f"{__name__}.json:graph_json",
+        "mermaid": f"{__name__}.mermaid:mermaid",
+        "svg": f"{__name__}.svg:only_picture",
+    },
+)
 
 
 def draw(graph: Graph, format: str) -> str:  # noqa: A002 - as the option is called
@@ -25,8 +32,7 @@ def draw(graph: Graph, format: str) -> str:  # noqa: A002 - as the option is cal
         UnknownNameError: the format does not exist.
         InputError: the graph is too large for a readable picture.
     """
-    text: str = FORMATS.load(format).render(graph)
-    return text
+    return draw_all(GraphListing(graph.name, (WorkflowGraph(graph.name, "", 1, graph),)), format)
 
 
 def draw_all(listing: GraphListing, format: str) -> str:  # noqa: A002
@@ -36,8 +42,5 @@ def draw_all(listing: GraphListing, format: str) -> str:  # noqa: A002
         UnknownNameError: the format does not exist.
         InputError: the format can draw only one graph, or a graph is too large for a readable picture.
     """
-    module = FORMATS.load(format)
-    if listing.is_single or not hasattr(module, "render_all"):
-        return draw(listing.single(), format)
-    text: str = module.render_all(listing)
-    return text
+    write: Callable[[GraphListing], str] = FORMATS.load(format)
+    return write(listing)

@@ -11,7 +11,6 @@ from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 from guardagent.workflow.model.listing import GraphListing
 
-SUFFIX = ".dot"
 _SHAPES: dict[NodeKind, str] = {
     "entry": 'shape=box, style="rounded,filled"',
     "exit": 'shape=box, style="rounded,filled", peripheries=2',
@@ -30,17 +29,13 @@ _LINES = {
 }
 
 
-def render(graph: Graph) -> str:
-    """Returns a digraph from top to bottom."""
-    return "\n".join(_lines_of(graph))
+def dot(listing: GraphListing) -> str:
+    """Returns a digraph from top to bottom; several stand one after another, each with its name as title."""
+    titled = not listing.is_single
+    return "\n\n".join("\n".join(_lines_of(one.graph, titled=titled)) for one in listing.workflows)
 
 
-def render_all(listing: GraphListing) -> str:
-    """Returns the digraphs one after another, each with its name as title."""
-    return "\n\n".join("\n".join(_lines_of(one.graph, titled=True)) for one in listing.workflows)
-
-
-def _lines_of(graph: Graph, *, titled: bool = False) -> list[str]:
+def _lines_of(graph: Graph, *, titled: bool) -> list[str]:
     name = _quoted(single_line(graph.name))
     return [
         f"digraph {name} {{",

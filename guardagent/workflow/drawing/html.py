@@ -10,16 +10,12 @@ from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.listing import GraphListing
 
-SUFFIX = ".html"
 
-
-def render(graph: Graph) -> str:
-    """Returns a page with one graph."""
-    return listing_page(graph.name, "1 workflow", [_section(graph, "")], ())
-
-
-def render_all(listing: GraphListing) -> str:
-    """Returns a page with a list of all workflows and of the places that could not be read."""
+def graph_page(listing: GraphListing) -> str:
+    """Returns a page with one graph, or with a list of all workflows and of the places that could not be read."""
+    if listing.is_single:
+        graph = listing.single()
+        return listing_page(graph.name, "1 workflow", [_section(graph, "")], ())
     sections = [_section(one.graph, f" · {one.file}:{one.line}") for one in listing.workflows]
     summary = f"{len(sections):,} workflows, {len(listing.unread):,} places not read"
     return listing_page(listing.target, summary, sections, listing.unread)

@@ -12,7 +12,6 @@ from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 from guardagent.workflow.model.listing import GraphListing
 
-SUFFIX = ".mmd"
 _SHAPES: dict[NodeKind, tuple[str, str]] = {
     "entry": ("([", "])"),
     "exit": ("([", "])"),
@@ -26,17 +25,19 @@ _SHAPES: dict[NodeKind, tuple[str, str]] = {
 _LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "loop": "-->"}
 
 
-def render(graph: Graph) -> str:
-    """Returns a flowchart from top to bottom; ids are numbers, so no name is read as a keyword."""
-    return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
-
-
-def render_all(listing: GraphListing) -> str:
-    """Returns the flowcharts one after another, each with its name as title."""
-    charts = (
-        f"---\ntitle: {json.dumps(single_line(one.graph.name))}\n---\n{render(one.graph)}" for one in listing.workflows
+def mermaid(listing: GraphListing) -> str:
+    """Returns a flowchart from top to bottom; several stand one after another, each with its name as title."""
+    if listing.is_single:
+        return _flowchart(listing.single())
+    return "\n\n".join(
+        f"---\ntitle: {json.dumps(single_line(one.graph.name))}\n---\n{_flowchart(one.graph)}"
+        for one in listing.workflows
     )
-    return "\n\n".join(charts)
+
+
+def _flowchart(graph: Graph) -> str:
+    # Ids are numbers, so no name is read as a keyword.
+    return "\n".join(["flowchart TD", *_nodes(graph), *map(_line, arrows(graph)), *_classes(graph)])
 
 
 def _nodes(graph: Graph) -> Iterator[str]:

@@ -13,8 +13,7 @@ from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, 
 from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
 from guardagent.workflow.model.graph import EdgeKind, Graph
-
-SUFFIX = ".svg"
+from guardagent.workflow.model.listing import GraphListing
 
 MOST_NODES, MOST_ARROWS = 600, 1_800
 """The limits of a picture: nobody can read a larger one."""
@@ -42,6 +41,15 @@ def render(graph: Graph) -> str:
         xmlns="http://www.w3.org/2000/svg", viewBox=view_box(size), width=round(size.width), height=round(size.height),
         font_family=FONT, role="img",
     )  # fmt: skip
+
+
+def only_picture(listing: GraphListing) -> str:
+    """Returns the picture of the only graph of a target.
+
+    Raises:
+        InputError: the target has several graphs; or as `render`.
+    """
+    return render(listing.single())
 
 
 def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[Size, str]:

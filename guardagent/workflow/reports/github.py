@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.unknown import UnknownPart
+from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, relative_file
 from guardagent.workflow.reports._walks import WitnessWalks
 from guardagent.workflow.reports._wording import MECHANISMS, check_descriptions, every_run_line
 from guardagent.workflow.reports.text import summary
 
-SUFFIX = ".txt"
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _LONGEST_PATH = 40
 _MOST = 500  # annotations; GitHub shows the first ten of each kind, and the rest in the log
@@ -52,6 +52,9 @@ def render_all(listing: ReportListing) -> str:
         place = SourceLocation(relative_file(one.file), one.line)
         lines.append(_command("error", "not verified", one.reason, place))
     return "\n".join(lines)
+
+
+GITHUB = ReportFormat(".txt", render, render_all)
 
 
 def _finding(report: Report, finding: GraphFinding, places: SourceLocations, walks: WitnessWalks) -> str:

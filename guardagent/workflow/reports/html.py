@@ -17,6 +17,7 @@ from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing._listing_page import PageSection, graph_facts, listing_page
 from guardagent.workflow.drawing._style import TEXT, dark
 from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._legend import legend
 from guardagent.workflow.reports._page_view import PageView
 from guardagent.workflow.reports._source_locations import location_of
@@ -24,8 +25,6 @@ from guardagent.workflow.reports._walk_lines import walk_lines
 from guardagent.workflow.reports._walks import WitnessWalks
 from guardagent.workflow.reports._wording import every_run_line
 from guardagent.workflow.reports.text import summary
-
-SUFFIX = ".html"
 
 
 def render(report: Report) -> str:
@@ -53,6 +52,9 @@ def render_all(listing: ReportListing) -> str:
     failed = sum(not report.passed for report in listing.reports)
     summary_ = f"{len(listing.reports):,} workflows, {failed:,} failed, {len(listing.unread):,} places not verified"
     return listing_page(listing.target, summary_, map(_section, listing.reports), listing.unread)
+
+
+HTML = ReportFormat(".html", render, render_all)
 
 
 def _section(report: Report) -> PageSection:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._source_locations import SourceLocation, location_of, relative_file
 from guardagent.workflow.reports._walk_lines import walk_lines
 from guardagent.workflow.reports._walks import WitnessWalks
@@ -15,7 +16,6 @@ from guardagent.workflow.reports._wording import MECHANISMS, every_run_line, oth
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUFFIX = ".txt"
 _MOST = 100  # findings that are shown individually
 _PLAIN = str.maketrans("✔✘•┌├└○●┆⋮╭▶│╰─┘", "+x*,|`o*:.+>|+-'")  # for terminals without these characters
 _RULES = {"proved": ("✔", "green"), "violated": ("✘", "bold red"), "undecidable": ("?", "yellow")}
@@ -53,6 +53,9 @@ def show_all(listing: ReportListing, stream: TextIO) -> None:
     from rich.console import Console
 
     _print_all(listing, Console(file=stream))
+
+
+TEXT = ReportFormat(".txt", render, render_all, show, show_all)
 
 
 def _print_all(listing: ReportListing, console: Console) -> None:
