@@ -16,7 +16,7 @@ FORMATS = Plugins(
     "",
     (),
     members={
-        "dot": f"{__name__}.dot:dot",
+        "dot": f"{__name__}.text:dot",
         "html": f"{__name__}.html:graph_page",
         "json": f"{__name__}.json:graph_json",
         "mermaid": f"{__name__}.mermaid:mermaid",

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from guardagent.errors import InputError
 from guardagent.workflow.drawing._arrows import Arrow, arrows
-from guardagent.workflow.drawing._boxes import Box, NodeMark, box
 from guardagent.workflow.drawing._labels import ArrowLabel, label
 from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, Route, Size, lay_out
 from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
 from guardagent.workflow.drawing._text import element, escaped
+from guardagent.workflow.drawing.boxes import Box, NodeMark, box
 from guardagent.workflow.model.graph import EdgeKind, Graph
 from guardagent.workflow.model.listing import GraphListing
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
 from guardagent.workflow.drawing._arrows import arrows
-from guardagent.workflow.drawing._boxes import NodeMark
 from guardagent.workflow.drawing._card import ToolLabel, card, tools_of
 from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.drawing.boxes import NodeMark
 from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._source_locations import location_of

@@ -14,9 +14,9 @@ from guardagent.workflow.drawing._layout.back_links import back_links
 from guardagent.workflow.drawing._layout.chains import Chains
 from guardagent.workflow.drawing._layout.layers import layers_of
 from guardagent.workflow.drawing._layout.ordering import ordered_layers
-from guardagent.workflow.drawing._layout.positions import x_positions
 from guardagent.workflow.drawing._layout.route import routes
 from guardagent.workflow.drawing._layout.shapes import GraphLayout, LayoutLink, Point, Route, Size
+from guardagent.workflow.drawing.layout import x_positions
 
 __all__ = ["GraphLayout", "LayoutLink", "Point", "Route", "Size", "lay_out"]
 
