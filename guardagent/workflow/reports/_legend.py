@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.workflow.drawing._layout import Size
-from guardagent.workflow.drawing._outlines import outline
-from guardagent.workflow.drawing._palettes import PALETTES
-from guardagent.workflow.drawing._style import LINE
-from guardagent.workflow.drawing._text import element
+from guardagent.workflow.drawing.boxes import LINE, PALETTES, element, outline
+from guardagent.workflow.drawing.layout import Size
 from guardagent.workflow.drawing.svg import LINES
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Graph
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.drawing._arrows import arrows
-from guardagent.workflow.drawing._card import ToolLabel, card, tools_of
-from guardagent.workflow.drawing._text import single_line
-from guardagent.workflow.drawing.boxes import NodeMark
+from guardagent.workflow.drawing.boxes import NodeMark, ToolLabel, arrows, card, tools_of
 from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.reports._excerpt import excerpt
 from guardagent.workflow.reports._source_locations import location_of

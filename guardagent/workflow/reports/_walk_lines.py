@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.workflow.drawing._text import single_line
+from guardagent._terminal import single_line
 from guardagent.workflow.reports._source_locations import location_of
 from guardagent.workflow.reports._walks import WitnessStep, WitnessWalk
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
-from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.unknown import UnknownPart
 from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, relative_file

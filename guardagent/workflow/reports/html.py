@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
+from guardagent._terminal import single_line
 from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
-from guardagent.workflow.drawing import svg
-from guardagent.workflow.drawing._listing_page import PageSection, graph_facts, listing_page
-from guardagent.workflow.drawing._style import TEXT, dark
-from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.drawing import PageSection, graph_facts, listing_page, svg
+from guardagent.workflow.drawing.boxes import TEXT_STYLE, dark_style
 from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._legend import legend
 from guardagent.workflow.reports._page_view import PageView
@@ -94,6 +93,8 @@ def _file(name: str) -> str:
 @cache
 def _style() -> str:
     # The theme of the reader overrides that of the system; paper is always light. Colours of a walk override both.
-    system = f"@media screen and (prefers-color-scheme: dark) {{\n{dark(':where(:root:not([data-theme=light]))')}\n}}"
-    chosen = f"@media screen {{\n{dark(':where(:root[data-theme=dark])')}\n}}"
-    return "\n".join([_file("page.css"), TEXT, system, chosen])
+    system = (
+        f"@media screen and (prefers-color-scheme: dark) {{\n{dark_style(':where(:root:not([data-theme=light]))')}\n}}"
+    )
+    chosen = f"@media screen {{\n{dark_style(':where(:root[data-theme=dark])')}\n}}"
+    return "\n".join([_file("page.css"), TEXT_STYLE, system, chosen])

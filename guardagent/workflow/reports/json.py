@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from guardagent.workflow.analysis.report import Report, ReportListing
-from guardagent.workflow.drawing._pretty_json import pretty_json
+from guardagent.workflow.drawing.text import pretty_json
 from guardagent.workflow.reports import ReportFormat
 
 

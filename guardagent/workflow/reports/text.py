@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, TextIO
 
+from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
-from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports._source_locations import SourceLocation, location_of, relative_file
 from guardagent.workflow.reports._walk_lines import walk_lines
