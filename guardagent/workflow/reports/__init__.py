@@ -49,7 +49,7 @@ FORMATS = Plugins(
     ("SUFFIX", "render"),
     group="guardagent.reports",
     members={
-        "github": f"{__name__}.github:GITHUB",
+        "github": f"{__name__}.text:GITHUB",
         "html": f"{__name__}.html:HTML",
         "json": f"{__name__}.json:JSON",
         "sarif": f"{__name__}.sarif:SARIF",
@@ -65,7 +65,8 @@ def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is
     Raises:
         UnknownNameError: the format does not exist.
     """
-    return _named(format).render(report)
+    writer: ReportFormat = FORMATS.load(format)
+    return writer.render(report)
 
 
 def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
@@ -74,7 +75,7 @@ def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
     Raises:
         UnknownNameError: the format does not exist.
     """
-    writer = _named(format)
+    writer: ReportFormat = FORMATS.load(format)
     if writer.show is not None:
         writer.show(report, stream)
     else:
@@ -90,7 +91,7 @@ def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002
     """
     if listing.is_single:
         return render(listing.reports[0], format)
-    writer = _named(format)
+    writer: ReportFormat = FORMATS.load(format)
     if writer.render_all is None:
         names = ", ".join(repr(report.target) for report in listing.reports) or "none"
         raise InputError(f"{listing.target}: the format {format!r} shows one workflow; expected one of {names}")
@@ -104,15 +105,10 @@ def show_all(listing: ReportListing, format: str, stream: TextIO) -> None:  # no
         UnknownNameError: the format does not exist.
         InputError: the format can show only one report.
     """
-    writer = _named(format)
+    writer: ReportFormat = FORMATS.load(format)
     if listing.is_single:
         show(listing.reports[0], format, stream)
     elif writer.show_all is not None:
         writer.show_all(listing, stream)
     else:
         stream.write(f"{render_all(listing, format).rstrip()}\n")
-
-
-def _named(format: str) -> ReportFormat:  # noqa: A002
-    writer: ReportFormat = FORMATS.load(format)
-    return writer

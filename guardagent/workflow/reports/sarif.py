@@ -14,9 +14,18 @@ from guardagent.workflow.drawing.boxes import description
 from guardagent.workflow.model.graph import Node
 from guardagent.workflow.model.listing import UnreadPlace
 from guardagent.workflow.reports import ReportFormat
-from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, location_of, relative_file
-from guardagent.workflow.reports._walks import WitnessStep, WitnessWalks
-from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_descriptions, other_notes
+from guardagent.workflow.reports.text import (
+    MECHANISMS,
+    STATUSES,
+    SourceLocation,
+    SourceLocations,
+    WitnessStep,
+    WitnessWalks,
+    check_descriptions,
+    location_of,
+    other_notes,
+    relative_file,
+)
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
