@@ -20,3 +20,8 @@ def strip_control_characters(text: str) -> str:
 def printable(text: str) -> str:
     """Returns a string with a replacement mark for each control character and each invisible one."""
     return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+
+
+def single_line(text: object) -> str:
+    """Returns a string on one line, without control characters, direction marks and characters that XML forbids."""
+    return " ".join(printable(str(text)).split())

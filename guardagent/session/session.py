@@ -149,7 +149,7 @@ class Session(Observations):
         Calls of tools outside of the graph are judged by all rules. After the first such call, nothing is skipped.
 
         Args:
-            proofs: the result of `guardagent.workflow.analysis.proofs.prove`.
+            proofs: the result of `guardagent.workflow.analysis.rules.prove`.
             graph: the current graph.
 
         Raises:

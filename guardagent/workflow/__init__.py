@@ -4,7 +4,7 @@
     python_source   Python read without running it
     extraction      the parts that all extractors share
     analysis        structural checks, rules on every path, shortest witnesses, proofs for sessions
-    reports, drawing    one file per format
+    reports, drawing    the formats of reports and of graphs
 
 `verify(target, policies)` does all of it for one workflow, and `verify_all` for those of a file or a folder;
 `graphs_of` returns their graphs. The extractor of each framework is in `guardagent.frameworks`.

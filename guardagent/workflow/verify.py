@@ -7,10 +7,9 @@ from pathlib import Path
 
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.checks import structural_findings
+from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, structural_findings
 from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.analysis.rules import rule_results
-from guardagent.workflow.analysis.suppressions import Suppression, apply_suppressions
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import read_graph

@@ -27,10 +27,11 @@ from guardagent.session.counters import STORES as COUNTER_STORES
 from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
 from guardagent.translation.report import summarize
 from guardagent.workflow import drawing, reports
-from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
+from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
 from tests.workflow.samples import support, support_report
 
 POLICIES = "version: 1\npolicies:\n  - id: paid\n    temporal: G(tool:refund -> O tool:find_order)\n"
@@ -93,13 +94,13 @@ def lint_check(loaded: Any, _name: str) -> None:
 
 
 def structural_check(loaded: Any, _name: str) -> None:
-    assert isinstance(loaded.ORDER, int)
-    assert isinstance(loaded.ABOUT, CheckDescription)
+    assert isinstance(loaded.order, int)
+    assert isinstance(loaded.about, CheckDescription)
     assert all(isinstance(one, GraphFinding) for one in loaded.check(CheckContext(support())))
 
 
 def report(loaded: Any, _name: str) -> None:
-    assert loaded.SUFFIX.startswith(".")
+    assert loaded.suffix.startswith(".")
     assert isinstance(loaded.render(support_report()), str)
 
 
@@ -110,8 +111,7 @@ def translation_report(loaded: Any, _name: str) -> None:
 
 
 def picture(loaded: Any, _name: str) -> None:
-    assert loaded.SUFFIX.startswith(".")
-    assert isinstance(loaded.render(support()), str)
+    assert isinstance(loaded(GraphListing("support", (WorkflowGraph("support", "", 1, support()),))), str)
 
 
 def framework(facts: Any, name: str) -> None:

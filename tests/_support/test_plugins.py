@@ -22,12 +22,12 @@ from tests._support.plugin_package import register
 from tests.docs.test_docs import ROOT
 
 Install = Callable[..., Plugins]
-SHIPPED = "guardagent.workflow.drawing"
+SHIPPED = "guardagent.models.backends"
 
 
 def kind_of(group: str) -> Plugins:
     """Returns a kind with its own group, since entry points are cached for each group."""
-    return Plugins("picture", SHIPPED, ("render",), group=group)
+    return Plugins("backend", SHIPPED, ("Backend",), group=group)
 
 
 @pytest.fixture
@@ -57,29 +57,29 @@ def test_every_plugin_fulfils_the_contract_of_its_kind(
 def test_listing_names_loads_nothing(registered: Install) -> None:
     """A missing module is detected when it is requested, and the error names its package."""
     kind = registered(acme={"neat": "acme_gone"})
-    assert list(kind) == ["dot", "html", "json", "mermaid", "svg", "neat"]
-    assert kind.load("dot").render
-    with pytest.raises(InputError, match=r"picture 'neat' of acme 1\.0 cannot be loaded: .*acme_gone.*uninstall"):
+    assert list(kind) == ["folder", "litellm", "openai", "scripted", "neat"]
+    assert kind.load("folder").Backend
+    with pytest.raises(InputError, match=r"backend 'neat' of acme 1\.0 cannot be loaded: .*acme_gone.*uninstall"):
         kind.load("neat")
 
 
 def test_an_unknown_name_comes_with_the_nearest(registered: Install) -> None:
     """The nearest may be from another package."""
-    with pytest.raises(UnknownNameError, match="unknown picture 'neet'; did you mean 'neat'"):
+    with pytest.raises(UnknownNameError, match="unknown backend 'neet'; did you mean 'neat'"):
         registered(acme={"neat": "json"}).load("neet")
 
 
 def test_an_incomplete_plugin_is_rejected(registered: Install) -> None:
     """The error has the package and the missing name."""
-    with pytest.raises(InputError, match=r"picture 'neat' of acme 1\.0 lacks 'render'; expected 'render'"):
+    with pytest.raises(InputError, match=r"backend 'neat' of acme 1\.0 lacks 'Backend'; expected 'Backend'"):
         registered(acme={"neat": "json"}).load("neat")
 
 
 def test_a_shipped_name_is_never_replaced(registered: Install) -> None:
     """The shipped one is loaded; listing all of them rejects the other package."""
-    kind = registered(acme={"svg": "json"})
-    assert kind.load("svg").__name__ == f"{SHIPPED}.svg"
-    with pytest.raises(InputError, match=r"'svg' is registered by both this package and acme 1\.0; uninstall"):
+    kind = registered(acme={"folder": "json"})
+    assert kind.load("folder").__name__ == f"{SHIPPED}.folder"
+    with pytest.raises(InputError, match=r"'folder' is registered by both this package and acme 1\.0; uninstall"):
         list(kind.load_all())
 
 
@@ -95,7 +95,7 @@ def test_members_of_a_table_are_loaded_on_demand(tmp_path: Path, monkeypatch: py
     monkeypatch.syspath_prepend(tmp_path)
     register(tmp_path, "acme", {"tests.members": {"neat": "json"}})
     table = {"plain": len, "placed": "json:dumps", "broken": "acme_gone:render"}
-    kind = Plugins("picture", "", ("loads",), group="tests.members", members=table, adapt=lambda module: module.loads)
+    kind = Plugins("backend", "", ("loads",), group="tests.members", members=table, adapt=lambda module: module.loads)
     assert list(kind) == ["broken", "placed", "plain", "neat"]
     assert [kind.load(name) for name in ("plain", "placed", "neat")] == [len, json.dumps, json.loads]
 

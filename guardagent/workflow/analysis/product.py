@@ -6,7 +6,8 @@ obligation that a cycle can postpone forever.
 A node with one tool calls it once. A node with several tools calls one or more, in any order; a node where a model
 chooses calls none or more. Every call succeeds. The search covers all paths, so a proof is sound, but a violation may
 be on a path that no run takes. With `unknown_calls`, a node with unknown tools calls anything, too, and a violation
-holds whatever that is.
+holds whatever that is: a run is then in one of several states of the automaton, and a set of states is violated only
+if each of them is.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
-from guardagent.workflow.analysis.cycles import on_cycles
-from guardagent.workflow.analysis.paths import GraphIndex, without_garbage_collection
+from guardagent.workflow.analysis.paths import GraphIndex, on_cycles, without_garbage_collection
 from guardagent.workflow.analysis.report import Mechanism
-from guardagent.workflow.analysis.uncertain_states import UncertainStates
 from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.model.unknown import unknown_tools
 
@@ -94,6 +94,40 @@ class _SparseRow(dict[int, State | int]):
 
     def __missing__(self, _: int) -> None:
         return None
+
+
+class UncertainStates:
+    """Sets of states in which an automaton can be after unknown calls, numbered as they are found; 0 is the start."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._table, self._automaton = automaton.table, automaton
+        self._sets: list[frozenset[int]] = []
+        self._numbers: dict[frozenset[int], int] = {}
+        self.accepting: list[bool] = []
+        self.violated: list[bool] = []
+        self._number(frozenset({0}))
+
+    def _number(self, states: frozenset[int]) -> int:
+        if states not in self._numbers:
+            self._numbers[states] = len(self._sets)
+            self._sets.append(states)
+            self.accepting.append(any(self._automaton.accepting[one] for one in states))
+            self.violated.append(all(self._automaton.violated[one] for one in states))
+        return self._numbers[states]
+
+    def after(self, number: int, letter: int) -> int:
+        """Returns the states after a known call."""
+        return self._number(frozenset(self._table[one][letter] for one in self._sets[number]))
+
+    def after_anything(self, number: int) -> int:
+        """Returns the states after any calls, or none."""
+        found = set(self._sets[number])
+        waiting = list(found)
+        for state in waiting:  # grows during the loop
+            fresh = set(self._table[state]) - found
+            found |= fresh
+            waiting += fresh
+        return self._number(frozenset(found))
 
 
 class GraphProduct:

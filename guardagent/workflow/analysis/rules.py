@@ -1,28 +1,66 @@
-"""Checks the rules of a policy on a graph, before the agent runs.
+"""Checks the rules of a policy on a graph, before the agent runs, and proves them for sessions to rely on.
 
 A propositional rule is proved or violated on the graph. For a rule over data, the check uses the tool order that the
 rule implies: a path that violates this order violates the rule, and a session checks the rest at run time. Nothing is
 proved about tools if some node may call tools that cannot be seen.
 
-Each rule has a result for the graph as drawn, and one for every run.
+Each rule has a result for the graph as drawn, and one for every run, however a host drives the graph; a session relies
+only on proofs for every run. In one session a host can invoke a graph repeatedly, resume it at any node, retry a node,
+run it again after an interrupt and send several inputs at once. A model can propose several calls in one message, and a
+call can be denied or fail. The sequence of calls can therefore be any word over the tools of the graph, including the
+empty word. A rule holds for every run if its automaton is in an accepting state after every such word. A proof needs a
+complete graph, in which nothing is a guess, widened, hidden or suppressed.
+
+The tool order of a rule approximates it by formulas that need no data. A rule may depend on arguments, outputs, facts
+and state, and on actions, decisions and tags that a host sets at run time. Two formulas over tools alone bound it: a
+necessary condition, which the rule implies, and a sufficient condition, which implies the rule. They are equal if the
+rule depends only on tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language.formula import (
+    FALSE,
+    TRUE,
+    Conjunction,
+    Disjunction,
+    Formula,
+    Literal,
+    Next,
+    Previous,
+    Release,
+    Since,
+    TriggerFormula,
+    Until,
+    Within,
+    all_of,
+    any_of,
+    atoms,
+    finally_,
+    globally,
+    implies,
+    negation,
+    once,
+)
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.every_run import PossibleCalls, Sets, automaton_of, every_run
+from guardagent.session.proofs import Proofs, digest_of
+from guardagent.workflow.analysis.checks import apply_suppressions, structural_findings
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
-from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult
-from guardagent.workflow.analysis.tool_order import order_of
-from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult, RunCall
+from guardagent.workflow.model.graph import Graph, Node
 from guardagent.workflow.model.unknown import unknown_tools
 
+Sets = Mapping[str, frozenset[str]]
+_SHOWN = 3  # nodes in a message
 _ANSWERS = "it speaks of the final answer, which is no step of the graph; it is checked at run time"
 _MESSAGES = {
     "bad_prefix": "this path violates it",
@@ -44,27 +82,27 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        found = _result(drawn, uncertain, rule, policies.tags, unseen)
+        found = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
         yield replace(found, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
 
 
-def _result(
+def _result_as_drawn(
     graph: NumberedGraph, uncertain: NumberedGraph | None, rule: Rule, sets: Sets, unseen: list[str]
 ) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
     needed = automaton_of(rule, order.necessary, sets)
     violation = GraphProduct(graph, needed).violation()
-    shown = f"{', '.join(unseen[:3])}{' and others' if len(unseen) > 3 else ''}"
+    shown = f"{', '.join(unseen[:_SHOWN])}{' and others' if len(unseen) > _SHOWN else ''}"
     if violation is not None and uncertain is not None:
         violation = GraphProduct(uncertain, needed).violation()
         if violation is None:
             message = f"whether a path violates it depends on {shown}, which may call tools that cannot be seen"
             return RuleResult(rule.id, "undecidable", message=message)
     if violation is not None:
-        return _violated(rule.id, violation)
+        return _violated_on_path(rule.id, violation)
     enough = needed if order.sufficient == order.necessary else automaton_of(rule, order.sufficient, sets)
     if enough is not needed and GraphProduct(graph, enough).violation() is not None:
         says_nothing = needed.automaton.satisfied[0]
@@ -82,7 +120,7 @@ def _undecidable_message(rule: Rule, *, says_nothing: bool) -> str:
     return f"{subject}{order}; the rest is checked at run time"
 
 
-def _violated(rule_id: str, violation: PathViolation) -> RuleResult:
+def _violated_on_path(rule_id: str, violation: PathViolation) -> RuleResult:
     return RuleResult(
         rule_id,
         "violated",
@@ -92,3 +130,238 @@ def _violated(rule_id: str, violation: PathViolation) -> RuleResult:
         _MESSAGES[violation.mechanism],
         violation.emitted,
     )
+
+
+def prove(graph: Graph, policies: Policies) -> Proofs:
+    """Returns the rules that are proved for every run of a graph."""
+    runs = PossibleCalls.of(graph, policies, apply_suppressions(graph, structural_findings(graph)))
+    proved = [rule.id for rule in policies.rules if every_run(runs, rule, policies.tags).status == "proved"]
+    return Proofs(digest_of(graph, policies), frozenset(proved), runs.obstacle)
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleCalls:
+    """The tools that a graph can call in a session.
+
+    Attributes:
+        tools: every tool of the nodes.
+        obstacle: the reason why the list may be wrong or incomplete; empty if there is none.
+    """
+
+    tools: tuple[str, ...]
+    obstacle: str = ""
+
+    @classmethod
+    def of(cls, graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> PossibleCalls:
+        """Returns the calls of a graph; `findings` are its structural findings, with suppressions."""
+        several = {node.tools for node in graph.nodes}
+        tools = tuple(sorted({tool for tools in several for tool in tools}))
+        return cls(tools, _obstacle(graph, policies, findings))
+
+
+def every_run(possible: PossibleCalls, rule: Rule, sets: Sets) -> EveryRunResult:
+    """Returns the result of a rule for every run."""
+    order = order_of(ast.AllOf(rule.rules))
+    if broken := _violating_word(possible.tools, automaton_of(rule, order.necessary, sets)):
+        return broken
+    if possible.obstacle:
+        return EveryRunResult("undecidable", message=possible.obstacle)
+    if order.sufficient != order.necessary and _violating_word(
+        possible.tools, automaton_of(rule, order.sufficient, sets)
+    ):
+        return EveryRunResult("undecidable", message="it depends on more than the order of the tools")
+    return EveryRunResult("proved", message="no run can violate it, however often and wherever the graph is entered")
+
+
+def automaton_of(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
+    """Returns the automaton of a formula, from the rule itself if the rule is only this formula."""
+    if rule.rules == (ast.Temporal(formula),) and isinstance(rule.monitors[0], PropositionalMonitor):
+        return rule.monitors[0]
+    return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+
+
+def _violating_word(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResult | None:
+    """Returns a shortest word that violates a rule, with successful calls if possible."""
+    automaton, letters = rule.automaton, dict[int, RunCall]()
+    for failed in (False, True):
+        for tool in tools:
+            letters.setdefault(rule.alphabet.index(SessionCall(tool, {}), ok=not failed), RunCall(tool, failed))
+    words: dict[int, tuple[RunCall, ...]] = {0: ()}
+    for state in (waiting := [0]):  # grows during the loop
+        if not automaton.accepting[state]:
+            why = "violates it" if automaton.violated[state] else "leaves an obligation pending, and may be the end"
+            shown = ", then ".join(map(str, words[state])) or "a run without calls"
+            return EveryRunResult("violated", words[state], f"{shown}: {why}; it must be checked at run time")
+        for letter, call in letters.items():
+            if (target := automaton.table[state][letter]) not in words:
+                words[target] = (*words[state], call)
+                waiting.append(target)
+    return None
+
+
+def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]) -> str:
+    if unsure := [node.id for node in graph.nodes if _is_uncertain(node)]:
+        more = f" and {len(unsure) - _SHOWN} more" if len(unsure) > _SHOWN else ""
+        return f"parts of the graph are unknown: {', '.join(map(repr, unsure[:_SHOWN]))}{more}"
+    if graph.notes:
+        return f"parts of the graph are unknown: {'; '.join(graph.notes[:_SHOWN])}"
+    if policies.ignored or any(one.suppressed or one.check == "suppressions" for one in findings):
+        return "findings of the graph are suppressed"
+    return ""
+
+
+def _is_uncertain(node: Node) -> bool:
+    metadata = node.metadata
+    if metadata and (metadata.get("widened") or metadata.get("guess") or unknown_tools(node)):
+        return True
+    return node.kind == "tool" and not node.tools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOrder:
+    """The tool order of a rule.
+
+    Attributes:
+        necessary: implied by the rule; a path that violates it violates the rule.
+        sufficient: implies the rule.
+    """
+
+    necessary: Formula
+    sufficient: Formula
+
+
+def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
+    """Returns the tool order of a rule or of its negation, for runs whose calls all succeed."""
+    match rule:
+        case ast.Not(body):
+            return order_of(body, negated=not negated)
+        case ast.AllOf(parts) | ast.AnyOf(parts):
+            combined = _conjunction if isinstance(rule, ast.AllOf) is not negated else _disjunction
+            return combined([order_of(part, negated=negated) for part in parts])
+        case ast.Temporal(formula):
+            wanted = negation(formula) if negated else formula
+            return ToolOrder(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))
+    return _order_of_negated_data(rule) if negated else _order_of_data(rule)
+
+
+def _conjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
+    return ToolOrder(all_of(one.necessary for one in orders), all_of(one.sufficient for one in orders))
+
+
+def _disjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
+    return ToolOrder(any_of(one.necessary for one in orders), any_of(one.sufficient for one in orders))
+
+
+def _without_labels(formula: Formula, value: Formula) -> Formula:
+    """Replaces the atoms about actions, decisions and tags in a formula by `value`."""
+    match formula:
+        case Literal(name):
+            return formula if name.startswith(("tool:", "@")) else value
+        case Conjunction(parts):
+            return all_of(_without_labels(part, value) for part in parts)
+        case Disjunction(parts):
+            return any_of(_without_labels(part, value) for part in parts)
+        case Next(body) | Previous(body) | Within(_, body):
+            return replace(formula, body=_without_labels(body, value))
+        case Until(left, right) | Release(left, right) | Since(left, right) | TriggerFormula(left, right):
+            first, second = _without_labels(left, value), _without_labels(right, value)
+            always = second == TRUE and isinstance(formula, Release | TriggerFormula)
+            return TRUE if always else replace(formula, left=first, right=second)
+    return formula
+
+
+@dataclass(frozen=True, slots=True)
+class _MatchingCalls:
+    """The calls that match a pattern, by their tools alone.
+
+    Attributes:
+        certain: calls that match with any arguments, outputs and facts.
+        possible: calls that can match; no others do.
+    """
+
+    certain: Formula
+    possible: Formula
+
+
+def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
+    """Proposed calls that match and whose condition has `value`; a call that lacks arguments can match."""
+    return _calls(pattern, condition, value=value, always=_is_any(pattern))
+
+
+def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
+    """Past calls that match and whose condition has `value`; a call that lacks an argument does not match."""
+    return _calls(pattern, condition, value=value, always=not pattern.arguments)
+
+
+def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> _MatchingCalls:
+    names = [Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools]
+    tools = TRUE if ANY in pattern.tools else any_of(names)
+    if not (isinstance(condition, ast.Constant) and isinstance(condition.value, bool)):
+        return _MatchingCalls(FALSE, tools)
+    if condition.value is not value:
+        return _MatchingCalls(FALSE, FALSE)
+    return _MatchingCalls(tools if always else FALSE, tools)
+
+
+def _order_of_data(rule: ast.Rule) -> ToolOrder:
+    match rule:
+        case ast.Forall(pattern, condition):
+            wrong = _proposed(pattern, condition, value=False)
+            return ToolOrder(_never(wrong.certain), _never(wrong.possible))
+        case ast.Exists(pattern, condition):
+            wanted = _past(pattern, condition)
+            return ToolOrder(finally_(wanted.possible), finally_(wanted.certain))
+        case ast.Before(pattern, condition, partner, partner_condition):
+            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
+            return ToolOrder(_preceded(call.certain, wanted.possible), _preceded(call.possible, wanted.certain))
+        case ast.After(pattern, condition, partner, partner_condition):
+            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
+            enough = _followed(call.certain, wanted.certain) if call.certain == call.possible else _never(call.possible)
+            return ToolOrder(_followed(call.certain, wanted.possible), enough)
+        case ast.SolverRule(tools):
+            return ToolOrder(TRUE, _never(any_of(Literal(f"tool:{tool}") for tool in tools)))
+    raise AssertionError(rule)
+
+
+def _order_of_negated_data(rule: ast.Rule) -> ToolOrder:
+    match rule:
+        case ast.Forall(pattern, condition):
+            wrong = _past(pattern, condition, value=False)
+            return ToolOrder(finally_(wrong.possible), finally_(wrong.certain))
+        case ast.Exists(pattern, condition):
+            wanted = _proposed(pattern, condition)
+            return ToolOrder(_never(wanted.certain), _never(wanted.possible))
+        case ast.Before(pattern, condition, partner, partner_condition):
+            call, wanted = _past(pattern, condition), _past(partner, partner_condition)
+            return ToolOrder(
+                negation(_preceded(call.possible, wanted.certain)), negation(_preceded(call.certain, wanted.possible))
+            )
+        case ast.After(pattern, condition, partner, partner_condition):
+            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
+            return ToolOrder(
+                negation(_followed(call.possible, wanted.certain)), negation(_followed(call.certain, wanted.possible))
+            )
+    raise AssertionError(rule)
+
+
+def _never(call: Formula) -> Formula:
+    return _always(negation(call))
+
+
+def _preceded(call: Formula, wanted: Formula) -> Formula:
+    return _always(implies(call, Previous(once(wanted))))
+
+
+def _followed(call: Formula, wanted: Formula) -> Formula:
+    return _always(implies(call, Next(finally_(wanted))))
+
+
+def _always(body: Formula) -> Formula:
+    return TRUE if body == TRUE else globally(body)
+
+
+def _is_any(pattern: ast.Pattern) -> bool:
+    """Whether a pattern matches every proposed call of its tools."""
+    values = [argument.value for argument in pattern.arguments]
+    names = [value.name for value in values if isinstance(value, ast.Variable)]
+    return all(isinstance(value, ast.Variable | ast.AnyValue) for value in values) and len(set(names)) == len(names)

@@ -6,15 +6,24 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from guardagent.errors import InputError
-from guardagent.workflow.drawing._arrows import Arrow, arrows
-from guardagent.workflow.drawing._boxes import Box, NodeMark, box
-from guardagent.workflow.drawing._labels import ArrowLabel, label
-from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, Route, Size, lay_out
-from guardagent.workflow.drawing._style import FONT, LINE, PAPER, sheet
-from guardagent.workflow.drawing._text import element, escaped
+from guardagent.workflow.drawing.boxes import (
+    FONT,
+    LINE,
+    PAPER,
+    Arrow,
+    ArrowLabel,
+    Box,
+    NodeMark,
+    arrows,
+    box,
+    element,
+    escaped,
+    label,
+    style_sheet,
+)
+from guardagent.workflow.drawing.layout import GraphLayout, LayoutLink, Point, Route, Size, lay_out
 from guardagent.workflow.model.graph import EdgeKind, Graph
-
-SUFFIX = ".svg"
+from guardagent.workflow.model.listing import GraphListing
 
 MOST_NODES, MOST_ARROWS = 600, 1_800
 """The limits of a picture: nobody can read a larger one."""
@@ -38,10 +47,19 @@ def render(graph: Graph) -> str:
     size, content = picture(graph)
     title = element("title", f"{escaped(graph.name)}: workflow graph")
     return element(
-        "svg", title + element("style", sheet()) + content,
+        "svg", title + element("style", style_sheet()) + content,
         xmlns="http://www.w3.org/2000/svg", viewBox=view_box(size), width=round(size.width), height=round(size.height),
         font_family=FONT, role="img",
     )  # fmt: skip
+
+
+def only_picture(listing: GraphListing) -> str:
+    """Returns the picture of the only graph of a target.
+
+    Raises:
+        InputError: the target has several graphs; or as `render`.
+    """
+    return render(listing.single())
 
 
 def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[Size, str]:

@@ -1,24 +1,62 @@
-"""Writes the report of a verification: one file per format.
+"""Writes the report of a verification, in several formats.
 
-A format is a module of this package with the name of the format, and with
+Another package registers a format as the entry point `guardagent.reports`: a module with
 
     SUFFIX: str                     the suffix of files in this format
     render(report: Report) -> str
 
-A format with special output for terminals also has `show(report: Report, stream: TextIO) -> None`. One that can show
-several workflows has `render_all(listing: ReportListing) -> str`, and `show_all(listing, stream)` for terminals. To add
-a format, add a file. The formats share the modules with a leading underscore.
+and, if it likes, with the other functions of a `ReportFormat`.
 """
 
 from __future__ import annotations
 
-from typing import TextIO
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
 from guardagent.workflow.analysis.report import Report, ReportListing
 
-FORMATS = Plugins("report format", __name__, ("SUFFIX", "render"), group="guardagent.reports")
+
+@dataclass(frozen=True, slots=True)
+class ReportFormat:
+    """A format of reports.
+
+    Attributes:
+        suffix: the suffix of files in this format.
+        render: returns a report as a string.
+        render_all: the same for all workflows of a target; None if the format shows only one.
+        show: writes a report to a terminal; None if it looks there as in a file.
+        show_all: the same for all workflows of a target.
+    """
+
+    suffix: str
+    render: Callable[[Report], str]
+    render_all: Callable[[ReportListing], str] | None = None
+    show: Callable[[Report, TextIO], None] | None = None
+    show_all: Callable[[ReportListing, TextIO], None] | None = None
+
+
+def _format_of(module: Any) -> ReportFormat:
+    optional = (getattr(module, name, None) for name in ("render_all", "show", "show_all"))
+    return ReportFormat(module.SUFFIX, module.render, *optional)
+
+
+FORMATS = Plugins(
+    "report format",
+    "",
+    ("SUFFIX", "render"),
+    group="guardagent.reports",
+    members={
+        "github": f"{__name__}.text:GITHUB",
+        "html": f"{__name__}.html:HTML",
+        "json": f"{__name__}.json:JSON",
+        "sarif": f"{__name__}.sarif:SARIF",
+        "text": f"{__name__}.text:TEXT",
+    },
+    adapt=_format_of,
+)
 
 
 def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is called
@@ -27,8 +65,8 @@ def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is
     Raises:
         UnknownNameError: the format does not exist.
     """
-    text: str = FORMATS.load(format).render(report)
-    return text
+    writer: ReportFormat = FORMATS.load(format)
+    return writer.render(report)
 
 
 def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
@@ -37,11 +75,11 @@ def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
     Raises:
         UnknownNameError: the format does not exist.
     """
-    module = FORMATS.load(format)
-    if hasattr(module, "show"):
-        module.show(report, stream)
+    writer: ReportFormat = FORMATS.load(format)
+    if writer.show is not None:
+        writer.show(report, stream)
     else:
-        stream.write(f"{module.render(report).rstrip()}\n")
+        stream.write(f"{writer.render(report).rstrip()}\n")
 
 
 def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002
@@ -53,12 +91,11 @@ def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002
     """
     if listing.is_single:
         return render(listing.reports[0], format)
-    module = FORMATS.load(format)
-    if not hasattr(module, "render_all"):
+    writer: ReportFormat = FORMATS.load(format)
+    if writer.render_all is None:
         names = ", ".join(repr(report.target) for report in listing.reports) or "none"
         raise InputError(f"{listing.target}: the format {format!r} shows one workflow; expected one of {names}")
-    text: str = module.render_all(listing)
-    return text
+    return writer.render_all(listing)
 
 
 def show_all(listing: ReportListing, format: str, stream: TextIO) -> None:  # noqa: A002
@@ -68,10 +105,10 @@ def show_all(listing: ReportListing, format: str, stream: TextIO) -> None:  # no
         UnknownNameError: the format does not exist.
         InputError: the format can show only one report.
     """
-    module = FORMATS.load(format)
+    writer: ReportFormat = FORMATS.load(format)
     if listing.is_single:
         show(listing.reports[0], format, stream)
-    elif hasattr(module, "show_all"):
-        module.show_all(listing, stream)
+    elif writer.show_all is not None:
+        writer.show_all(listing, stream)
     else:
         stream.write(f"{render_all(listing, format).rstrip()}\n")

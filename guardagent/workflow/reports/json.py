@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from guardagent.workflow.analysis.report import Report, ReportListing
-from guardagent.workflow.drawing._pretty_json import pretty_json
-
-SUFFIX = ".json"
+from guardagent.workflow.drawing.text import pretty_json
+from guardagent.workflow.reports import ReportFormat
 
 
 def render(report: Report) -> str:
@@ -16,3 +15,6 @@ def render(report: Report) -> str:
 def render_all(listing: ReportListing) -> str:
     """Returns one JSON object with a line for each report and each unread place."""
     return pretty_json(listing.to_dict())
+
+
+JSON = ReportFormat(".json", render, render_all)

@@ -7,17 +7,26 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from guardagent._terminal import single_line
 from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
-from guardagent.workflow.drawing._card import description
-from guardagent.workflow.drawing._text import single_line
+from guardagent.workflow.drawing.boxes import description
 from guardagent.workflow.model.graph import Node
 from guardagent.workflow.model.listing import UnreadPlace
-from guardagent.workflow.reports._source_locations import SourceLocation, SourceLocations, location_of, relative_file
-from guardagent.workflow.reports._walks import WitnessStep, WitnessWalks
-from guardagent.workflow.reports._wording import MECHANISMS, STATUSES, check_descriptions, other_notes
+from guardagent.workflow.reports import ReportFormat
+from guardagent.workflow.reports.text import (
+    MECHANISMS,
+    STATUSES,
+    SourceLocation,
+    SourceLocations,
+    WitnessStep,
+    WitnessWalks,
+    check_descriptions,
+    location_of,
+    other_notes,
+    relative_file,
+)
 
-SUFFIX = ".sarif"
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
 _MOST_STEPS = 50_000  # in all paths together: services that read SARIF reject large files
@@ -46,6 +55,9 @@ def render_all(listing: ReportListing) -> str:
         "properties": about[0] if listing.is_single else {"passed": listing.passed, "reports": about},
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+SARIF = ReportFormat(".sarif", render, render_all)
 
 
 def _policy_rules(listing: ReportListing) -> Iterator[_Json]:

@@ -9,11 +9,18 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.workflow.drawing._layout import GraphLayout, LayoutLink, Point, Size, lay_out
-from guardagent.workflow.drawing._layout.back_links import back_links
-from guardagent.workflow.drawing._layout.chains import Chains
-from guardagent.workflow.drawing._layout.layers import layers_of
-from guardagent.workflow.drawing._layout.ordering import crossings, ordered_layers
+from guardagent.workflow.drawing.layout import (
+    Chains,
+    GraphLayout,
+    LayoutLink,
+    Point,
+    Size,
+    back_links,
+    crossings,
+    lay_out,
+    layers_of,
+    ordered_layers,
+)
 
 
 @st.composite

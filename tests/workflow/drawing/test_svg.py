@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from guardagent._terminal import single_line
 from guardagent.errors import InputError
-from guardagent.workflow.drawing._arrows import arrows
-from guardagent.workflow.drawing._text import single_line, width_of, wrapped
+from guardagent.workflow.drawing.boxes import arrows, width_of, wrapped
 from guardagent.workflow.drawing.svg import picture, render
 from guardagent.workflow.model.graph import Graph, GraphBuilder
 from tests.workflow.samples import HOSTILE, any_graph, hostile, support

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
+from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report
-from guardagent.workflow.drawing._text import single_line
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.reports.html import render
 from tests.workflow.samples import HOSTILE, any_graph, hostile_report, support, support_report

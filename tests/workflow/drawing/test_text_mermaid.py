@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from guardagent.workflow.drawing.mermaid import render
+from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import END, START, GraphBuilder
 from tests.workflow.samples import hostile, support
 
@@ -22,7 +22,7 @@ def test_a_small_graph() -> None:
     builder.node("pay", "tool", tools=["log", "pay"], gated_tools=["pay"])
     builder.edge(START, "pay", "conditional", "amount > 0")
     builder.edge("pay", END)
-    assert render(builder.graph()).splitlines()[:6] == [
+    assert draw(builder.graph(), "mermaid").splitlines()[:6] == [
         "flowchart TD",
         '    n0(["__start__<br/>#40;entry#41;"]):::entryNode',
         '    n1(["__end__<br/>#40;exit#41;"]):::exitNode',
@@ -34,7 +34,7 @@ def test_a_small_graph() -> None:
 
 def test_names_are_plain_characters_and_numbers() -> None:
     """There is no directive, link, markup or quote; the only tag is a line break."""
-    lines = render(hostile()).split("\n")
+    lines = draw(hostile(), "mermaid").split("\n")
     assert all(_LINE.fullmatch(line) for line in lines)
     for text in re.findall(r'"([^"]*)"', "\n".join(lines)):
         assert re.fullmatch(r"(#\d+;|<br/>|[\w ._,•🔒])*", text)
@@ -42,5 +42,5 @@ def test_names_are_plain_characters_and_numbers() -> None:
 
 def test_every_kind_has_a_shape_of_its_own() -> None:
     """Colours are not needed; text distinguishes entry and exit."""
-    shapes = {re.sub(r'n\d+|".*"|:::.*', "", line) for line in render(support()).split("\n") if ":::" in line}
+    shapes = {re.sub(r'n\d+|".*"|:::.*', "", line) for line in draw(support(), "mermaid").split("\n") if ":::" in line}
     assert len(shapes) == 7

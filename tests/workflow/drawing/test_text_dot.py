@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from guardagent.workflow.drawing.dot import render
+from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import Graph
 from tests.workflow.samples import any_graph, hostile, support
 
@@ -21,7 +21,7 @@ _LINE = re.compile(
 
 def test_a_line_for_each_node_and_arrow() -> None:
     """A line has the shape, the style and the tools that need approval."""
-    text = render(support())
+    text = draw(support(), "dot")
     assert 'label="refund\\n(tool)\\nrefund (needs approval)\\nnotify"' in text
     assert "shape=hexagon" in text
     assert '[label="amount > 100", style=dashed];' in text
@@ -29,7 +29,7 @@ def test_a_line_for_each_node_and_arrow() -> None:
 
 def test_no_name_leaves_its_quotes() -> None:
     """Every name is quoted, whatever its characters."""
-    lines = render(hostile()).split("\n")
+    lines = draw(hostile(), "dot").split("\n")
     assert all(_LINE.fullmatch(line) for line in lines)
 
 
@@ -38,7 +38,7 @@ def test_no_name_leaves_its_quotes() -> None:
 def test_graphviz_takes_it(graph: Graph) -> None:
     """Graphviz draws every node."""
     done = subprocess.run(  # noqa: PLW1510 - judged below
-        ["dot", "-Tplain"], input=render(graph), capture_output=True, text=True, timeout=60  # noqa: S607
+        ["dot", "-Tplain"], input=draw(graph, "dot"), capture_output=True, text=True, timeout=60  # noqa: S607
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\nnode ") == len(graph.nodes)
