@@ -8,10 +8,11 @@ from typing import Any
 
 from guardagent.errors import AnswerError
 from guardagent.models.prompts import ModelCall
+from guardagent.programs.compile._properties import Properties, read_properties
 from guardagent.programs.compile.attempt import Attempt
 from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.disputes import Dispute, read_disputes
-from guardagent.programs.compile.examinations import ExaminationResult, examine
+from guardagent.programs.compile.examinations_base import ExaminationResult, examine
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
 from guardagent.programs.compile.gate import problems_of, without_header
@@ -23,8 +24,7 @@ from guardagent.programs.compile.prompt_data import (
     hidden_failures,
     shown_failures,
 )
-from guardagent.programs.compile.properties import Properties, read_properties
-from guardagent.programs.compile.proposals import read_proposal
+from guardagent.programs.compile.replies import read_proposal
 from guardagent.programs.compile.selection import choose_examples
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent.programs.compile.examinations.metamorphic import variants_of
+from guardagent.programs.compile._examinations.metamorphic import variants_of
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of, with_value
 from guardagent.programs.compile.suite import Suite

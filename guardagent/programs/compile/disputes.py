@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.errors import AnswerError, InputError, name_hint
 from guardagent.programs.compile.clauses import Clause
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.generation.answers import objects, prose
 

@@ -12,7 +12,7 @@ from guardagent._support import syntax
 from guardagent.programs.compile.citations import citations_in
 from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.coverage import statement_lines
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome, Trial
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.models.error_kinds import error_kind
+from guardagent.programs.compile._properties.source import Properties
 from guardagent.programs.compile.coverage import InstrumentedProgram
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties.source import Properties
 from guardagent.programs.runtime.program import Recorder, clock_of, copy_value, failure_verdict, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.toolbox import Toolbox

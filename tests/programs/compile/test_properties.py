@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from guardagent.programs.compile import Example
-from guardagent.programs.compile.properties import Properties, read_properties
-from guardagent.programs.compile.properties.changes import Change, changes
-from guardagent.programs.compile.properties.search import apply_changes, random_changes, shrink, single_changes
-from guardagent.programs.compile.properties.symbolic import _answers
+from guardagent.programs.compile._properties import Properties, read_properties
+from guardagent.programs.compile._properties.search import apply_changes, random_changes, shrink, single_changes
+from guardagent.programs.compile._properties.symbolic import _answers
+from guardagent.programs.compile.properties import Change, changes
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.target import CompileTarget
 from guardagent.sandbox.hardening import problems as problems_here

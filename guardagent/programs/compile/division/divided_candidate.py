@@ -11,7 +11,7 @@ from guardagent.programs.compile.division.fault_localization import parts_at_fau
 from guardagent.programs.compile.division.folding import fold_programs, fold_properties
 from guardagent.programs.compile.division.part_candidate import PartCandidate
 from guardagent.programs.compile.division.partition import Division
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
 from guardagent.programs.compile.suite import Suite
 

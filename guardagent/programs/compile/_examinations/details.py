@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 from guardagent.types import thaw

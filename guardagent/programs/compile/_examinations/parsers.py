@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from guardagent._support import syntax
-from guardagent.programs.compile.examinations import ExaminationResult
+from guardagent.programs.compile.examinations_base import ExaminationResult
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 

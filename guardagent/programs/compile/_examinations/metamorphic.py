@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice, zip_longest
 
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Transformation, Variant

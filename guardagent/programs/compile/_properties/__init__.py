@@ -11,6 +11,6 @@ search.py   the runs with these changes, systematic and random
 symbolic.py values from CrossHair, in its own process; the only module that needs CrossHair
 """
 
-from guardagent.programs.compile.properties.source import Properties, read_properties
+from guardagent.programs.compile._properties.source import Properties, read_properties
 
 __all__ = ["Properties", "read_properties"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from guardagent._support import syntax
 from guardagent.programs.compile.citations import citations_in
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from guardagent.programs.compile._transformations._sql import SqlQuery, queries_in
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Relation, Variant
-from guardagent.programs.compile.transformations._sql import SqlQuery, queries_in
 
 ABOUT = "queries are rewritten (OR, comments, CTEs, aliases, sub-queries, quotes, case), or contain a denied query"
 

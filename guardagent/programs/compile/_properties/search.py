@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product, zip_longest
 
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties.changes import Change, sum_changes
+from guardagent.programs.compile.properties import Change, sum_changes
 
 _SEED = 20260131
 _SECONDS = 120.0  # per search, since a program may run into its limits on each run

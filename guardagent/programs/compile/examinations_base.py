@@ -8,6 +8,7 @@ A module here has
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,7 @@ from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 from guardagent.types import thaw
 
-_KIND = Plugins("examination", __name__, ("ORDER", "examine"))
+_KIND = Plugins("examination", "guardagent.programs.compile._examinations", ("ORDER", "examine"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ def examine(trial: Trial, suite: Suite) -> list[ExaminationResult]:
     """
     results: list[ExaminationResult] = []
     suite = replace(suite, sources=(trial.program, trial.properties.source))
-    for module in sorted((one for _, one in _KIND.load_all()), key=lambda one: (one.ORDER, one.__name__)):
+    modules = [one for _, one in _KIND.load_all()]
+    modules.append(importlib.import_module("guardagent.programs.compile.examinations"))
+    for module in sorted(modules, key=lambda one: (one.ORDER, one.__name__)):
         results += _run_module(module, trial, suite)
         if any(result.failures for result in results):
             break

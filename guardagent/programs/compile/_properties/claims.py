@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from guardagent.errors import LimitError, ProgramError
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile._properties.source import FAILED, Properties
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties.source import FAILED, Properties
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome, Trial
 

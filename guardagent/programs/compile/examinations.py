@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties import Properties, search
-from guardagent.programs.compile.properties.changes import changes, kind_changes, limit_changes
-from guardagent.programs.compile.properties.claims import PropertyChecker
-from guardagent.programs.compile.properties.search import (
+from guardagent.programs.compile._properties import Properties, search
+from guardagent.programs.compile._properties.claims import PropertyChecker
+from guardagent.programs.compile._properties.search import (
     apply_changes,
     paired_changes,
     random_changes,
     shrink,
     single_changes,
 )
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
+from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.properties import changes, kind_changes, limit_changes
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import fields_of
-from guardagent.programs.compile.properties.changes import Change
+from guardagent.programs.compile.properties import Change
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 from guardagent.sandbox import hardening, worker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
-from guardagent.programs.compile.properties import symbolic
-from guardagent.programs.compile.properties.claims import PropertyChecker
+from guardagent.programs.compile._properties import symbolic
+from guardagent.programs.compile._properties.claims import PropertyChecker
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Trial
 

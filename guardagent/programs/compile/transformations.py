@@ -8,9 +8,10 @@ A transformation changes a run with a known effect on the verdict, independent o
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
@@ -18,7 +19,7 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome
 
-_KIND = Plugins("transformation", __name__, ("ABOUT", "variants"))
+_KIND = Plugins("transformation", "guardagent.programs.compile._transformations", ("ABOUT", "variants"))
 
 Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
 """The relation that must hold for a variant, whose example carries the expected label:
@@ -85,7 +86,7 @@ class Transformation:
 
 def names() -> list[str]:
     """Returns the names of the available transformations."""
-    return list(_KIND)
+    return sorted(_modules())
 
 
 def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
@@ -95,6 +96,11 @@ def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
         UnknownNameError: one of the names does not exist.
     """
     for name in without:
-        if name not in _KIND:
-            raise UnknownNameError("transformation", name, _KIND)
-    return [Transformation(name, one.ABOUT, one.variants) for name, one in _KIND.load_all() if name not in without]
+        if name not in _modules():
+            raise UnknownNameError("transformation", name, names())
+    return [Transformation(name, one.ABOUT, one.variants) for name, one in _modules().items() if name not in without]
+
+
+def _modules() -> dict[str, Any]:
+    others = {"sql_forms": importlib.import_module("guardagent.programs.compile.sql_transformations")}
+    return dict(sorted((dict(_KIND.load_all()) | others).items()))

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.fields import value_locations
 from guardagent.programs.compile.suite import Suite
