@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from guardagent._support import syntax
-from guardagent.programs.compile._properties import Properties
 from guardagent.programs.compile.division.partition import RequestPart
+from guardagent.programs.compile.trial import Properties
 
 _LONGEST = 110
 _DEPTH = 4  # spaces

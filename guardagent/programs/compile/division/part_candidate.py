@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from guardagent.programs.compile._properties import Properties
 from guardagent.programs.compile.candidate import Candidate
 from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.division.folding import fold_programs, problem_of
@@ -15,7 +14,7 @@ from guardagent.programs.compile.examinations_base import ExaminationResult, Fai
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import PartReport
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import RunOutcome, Trial
+from guardagent.programs.compile.trial import Properties, RunOutcome, Trial
 from guardagent.programs.generation.relevance import FunctionSelection
 
 WHOLE = "whole_program"
