@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from guardagent.sandbox import hardening
-from guardagent.sandbox.hardening import rlimits
+from guardagent.sandbox._hardening import rlimits
 from guardagent.sandbox.worker import PROGRAM, codec
 from guardagent.sandbox.worker.guards import Guards
 from guardagent.sandbox.worker.modules import Modules

@@ -12,8 +12,9 @@ import os
 import struct
 import sys
 
-from guardagent.sandbox.hardening import Profile, _linux
-from guardagent.sandbox.hardening.syscalls import PROFILES, SYSCALL_TABLES, THREADS_ONLY, SyscallTable
+from guardagent.sandbox._hardening import _linux
+from guardagent.sandbox._hardening.syscalls import PROFILES, SYSCALL_TABLES, THREADS_ONLY, SyscallTable
+from guardagent.sandbox.hardening import Profile
 
 _LOAD, _JUMP_EQUAL, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000

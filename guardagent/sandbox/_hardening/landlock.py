@@ -10,7 +10,8 @@ import os
 import struct
 import sys
 
-from guardagent.sandbox.hardening import Profile, _linux
+from guardagent.sandbox._hardening import _linux
+from guardagent.sandbox.hardening import Profile
 
 # The same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446

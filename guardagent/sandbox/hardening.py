@@ -58,4 +58,4 @@ def apply(layers: Sequence[str], profile: Profile) -> None:
 
 
 def _load(layer: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module with the two functions above
-    return importlib.import_module(f"{__name__}.{layer}")
+    return importlib.import_module(f"guardagent.sandbox._hardening.{layer}")
