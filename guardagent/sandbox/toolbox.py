@@ -6,7 +6,7 @@ of the operator.
 
 Files whose names begin with `_` hold no tools; the other files of the folder may import from them
 (`from ._tables import LIMITS`). Only the source files that such imports name can be imported, so that a lock file
-covers all of them (see `toolbox_imports.py`).
+covers all of them: neither a native module beside a file nor a compiled one in `__pycache__` takes its place.
 
 A function whose name begins with `check_` is a *check*: it returns `(denied, evidence)`, and the program that called it
 cannot override its denial.
@@ -15,23 +15,27 @@ cannot override its denial.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from guardagent._support import syntax
 from guardagent._support.content import shipped_folder
 from guardagent._support.files import read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.sandbox.toolbox_imports import module_spec, package_name
 
+_PACKAGE_PREFIX = "_guardagent_toolbox_"
 # Two toolboxes of one folder share its package name, so files run in one thread at a time.
 _load_lock = threading.RLock()
 
@@ -194,3 +198,105 @@ def _run_file(path: Path, package: str) -> ModuleType:
         message = f"running this toolbox file failed: {type(error).__name__}: {error}"
         raise ContentError(message, path, lines[-1] if lines else None) from error
     return module
+
+
+class _ToolboxPackage(ModuleType):
+    """A toolbox folder.
+
+    Attributes:
+        sources: the files that may be imported.
+    """
+
+    sources: frozenset[Path]
+    folder: Path
+
+
+class _ToolboxLoader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """Returns the code of the source, ignoring `__pycache__`."""
+        path = self.get_filename(fullname)
+        return _compiled(self.get_data(path), path)
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Compiles a source file; every guard runs the shipped ones anew."""
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+class _ToolboxFinder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns the spec of a module in a toolbox folder; None for any other name.
+
+        Raises:
+            ModuleNotFoundError: it may not be imported.
+        """
+        package, _, inner = fullname.partition(".")
+        if not (package.startswith(_PACKAGE_PREFIX) and inner):
+            return None
+        root = sys.modules[package]
+        assert isinstance(root, _ToolboxPackage)
+        place = root.folder.joinpath(*inner.split("."))
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file in root.sources:
+                return module_spec(fullname, file)
+        if any(file.is_relative_to(place) for file in root.sources):
+            return ModuleSpec(fullname, None, is_package=True)
+        message = f"{place}: is not a Python source file that an import in this toolbox folder names"
+        raise ModuleNotFoundError(message, name=fullname)
+
+
+def module_spec(name: str, file: Path) -> ModuleSpec:
+    """Returns the import spec of a toolbox source file."""
+    inside = [str(file.parent)] if file.name == "__init__.py" else None
+    loader = _ToolboxLoader(name, str(file))
+    spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
+    assert spec is not None
+    return spec
+
+
+def package_name(folder: Path, files: Iterable[Path]) -> str:
+    """Registers a package for a folder, whose files can then import private ones, and returns its name."""
+    name = f"{_PACKAGE_PREFIX}{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+    for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
+        del sys.modules[loaded]  # a file may have changed since
+    package = sys.modules[name] = _ToolboxPackage(name)
+    package.__path__ = []
+    package.folder = folder
+    package.sources = frozenset(source_files(*(file for file in files if file.parent == folder)))
+    if not any(isinstance(finder, _ToolboxFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _ToolboxFinder())
+    return name
+
+
+def source_files(*paths: Path) -> tuple[Path, ...]:
+    """Returns toolbox files of one folder and the files of this folder that they import, also indirectly, sorted."""
+    folder, found, waiting = paths[0].parent, set(paths), list(paths)
+    while waiting:
+        at = waiting.pop()
+        new = {file for file in _imported_by(at) if file.is_relative_to(folder)} - found
+        found |= new
+        waiting += new
+    return tuple(sorted(found))
+
+
+def _imported_by(path: Path) -> Iterator[Path]:
+    for level, names in _relative_imports(path.read_text(encoding="utf-8-sig")):
+        base = path.parents[level - 1] if level <= len(path.parents) else path.parent
+        for file in (base.joinpath(*names).with_suffix(".py"), base.joinpath(*names, "__init__.py")):
+            if names and file.is_file():
+                yield file
+
+
+@lru_cache(maxsize=256)
+def _relative_imports(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Returns (level, dotted name) of each relative import: the module, its parents, and the imported names."""
+    found = []
+    for node in ast.walk(syntax.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = tuple(node.module.split(".")) if node.module else ()
+            found += [(node.level, parts[:end]) for end in range(1, len(parts) + 1)]
+            found += [(node.level, (*parts, alias.name)) for alias in node.names]
+    return tuple(found)

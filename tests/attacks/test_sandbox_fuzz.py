@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent import ProgramError
-from guardagent.sandbox.engines._transformer import program_code
+from guardagent.sandbox.engines.restricted import program_code
 from guardagent.sandbox.gate import admit
 from tests.attacks.attack import ATTACKS, LIMITS, judge, wrapped
 from tests.tiers import examples

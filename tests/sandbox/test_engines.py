@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import LimitError, Limits, ProgramError, Sandbox, SandboxError
 from guardagent.sandbox import engine_names, load_sandbox
-from guardagent.sandbox.engines._warm_resource import WarmResource
+from guardagent.sandbox.engines import WarmResource
 
 INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}}
 

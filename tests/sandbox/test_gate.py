@@ -7,7 +7,7 @@ import pytest
 
 from guardagent import ProgramError
 from guardagent.sandbox import gate as _gate
-from guardagent.sandbox.engines import _monty_gaps
+from guardagent.sandbox.engines import monty
 from guardagent.sandbox.gate import admit
 
 FUNCTIONS = frozenset({"check_access", "columns_read", "field"})
@@ -89,13 +89,13 @@ def test_every_kind_of_node_is_decided() -> None:
     assert kinds <= visited | {*refused.split(), *elsewhere.split(), *old.split()}, sys.version
 
 
-@pytest.mark.parametrize("module", sorted(_monty_gaps.NAMES))
+@pytest.mark.parametrize("module", sorted(monty.MISSING_NAMES))
 def test_the_pinned_monty_lacks_every_listed_name(module: str) -> None:
     """A new release of Monty must shorten the list."""
     import pydantic_monty
 
     with pydantic_monty.Monty(max_processes=1) as pool, pool.checkout() as session:
-        for name in _monty_gaps.NAMES[module].split():
+        for name in monty.MISSING_NAMES[module].split():
             with pytest.raises(pydantic_monty.MontyError):
                 session.feed_run(f"from {module} import {name}")
 
@@ -103,4 +103,4 @@ def test_the_pinned_monty_lacks_every_listed_name(module: str) -> None:
 def test_syntax_that_monty_lacks_is_found_before_the_run() -> None:
     """So the default engine falls back before anything has run."""
     for line in ("class A(B): pass", "yield 1", "del x", "import statistics", "next(x)", "f.sub(lambda m: 1, x)"):
-        assert "not supported by the engine 'monty'" in _monty_gaps.first_gap(ast.parse(f"{HEAD}    {line}\n"))
+        assert "not supported by the engine 'monty'" in monty.first_gap(ast.parse(f"{HEAD}    {line}\n"))

@@ -1,7 +1,6 @@
 """Compiles a guard request and labelled examples into a program that checks runs without a model.
 
-Start reading at `compiler.py`. Examinations (`examinations/`) and transformations (`transformations/`) are found by
-listing their folders: a new kind of test is a new file there.
+Start reading at `compiler.py`. A new kind of test is a function in `examinations.py` or `transformations.py`.
 """
 
 from guardagent.programs.compile.compiler import Compilation, CompiledProgram, compile_program

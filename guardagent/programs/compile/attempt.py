@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.programs.compile.disputes import Dispute
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
-from guardagent.programs.compile.properties import Properties
-from guardagent.programs.compile.proposals import FunctionProposal
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
+from guardagent.programs.compile.replies import Dispute, FunctionProposal
+from guardagent.programs.compile.trial import Properties
 
 
 @dataclass(slots=True)

@@ -10,11 +10,10 @@ from guardagent.errors import AnswerError
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.compile.attempt import Attempt
 from guardagent.programs.compile.context import CompileContext
-from guardagent.programs.compile.disputes import Dispute, read_disputes
-from guardagent.programs.compile.examinations import ExaminationResult, examine
+from guardagent.programs.compile.examinations import examine
+from guardagent.programs.compile.examinations_base import ExaminationResult
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
-from guardagent.programs.compile.gate import problems_of, without_header
 from guardagent.programs.compile.prompt_data import (
     example_data,
     explanation,
@@ -23,11 +22,10 @@ from guardagent.programs.compile.prompt_data import (
     hidden_failures,
     shown_failures,
 )
-from guardagent.programs.compile.properties import Properties, read_properties
-from guardagent.programs.compile.proposals import read_proposal
+from guardagent.programs.compile.replies import Dispute, read_disputes, read_proposal
 from guardagent.programs.compile.selection import choose_examples
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import Trial
+from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
 from guardagent.programs.generation.answers import read_code, read_plan
 from guardagent.programs.generation.relevance import FunctionSelection, select
 

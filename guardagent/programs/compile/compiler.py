@@ -15,11 +15,10 @@ from guardagent.models import model_name
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.candidate import Candidate
 from guardagent.programs.compile.context import CompileContext
-from guardagent.programs.compile.disagreements import disagreements, most_cautious
-from guardagent.programs.compile.disputes import resolve_disputes
 from guardagent.programs.compile.division import DividedCandidate, Division, division_of
 from guardagent.programs.compile.examples import Example, digest_of_examples, read_examples
 from guardagent.programs.compile.findings import CoverageAnalysis, ProgramFinding
+from guardagent.programs.compile.replies import disagreements, most_cautious, resolve_disputes
 from guardagent.programs.compile.report import CompileReport
 from guardagent.programs.compile.suite import CROSSHAIR, INPUTS, Suite
 from guardagent.programs.compile.target import CompileTarget

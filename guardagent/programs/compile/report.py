@@ -8,11 +8,9 @@ from typing import Any
 
 from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
-from guardagent.programs.compile.disagreements import CandidateDisagreement
-from guardagent.programs.compile.disputes import Dispute
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.findings import ClauseCoverage, PartReport, ProgramFinding
-from guardagent.programs.compile.proposals import FunctionProposal
+from guardagent.programs.compile.replies import CandidateDisagreement, Dispute, FunctionProposal
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome
 from guardagent.types import Usage

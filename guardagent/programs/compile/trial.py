@@ -1,22 +1,64 @@
-"""Runs one program on one example in the sandbox, and returns the outcome."""
+"""A program on trial: its static checks, its properties, and its outcome for one example in the sandbox.
+
+The properties are a Python block beside the one with the program. Line coverage comes from instrumentation: each
+statement records its line before it runs. The instrumented program runs in the same sandbox; the added names are
+random, so that a program cannot use them.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from guardagent.errors import LimitError, ProgramError, SandboxError
+from guardagent._support import syntax
+from guardagent.errors import LimitError, ProgramError, SandboxError, name_hint
 from guardagent.models.error_kinds import error_kind
-from guardagent.programs.compile.coverage import InstrumentedProgram
+from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.properties.source import Properties
-from guardagent.programs.runtime.program import Recorder, clock_of, copy_value, failure_verdict, run_program
+from guardagent.programs.compile.target import CompileTarget
+from guardagent.programs.generation.answers import python_blocks
+from guardagent.programs.runtime.program import (
+    PARAMETERS,
+    Recorder,
+    clock_of,
+    copy_value,
+    failure_verdict,
+    run_program,
+)
 from guardagent.sandbox import Sandbox
+from guardagent.sandbox.gate import INPUTS, admit, parse
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import thaw
+
+FAILED = "failed: "
+"""The prefix of the claim of a property that crashed."""
+
+_DEFINES_PROPERTY = re.compile(r"^def property_\d+\b", re.MULTILINE)
+_DEFINES_CHECK = re.compile(r"^def check\b", re.MULTILINE)
+_PROPERTY_NAME = re.compile(r"property_([1-9]\d*)\Z")
+_CLAIMS_OF_RUNS = """\
+def check({parameters}):
+    return [claims_of_run(run["agent_input"], run["agent_output"], run["facts"]) for run in facts["runs"]]
+"""
+_CLAIM_OF_PROPERTY = """\
+    try:
+        said["{number}"] = property_{number}(agent_input, agent_output, facts)
+    except ValueError:
+        said["{number}"] = None
+    except Exception as error:
+        said["{number}"] = "failed: " + str(error)
+"""
+_HEADER_LINE = re.compile(r"^[ \t]*#[ \t]*guardagent program\b.*$", re.IGNORECASE | re.MULTILINE)
+_STATEMENT_BLOCKS = ("body", "orelse", "finalbody")
+_SILENT_STATEMENTS = (ast.Global, ast.Nonlocal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +199,247 @@ def _inputs(example: Example) -> dict[str, Any]:
         "agent_output": example.agent_output,
         "facts": thaw(example.context.facts),
     }
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The properties as the model wrote them. `source` is empty without any."""
+
+    source: str = ""
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The clauses with a property."""
+        names = [node.name for node in syntax.parse(self.source).body if isinstance(node, ast.FunctionDef)]
+        return tuple(sorted({int(match[1]) for name in names if (match := _PROPERTY_NAME.match(name))}))
+
+    @cached_property
+    def program(self) -> str:
+        """The program for the sandbox: `check` returns clause -> claim. A property abstains with a ValueError."""
+        return self._with_calls("check")
+
+    @cached_property
+    def program_of_many(self) -> str:
+        """The same program for the runs in the fact `runs`: `check` returns a list."""
+        return f"{self._with_calls('claims_of_run')}\n\n{_CLAIMS_OF_RUNS.format(parameters=', '.join(PARAMETERS))}"
+
+    def _with_calls(self, name: str) -> str:
+        calls = "".join(_CLAIM_OF_PROPERTY.format(number=number) for number in self.numbers)
+        head = f"def {name}({', '.join(PARAMETERS)}):\n    said = {{}}\n"
+        return f"{self.source.rstrip()}\n\n\n{head}{calls}    return said\n"
+
+    @cached_property
+    def no_rule_reasons(self) -> dict[int, str]:
+        """Clause -> reason, for clauses declared to set no rule: their functions only return None."""
+        found = {}
+        for node in syntax.parse(self.source).body:
+            match = _PROPERTY_NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
+            if match and isinstance(node, ast.FunctionDef) and all(map(_says_nothing, node.body)):
+                found[int(match[1])] = " ".join((ast.get_docstring(node) or "").split())
+        return found
+
+    def text_of(self, number: int) -> str:
+        """Returns the normalized source of one property, for comparison."""
+        for node in syntax.parse(self.source).body:
+            if isinstance(node, ast.FunctionDef) and node.name == f"property_{number}":
+                return ast.unparse(node)
+        return ""
+
+    def problems(self, target: CompileTarget, before: Properties) -> list[str]:
+        """Returns the problems that keep the properties from running or from replacing earlier ones."""
+        try:
+            parse(self.source)
+            admit(self.program, frozenset(target.toolbox))
+        except ProgramError as error:
+            return [f"the properties: {error}"]
+        return [f"the properties: {problem}" for problem in self._problems(target, before)]
+
+    def _problems(self, target: CompileTarget, before: Properties) -> list[str]:
+        known = {clause.number for clause in target.clauses}
+        wrong = [number for number in self.numbers if number not in known]
+        gone = [number for number in before.numbers if number not in self.numbers]
+        found = [f"clause {number} does not exist; expected numbers from 1 to {len(known)}" for number in wrong]
+        found += [f"'property_{number}' is missing now; expected all properties, or no second block" for number in gone]
+        return [*found, *unknown_names(self.program, target)]
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    match node:
+        case ast.Pass() | ast.Return(value=None | ast.Constant(value=None)) | ast.Expr(value=ast.Constant()):
+            return True
+        case _:
+            return False
+
+
+def read_properties(answer: str) -> Properties:
+    """Reads the properties in an answer; empty without a block that defines any."""
+    blocks = [
+        code for code in python_blocks(answer) if _DEFINES_PROPERTY.search(code) and not _DEFINES_CHECK.search(code)
+    ]
+    return Properties("\n\n".join(blocks))
+
+
+def problems_of(program: str, target: CompileTarget) -> list[str]:
+    """Returns the problems of a program, each with its line; empty if it may run."""
+    if not program.isprintable() and any("\ud800" <= character <= "\udfff" for character in program):
+        return ["the program contains a lone surrogate; expected text that can be encoded as UTF-8"]
+    try:
+        admit(program, frozenset(target.toolbox))
+    except ProgramError as error:
+        return [str(error)]
+    return [*unknown_names(program, target), *_no_check(program, target), *_unknown_clauses(program, target)]
+
+
+def unknown_names(program: str, target: CompileTarget) -> list[str]:
+    """Returns a problem per undefined name, most often a function that the toolbox lacks."""
+    tree = syntax.parse(program)
+    known = {*target.toolbox, *_bound_names(tree), *dir(builtins), *INPUTS, "__name__"}
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in known:
+            kind = "function" if node.id in called else "name"
+            among = target.toolbox if node.id in called else known
+            found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
+    return list(found.values())
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                names.add(node.id)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.alias():
+                names.add((node.asname or node.name).partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case _:
+                pass
+    return names
+
+
+def _no_check(program: str, target: CompileTarget) -> list[str]:
+    checks = sorted(name for name in target.toolbox if name.startswith("check_"))
+    words = set(re.findall(r"\w+", program))
+    if words & set(checks):
+        return []
+    return [f"the program calls no check, so it can never allow; expected one of {', '.join(map(repr, checks))}"]
+
+
+def _unknown_clauses(program: str, target: CompileTarget) -> list[str]:
+    known = {clause.number for clause in target.clauses}
+    wrong = sorted(set(marked_lines(program)) - known)
+    if not wrong:
+        return []
+    return [f"a comment names the unknown clause {wrong[0]}; expected a number from 1 to {len(known)}"]
+
+
+def without_header(program: str) -> str:
+    """Replaces header lines in a program, since compile writes the header."""
+    return _HEADER_LINE.sub("# (header removed)", program)
+
+
+class InstrumentedProgram:
+    """A program that reports the lines it executed.
+
+    Attributes:
+        source: the instrumented source.
+        report_function: the name of the function that it calls with the lines at its end.
+    """
+
+    def __init__(self, program: str) -> None:
+        mark = f"v{secrets.token_hex(8)}"
+        self.report_function = f"{mark}_ran"
+        tree = syntax.parse(program)
+        _LineMarker(f"{mark}_seen").visit(tree)
+        _rename(tree, "check", f"{mark}_check")
+        at = _after_opening(tree)
+        tree.body[at:at] = syntax.parse(f"{mark}_seen = {{}}").body
+        wrapper = (
+            "def check(agent_input, agent_output, facts):\n    try:\n"
+            f"        return {mark}_check(agent_input, agent_output, facts)\n"
+            f"    finally:\n        {self.report_function}(list({mark}_seen))\n"
+        )
+        tree.body += syntax.parse(wrapper).body
+        self.source = ast.unparse(ast.fix_missing_locations(tree))
+
+
+def statement_lines(program: str) -> dict[int, int]:
+    """Returns first line -> last line of each statement inside a function."""
+    found: dict[int, int] = {}
+    for node in _statements(syntax.parse(program)):
+        found[node.lineno] = _header_end(node)
+    return found
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.stmt) and node is not function and not _is_silent(node):
+                    yield node
+
+
+def _header_end(node: ast.stmt) -> int:
+    """Returns the last line of a statement without its blocks."""
+    blocks = [inner for name in (*_STATEMENT_BLOCKS, "handlers", "cases") for inner in getattr(node, name, [])]
+    if not blocks:
+        return node.end_lineno or node.lineno
+    first = min(getattr(inner, "lineno", getattr(getattr(inner, "pattern", None), "lineno", 0)) for inner in blocks)
+    return max(node.lineno, first - 1)
+
+
+def _is_silent(node: ast.stmt) -> bool:
+    """Whether a statement has no effect: `global`, `nonlocal`, docstrings."""
+    return isinstance(node, _SILENT_STATEMENTS) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+class _LineMarker(ast.NodeTransformer):
+    """Inserts a record of the line before each statement inside a function."""
+
+    def __init__(self, seen: str) -> None:
+        self._seen = seen
+        self._inside = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self._inside += 1
+        self.generic_visit(node)
+        self._inside -= 1
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for name in _STATEMENT_BLOCKS:
+            block = getattr(node, name, None)
+            if self._inside and isinstance(block, list) and not isinstance(node, ast.ClassDef):
+                setattr(node, name, [part for statement in block for part in self._noted(statement)])
+        return node
+
+    def _noted(self, statement: Any) -> list[Any]:
+        if not isinstance(statement, ast.stmt) or _is_silent(statement) or not hasattr(statement, "lineno"):
+            return [statement]
+        return [*syntax.parse(f"{self._seen}[{statement.lineno}] = 1").body, statement]
+
+
+def _rename(tree: ast.AST, old: str, new: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == old:
+            node.name = new
+        if isinstance(node, ast.Name) and node.id == old:
+            node.id = new
+
+
+def _after_opening(tree: ast.Module) -> int:
+    """Returns the index after the docstring and the `__future__` imports."""
+    at = 0
+    for node in tree.body:
+        opening = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not opening and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        at += 1
+    return at

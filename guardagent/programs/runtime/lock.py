@@ -25,8 +25,7 @@ from typing import Any, Literal, get_args
 from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.runtime.program_file import digest_of
-from guardagent.sandbox.toolbox import Toolbox
-from guardagent.sandbox.toolbox_sources import source_files
+from guardagent.sandbox.toolbox import Toolbox, source_files
 
 VERSION = 1
 _MAX_BYTES = 10_000_000

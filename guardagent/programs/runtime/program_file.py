@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from guardagent._support import syntax
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.programs.runtime.program import read_program
-from guardagent.sandbox.toolbox_sources import source_files
+from guardagent.sandbox.toolbox import source_files
 
 if TYPE_CHECKING:
     from guardagent.sandbox.toolbox import Tool, Toolbox

@@ -3,10 +3,14 @@
 A guest can reach the toolbox functions and nothing of this machine: no files, no environment, no network, a clock that
 stands still. Worker processes are confined by this machine's hardening layers and are kept warm between runs, each run
 in a fresh interpreter; they end when idle, with `close()`, and with this process.
+
+The Python features that the pinned Monty lacks or changes are found in a program's syntax tree before it runs. All of
+them were tried on that release, and tests try them again: update the list first for a new release of Monty.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import datetime as dt
 import os
@@ -19,9 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
-from guardagent.sandbox.engines._budget import Budget
-from guardagent.sandbox.engines._monty_gaps import first_gap
-from guardagent.sandbox.engines._warm_resource import WarmResource
+from guardagent.sandbox.engines import Budget, WarmResource
 from guardagent.sandbox.gate import admit
 
 if TYPE_CHECKING:
@@ -34,6 +36,41 @@ _MAX_INTERPRETER = 200  # characters that the kernel reads in the first line of 
 WAIT_SECONDS = 60.0  # for a free worker, when all are busy
 _LIMIT_ERRORS = (TimeoutError, MemoryError, RecursionError)
 _NOT_YET = "The monty syntax parser does not yet support"
+
+MODULES = frozenset(
+    "base64 bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math random re "
+    "time typing unicodedata __future__".split()
+)
+"""Modules that can be imported."""
+
+MISSING_NAMES = {
+    "base64": "encode decode",
+    "collections": "ChainMap OrderedDict UserDict UserList UserString abc",
+    "dataclasses": "asdict astuple fields replace InitVar KW_ONLY",
+    "datetime": "tzinfo MINYEAR MAXYEAR UTC",
+    "functools": "wraps cmp_to_key total_ordering cached_property",
+    "json": "JSONDecoder",
+    "re": "subn X VERBOSE U UNICODE",
+    "typing": "Collection Counter DefaultDict Deque Hashable MutableMapping NamedTuple NewType OrderedDict Sized "
+    "SupportsFloat SupportsInt Text TypedDict TypeAlias cast final overload runtime_checkable Required NotRequired "
+    "Pattern Match MutableSequence MutableSet",
+    "unicodedata": "UCD bidirectional decimal decomposition digit east_asian_width mirrored numeric ucd_3_2_0",
+}
+"""Names that these modules lack."""
+
+MISSING_BUILTINS = frozenset(
+    "callable issubclass delattr ascii staticmethod classmethod super bytearray next object BufferError BytesWarning "
+    "DeprecationWarning EOFError EnvironmentError FloatingPointError FutureWarning GeneratorExit IOError ImportWarning "
+    "IndentationError PendingDeprecationWarning ReferenceError RuntimeWarning SyntaxWarning SystemError TabError "
+    "UnicodeError UnicodeTranslateError UnicodeWarning UserWarning Warning StopAsyncIteration".split()
+)
+"""Missing built-in names; `next` exists, but rejects the lists that zip, map, filter and the like return."""
+
+CALLED_METHODS = frozenset("__init__ __post_init__ __repr__ __str__ __eq__ __hash__ __enter__ __exit__".split())
+"""Special methods that are called; any other is silently ignored."""
+
+MISSING_ATTRIBUTES = frozenset({"translate", "maketrans", "raw_decode", "subn", "colno", "msg"})
+_DATACLASS_OPTIONS = frozenset({"frozen", "eq", "repr", "init"})
 
 
 class UnsupportedSyntaxError(ProgramError):
@@ -286,3 +323,111 @@ def _launcher() -> int:
 
 
 _POOL: WarmResource[_Pool] = WarmResource(_Pool, _Pool.stop)
+
+
+def first_gap(tree: ast.Module) -> str:
+    """Returns the first feature in a program that Monty lacks, with its line; empty if it can run all of it."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, _CHECKED_NODES)]
+    names = _ProgramNames(nodes)
+    for node in nodes:
+        if what := _CHECKS[type(node)](node, names):
+            return f"line {getattr(node, 'lineno', 1)}: {what} not supported by the engine 'monty'"
+    return ""
+
+
+class _ProgramNames:
+    """The functions, modules and types that the names of a program refer to."""
+
+    def __init__(self, nodes: list[ast.AST]) -> None:
+        self.functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        imports = [node for node in nodes if isinstance(node, ast.Import)]
+        self.modules = {alias.asname or alias.name: alias.name for node in imports for alias in node.names}
+        froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "typing"]
+        self.types = {alias.asname or alias.name for node in froms for alias in node.names}
+
+
+def _class_gap(node: ast.ClassDef, _names: _ProgramNames) -> str:
+    if any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases):
+        return "inheritance is"
+    if any(isinstance(item, ast.FunctionDef) and item.decorator_list for item in node.body):
+        return "decorators of methods are"
+    return ""
+
+
+def _function_gap(node: ast.FunctionDef, _names: _ProgramNames) -> str:
+    return f"the method {node.name!r} is" if node.name.startswith("__") and node.name not in CALLED_METHODS else ""
+
+
+def _generator_gap(_node: ast.AST, _names: _ProgramNames) -> str:
+    return "generators are"
+
+
+def _delete_gap(_node: ast.Delete, _names: _ProgramNames) -> str:
+    return "'del' is"
+
+
+def _import_gap(node: ast.Import, _names: _ProgramNames) -> str:
+    missing = [alias.name for alias in node.names if alias.name not in MODULES]
+    return f"the module {missing[0]!r} is" if missing else ""
+
+
+def _import_from_gap(node: ast.ImportFrom, _names: _ProgramNames) -> str:
+    if node.module not in MODULES:
+        return f"the module {node.module!r} is"
+    missing = [alias.name for alias in node.names if _lacks(node.module, alias.name)]
+    return f"'{node.module}.{missing[0]}' is" if missing else ""
+
+
+def _attribute_gap(node: ast.Attribute, names: _ProgramNames) -> str:
+    module = names.modules.get(node.value.id) if isinstance(node.value, ast.Name) else None
+    if _lacks(module, node.attr):
+        return f"'{module}.{node.attr}' is"
+    if node.attr in ("__name__", "__doc__") and not isinstance(node.value, ast.Call):
+        return f"{node.attr!r} of anything but 'type(x)' is"
+    return f"the attribute {node.attr!r} is" if node.attr in MISSING_ATTRIBUTES else ""
+
+
+def _lacks(module: str | None, name: str) -> bool:
+    return module in MISSING_NAMES and name in MISSING_NAMES[module].split()
+
+
+def _name_gap(node: ast.Name, names: _ProgramNames) -> str:
+    return f"{node.id!r} is" if node.id in MISSING_BUILTINS and node.id not in names.functions else ""
+
+
+def _call_gap(node: ast.Call, names: _ProgramNames) -> str:
+    match node.func:
+        case ast.Attribute(attr="sub") if any(_is_function(item, names.functions) for item in node.args):
+            return "a function as replacement is"
+        case ast.Name(id="dataclass") | ast.Attribute(attr="dataclass"):
+            missing = [str(keyword.arg) for keyword in node.keywords if keyword.arg not in _DATACLASS_OPTIONS]
+            return f"the dataclass option {missing[0]!r} is" if missing else ""
+    return ""
+
+
+def _assign_gap(node: ast.Assign, names: _ProgramNames) -> str:
+    """Returns a type that is used as a value; an annotation is not evaluated."""
+    match node.value:
+        case ast.Subscript(value=ast.Name(id=name)) if name in names.types:
+            return f"'{name}[…]' as a value is"
+    return ""
+
+
+def _is_function(node: ast.expr, functions: set[str]) -> bool:
+    return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in functions)
+
+
+_CHECKS: dict[type[ast.AST], Callable[[Any, _ProgramNames], str]] = {
+    ast.ClassDef: _class_gap,
+    ast.FunctionDef: _function_gap,
+    ast.Yield: _generator_gap,
+    ast.YieldFrom: _generator_gap,
+    ast.Delete: _delete_gap,
+    ast.Import: _import_gap,
+    ast.ImportFrom: _import_from_gap,
+    ast.Attribute: _attribute_gap,
+    ast.Name: _name_gap,
+    ast.Call: _call_gap,
+    ast.Assign: _assign_gap,
+}
+_CHECKED_NODES = tuple(_CHECKS)

@@ -1,14 +1,18 @@
 """The RestrictedPython engine: CPython in a separate process for each program, behind every available layer.
 
-The host compiles a program with guards in place of every operation that could reach further. A zygote process forks a
-guest for each program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one
-socket, and the host measures the guest's time.
+The host compiles a program with guards in place of every operation that could reach further: RestrictedPython's
+transformation, extended to the syntax of guard programs, each addition with its guard. The program has passed the gate
+by then; `worker/guards.py` has the guards that the rewritten code calls. A zygote process forks a guest for each
+program, ahead of time; no other program ever runs in that process. Host and guest exchange JSON over one socket, and
+the host measures the guest's time.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import datetime as dt
+import marshal
 import os
 import re
 import signal
@@ -16,17 +20,20 @@ import socket
 import subprocess
 import threading
 import time
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from RestrictedPython.transformer import IOPERATOR_TO_STR, RestrictingNodeTransformer
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
-from guardagent.sandbox.engines._budget import MAX_NODES, Budget
-from guardagent.sandbox.engines._transformer import program_code
-from guardagent.sandbox.engines._warm_resource import WarmResource
-from guardagent.sandbox.worker import codec
+from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource
+from guardagent.sandbox.gate import METHODS, admit, parse
+from guardagent.sandbox.worker import PROGRAM, codec
 
 if TYPE_CHECKING:
     from guardagent.sandbox import Limits
@@ -327,7 +334,7 @@ class _Zygote:
         host_end, worker_end = socket.socketpair()
         with worker_end:
             self._process = subprocess.Popen(  # noqa: S603 - our own worker
-                worker.command("zygote", hardening.active(), libraries=("RestrictedPython",)),
+                worker.command("guest", hardening.active(), libraries=("RestrictedPython",)),
                 stdin=worker_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -371,3 +378,96 @@ class _Zygote:
 
 
 _ZYGOTE: WarmResource[_Zygote] = WarmResource(_Zygote, _Zygote.stop, detach=_Zygote.detach)
+
+
+@lru_cache(maxsize=256)
+def program_code(program: str, functions: frozenset[str]) -> bytes:
+    """Returns the code of a program for the worker, marshalled.
+
+    Raises:
+        ProgramError: the gate or the transformation rejects it.
+    """
+    policy = Transformer()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            admit(program, functions)
+            tree = policy.visit(parse(program))  # a separate tree, which the transformation changes
+            if policy.errors:
+                raise ProgramError(_first_error(policy.errors))
+            return marshal.dumps(compile(tree, PROGRAM, "exec", dont_inherit=True, optimize=0))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ProgramError(f"line {getattr(error, 'lineno', None) or 1}: not Python: {error}") from None
+
+
+def _first_error(errors: list[str]) -> str:
+    line, _, message = errors[0].partition(": ")
+    return f"{line[:1].lower()}{line[1:]}: {message}"
+
+
+class Transformer(RestrictingNodeTransformer):
+    def __init__(self) -> None:
+        super().__init__([], [], {})
+
+    def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Allows names with one leading underscore, a mere convention; the gate has rejected reserved names."""
+        if name is not None and name not in METHODS and name.startswith("__") and name != "__name__":
+            super().check_name(node, name, allow_magic_methods)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in ("print", "__name__"):  # a guarded function has that name, and collects nothing
+            return self.node_contents_visit(node)
+        return super().visit_Name(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
+            node.value = self._call(node, "type", node.value.value)
+        if isinstance(node.ctx, ast.Load):  # also names with an underscore: `_getattr_` checks their owner
+            return self._call(
+                node, "_getattr_", self.visit(node.value), ast.copy_location(ast.Constant(node.attr), node)
+            )
+        node.value = self._call(node, "_write_", self.visit(node.value))
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        return self.node_contents_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        if isinstance(node.target, ast.Name):
+            return super().visit_AugAssign(node)
+        operation = ast.copy_location(ast.Constant(IOPERATOR_TO_STR[type(node.op)]), node)
+        target, value = node.target, self.visit(node.value)
+        if isinstance(target, ast.Subscript):
+            call = self._call(
+                node, "_inplaceitem_", operation, self.visit(target.value), self.visit(target.slice), value
+            )
+        else:
+            name = ast.copy_location(ast.Constant(target.attr), node)
+            call = self._call(node, "_inplaceattr_", operation, self.visit(target.value), name, value)
+        return ast.copy_location(ast.Expr(call), node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+        return self.node_contents_visit(node)
+
+    # The gate has checked the attributes and names of patterns; a value pattern must remain a dotted name.
+    def visit_Match(self, node: Any) -> Any:
+        return self.node_contents_visit(node)
+
+    visit_match_case = visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = visit_Match
+    visit_MatchAs = visit_MatchStar = visit_Match
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> Any:
+        return node
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> Any:
+        node.patterns = [self.visit(pattern) for pattern in node.patterns]
+        return node
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> Any:
+        node.patterns = [self.visit(pattern) for pattern in node.patterns]
+        node.kwd_patterns = [self.visit(pattern) for pattern in node.kwd_patterns]
+        return node
+
+    def _call(self, place: ast.AST, guard: str, *arguments: ast.expr) -> ast.Call:
+        name = ast.copy_location(ast.Name(guard, ast.Load()), place)
+        return ast.copy_location(ast.Call(name, list(arguments), []), place)

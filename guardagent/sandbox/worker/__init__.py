@@ -1,4 +1,6 @@
-"""Code that runs in a worker process, behind the hardening layers; the host imports only this file of it.
+"""Code that runs in a worker process, behind the hardening layers.
+
+Of it the host imports this file, `codec`, and the names of the modules that a program can import.
 
 A worker loads this package and `guardagent.sandbox.hardening`, but not the library, so that it starts fast and small.
 """

@@ -1,6 +1,6 @@
 """The run-time guards that the code rewritten by RestrictedPython's transformation calls.
 
-`engines/_transformer.py` is the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and rejects what can be
+`engines/restricted.py` has the other half: it rewrites `a.b` to `_getattr_(a, "b")` and so on, and rejects what can be
 rejected without a run.
 """
 

@@ -1,4 +1,9 @@
-"""Runs one program, each time with fresh names, in a process that never runs another program."""
+"""The worker processes of the engine 'restricted': a zygote, and a guest for each program.
+
+The persistent process, confined by its layers, only forks guests, ahead of time. It reads no program and no input. The
+host sends a socket for each future guest and receives the guest's process id; from then on host and guest communicate
+directly. A guest runs one program, each time with fresh names, and never runs another program.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ import gc
 import marshal
 import os
 import signal
+import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,17 +21,73 @@ from types import CodeType
 from typing import Any
 
 from guardagent.sandbox import hardening
-from guardagent.sandbox.hardening import rlimits
 from guardagent.sandbox.worker import PROGRAM, codec
-from guardagent.sandbox.worker.guards import Guards
-from guardagent.sandbox.worker.modules import Modules
+from guardagent.sandbox.worker.guards import Formatter, Guards
+from guardagent.sandbox.worker.modules import Modules, load_all
+
+READY = b"+"
+PID = struct.Struct(">I")
 
 _OWN_FRAMES = 60  # of this worker and of library functions, on top of the program's own
 _GRACE_SECONDS = 30  # for host calls; after that this process ends, even if the host has died
 _CPU_SECONDS = 600  # of this process in all
 
 
-def serve(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
+def main(arguments: tuple[tuple[str, ...]]) -> None:
+    """Serves on standard input, a socket, behind these layers, until the host closes it."""
+    (layers,) = arguments
+    control = socket.socket(fileno=0)
+    base_bytes = _address_space()
+    load_all()
+    _warm_up()
+    try:
+        hardening.apply(layers, hardening.Profile("zygote"))
+    except OSError as error:
+        control.sendall(f"a hardening layer failed: {error}".encode())
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guests that end leave nothing behind
+    gc.collect()
+    gc.freeze()
+    control.sendall(READY)
+    _fork_guests(control, layers, base_bytes)
+
+
+def _fork_guests(control: socket.socket, layers: tuple[str, ...], base_bytes: int) -> None:
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not data:
+            return
+        pid = os.fork()
+        if pid == 0:
+            _run_guest(control, descriptors[0], layers, base_bytes)
+        os.close(descriptors[0])
+        control.sendall(PID.pack(pid))
+
+
+def _run_guest(control: socket.socket, descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
+    try:
+        control.close()
+        _serve_guest(descriptor, layers, base_bytes)
+    finally:
+        os._exit(0)
+
+
+def _address_space() -> int:
+    """Returns the current size of this process's address space in bytes."""
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123 - pathlib is slow to load
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 256 * 1024 * 1024
+
+
+def _warm_up() -> None:
+    """Performs each guest's first work once, so that forks share it."""
+    codec.unpack(codec.pack({"a": (1, "x", 2.5, None)}))
+    Formatter().vformat("{}", (1,), {})
+
+
+def _serve_guest(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
     """Reads a program from a socket's descriptor, then requests to run it, and answers each."""
     code: CodeType = marshal.loads(_receive(descriptor))  # noqa: S302 - from the host, which compiled it
     setup = codec.unpack(_receive(descriptor))
@@ -96,8 +159,8 @@ def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -
     """Limits this process. The host measures a run's time exactly; these limits hold even if the host has died."""
     sys.setrecursionlimit(limits["recursion"] + _OWN_FRAMES)
     if "rlimits" in layers:
-        rlimits.limit("RLIMIT_CPU", _CPU_SECONDS)
-        rlimits.limit("RLIMIT_AS", base_bytes + limits["memory_bytes"])
+        hardening.limit_resource("RLIMIT_CPU", _CPU_SECONDS)
+        hardening.limit_resource("RLIMIT_AS", base_bytes + limits["memory_bytes"])
     if "seccomp" in layers:
         hardening.apply(("seccomp",), hardening.Profile("guest"))
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from guardagent.programs.compile.clauses import marked_lines
-from guardagent.programs.compile.coverage import InstrumentedProgram, statement_lines
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.trial import Trial
+from guardagent.programs.compile.trial import InstrumentedProgram, Trial, statement_lines
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from tests.programs.generation.answers import block

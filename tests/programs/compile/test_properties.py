@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from guardagent.programs.compile import Example
-from guardagent.programs.compile.properties import Properties, read_properties
-from guardagent.programs.compile.properties.changes import Change, changes
-from guardagent.programs.compile.properties.search import apply_changes, random_changes, shrink, single_changes
-from guardagent.programs.compile.properties.symbolic import _answers
+from guardagent.programs.compile.properties import (
+    Change,
+    _crosshair_answers,
+    apply_changes,
+    possible_changes,
+    random_changes,
+    shrink,
+    single_changes,
+)
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.target import CompileTarget
+from guardagent.programs.compile.trial import Properties, read_properties
 from guardagent.sandbox.hardening import problems as problems_here
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.sandbox.worker import command
@@ -213,8 +219,8 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     first = Example("a", "Role: nurse\nAge: 17", '{"rows": 3, "ok": true}', 0, {"role": "nurse", "limit": 2})
     second = Example("b", "Role: cook\nAge: 40", "free words", 1, {"role": "cook"})
     here = replace(world(first, second), sources=("x > 18",))
-    made = {(one.origin, one.name): one for of in changes(here) for one in of}
-    every = [str(one) for of in changes(here) for one in of]
+    made = {(one.origin, one.name): one for of in possible_changes(here) for one in of}
+    every = [str(one) for of in possible_changes(here) for one in of]
     for note in (
         "the Role of agent_input: cook",
         "the Role of agent_input missing",
@@ -243,7 +249,7 @@ def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     one = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
     place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
     assert place.limits == [1500, 21]
-    notes = [apply_changes(*run)[1] for run in single_changes([one], changes(place), place.limits)]
+    notes = [apply_changes(*run)[1] for run in single_changes([one], possible_changes(place), place.limits)]
     for note in (
         "the Age of agent_input: 22",
         "the n.x of agent_output: 1499",
@@ -251,8 +257,8 @@ def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     ):
         assert note in notes
     assert notes.index("the Age of agent_input missing") < notes.index("the Age of agent_input: unknown")
-    runs = list(random_changes([one], changes(place), 50))
-    assert runs == list(random_changes([one], changes(place), 50))
+    runs = list(random_changes([one], possible_changes(place), 50))
+    assert runs == list(random_changes([one], possible_changes(place), 50))
     old = (one, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
     run, note = shrink(old, lambda run, _note: "Age: 7" in run.agent_input)
     assert (run.agent_input, note) == ("Role: nurse\nAge: 7", "the Age of agent_input: 7")
@@ -288,7 +294,7 @@ def test_what_crosshair_suggests_is_not_believed(compiler: Compiler) -> None:
         '{"question": 0, "value": [1]}',
         '{"question": 0, "value": "4"}',
     ]
-    assert list(_answers("\n".join(lines), 1)) == [(0, "4")]
+    assert list(_crosshair_answers("\n".join(lines), 1)) == [(0, "4")]
 
 
 @pytest.mark.parametrize("deed", ["open('/etc/passwd')", "__import__('socket').socket()", "__import__('os').fork()"])

@@ -12,10 +12,10 @@ import pytest
 from guardagent import Toolbox
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.sql_transformations import queries_in
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.transformations import Variant
-from guardagent.programs.compile.transformations._sql import queries_in
 from guardagent.programs.compile.trial import RunOutcome
 
 
@@ -32,8 +32,8 @@ def run(
     return Example("ex-7", agent_input, agent_output, label)
 
 
-def test_each_is_a_file_with_words_for_the_report() -> None:
-    """Found by listing their folder."""
+def test_each_has_words_for_the_report() -> None:
+    """Also those of SQL, in a module of their own."""
     assert len(transformations.names()) == 15
     assert all(one.about for one in transformations.load())
 

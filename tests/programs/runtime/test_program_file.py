@@ -20,7 +20,7 @@ from guardagent.programs.runtime.program_file import (
     whole_specification,
     write,
 )
-from guardagent.sandbox.toolbox_sources import source_files
+from guardagent.sandbox.toolbox import source_files
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, PLAN
 

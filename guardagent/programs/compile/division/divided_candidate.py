@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from guardagent.programs.compile.candidate import Attempt, Candidate
 from guardagent.programs.compile.context import CompileContext
-from guardagent.programs.compile.disputes import Dispute
 from guardagent.programs.compile.division.fault_localization import parts_at_fault
 from guardagent.programs.compile.division.folding import fold_programs, fold_properties
 from guardagent.programs.compile.division.part_candidate import PartCandidate
 from guardagent.programs.compile.division.partition import Division
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
+from guardagent.programs.compile.replies import Dispute
 from guardagent.programs.compile.suite import Suite
 
 _MOST_FAILURES = 40  # each runs on every part

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from guardagent.programs.compile.division.part_candidate import PartCandidate
-from guardagent.programs.compile.examinations import Failure
+from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome

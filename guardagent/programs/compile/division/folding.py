@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from guardagent._support import syntax
 from guardagent.programs.compile.division.partition import RequestPart
-from guardagent.programs.compile.properties import Properties
+from guardagent.programs.compile.trial import Properties
 
 _LONGEST = 110
 _DEPTH = 4  # spaces

@@ -10,12 +10,11 @@ from guardagent.programs.compile.candidate import Candidate
 from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.division.folding import fold_programs, problem_of
 from guardagent.programs.compile.division.partition import Division, RequestPart
-from guardagent.programs.compile.examinations import ExaminationResult, Failure
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import PartReport
-from guardagent.programs.compile.properties import Properties
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import RunOutcome, Trial
+from guardagent.programs.compile.trial import Properties, RunOutcome, Trial
 from guardagent.programs.generation.relevance import FunctionSelection
 
 WHOLE = "whole_program"

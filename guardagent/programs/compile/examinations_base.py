@@ -1,24 +1,15 @@
-"""Examinations that a program must pass before it is written: one file each, found by listing this folder.
-
-A module here has
-
-- `ORDER`: a number; examinations run in ascending order, up to the first that fails;
-- `examine(trial, suite)`: yields an `ExaminationResult` per kind of test.
-"""
+"""The results of examinations that a program must pass before it is written, and citations of examples."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support.plugins import Plugins
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import Trial
 from guardagent.types import thaw
-
-_KIND = Plugins("examination", __name__, ("ORDER", "examine"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +65,15 @@ class ExaminationResult:
         return row | ({"lacks": self.missing} if self.missing else {})
 
 
-def examine(trial: Trial, suite: Suite) -> list[ExaminationResult]:
-    """Runs the examinations of a program, up to the first that fails.
+def citations_in(tree: ast.Module, suite: Suite, length: int) -> Iterator[tuple[ast.Constant, str, Example]]:
+    """Yields (node, string, example) for literals of at least `length` characters that occur in one example only.
 
-    Raises:
-        SandboxError: the sandbox does not work on this machine.
+    They are a sign of memorization. Literals that also occur in the request or the specification do not count.
     """
-    results: list[ExaminationResult] = []
-    suite = replace(suite, sources=(trial.program, trial.properties.source))
-    for module in sorted((one for _, one in _KIND.load_all()), key=lambda one: (one.ORDER, one.__name__)):
-        results += _run_module(module, trial, suite)
-        if any(result.failures for result in results):
-            break
-    return results
-
-
-def _run_module(module: Any, trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
-    yield from module.examine(trial, suite)
+    known = f"{suite.target.request}\n{suite.target.whole_specification}"
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(node, ast.Constant) and isinstance(text, str) and len(text) >= length and text not in known:
+            holders = [one for one in suite.examples if text in one.agent_input or text in one.agent_output]
+            if len(holders) == 1 < len(suite.examples):
+                yield node, text, holders[0]
