@@ -7,7 +7,8 @@ schemas      schemas of the places that rules read
 records      the boundary cases of a rule, judged
 assembled    the checks of the assembled policy
 executions   recorded calls that the policy denies
-checks/      one file per check of a draft; every file in it is run
+checks       the check of arguments
+draft_checks/  one file per check of a draft; every file in it is run
 """
 
 from guardagent.translation.examination.assembled import examine_policy

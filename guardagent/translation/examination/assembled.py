@@ -12,7 +12,7 @@ from guardagent.policy.logic.known_calls import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Problem
-from guardagent.translation.examination.checks import CHECKS
+from guardagent.translation.examination.draft_checks import CHECKS
 from guardagent.translation.examination.examined_policy import ExaminedPolicy
 from guardagent.translation.examination.executions import execution_problems
 from guardagent.translation.examination.findings import lint_problems

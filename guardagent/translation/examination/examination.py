@@ -8,7 +8,7 @@ from typing import Any
 from guardagent.errors import error_text
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting.draft import Draft, Problem
-from guardagent.translation.examination.checks import CHECKS
+from guardagent.translation.examination.draft_checks import CHECKS
 from guardagent.translation.examination.examined import ExaminedDraft
 
 
