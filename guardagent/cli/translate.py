@@ -70,7 +70,7 @@ def translate(
     could not be translated.
     """
     from guardagent.translation.pipeline import translate as run
-    from guardagent.translation.report import render
+    from guardagent.translation.reporting import render
 
     formats = [_format_of(path) for path in report or []]
     if not model:
@@ -106,7 +106,7 @@ def _format_of(path: Path) -> str:
     Raises:
         InputError: no format has its suffix, or its folder does not exist.
     """
-    from guardagent.translation.report import FORMATS
+    from guardagent.translation.reporting import FORMATS
 
     names = {FORMATS.load(name).SUFFIX: name for name in FORMATS}
     if path.suffix not in names:

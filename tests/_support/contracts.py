@@ -24,8 +24,8 @@ from guardagent.policy.review.record import Review
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
 from guardagent.sandbox import ENGINES
 from guardagent.session.counters import STORES as COUNTER_STORES
-from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
-from guardagent.translation.report import summarize
+from guardagent.translation.reporting import FORMATS as TRANSLATION_REPORTS
+from guardagent.translation.reporting import summarize
 from guardagent.workflow import drawing, reports
 from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS

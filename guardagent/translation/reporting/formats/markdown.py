@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from guardagent._support.sections.markdown import markdown
-from guardagent.translation.report.formats._sections import TITLE, sections, warning
-from guardagent.translation.report.summary import TranslationSummary
+from guardagent.translation.report import TranslationSummary
+from guardagent.translation.report_formats import TITLE, sections, warning
 
 NAME = "Markdown"
 SUFFIX = ".md"

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from guardagent.policy.review.record import Fate, NeededFact, Readings
-from guardagent.translation.report.changes import DocumentChanges
-from guardagent.translation.report.settlement import RuleStanding
+from guardagent.translation.reporting.changes import DocumentChanges
+from guardagent.translation.reporting.settlement import RuleStanding
 
 Reference = int | str
 """The number of a sentence, or its hash if the review has no such sentence."""

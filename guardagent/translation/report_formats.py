@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from guardagent._support.sections.section import Quoted, ReportSection, ReportTable, percent
-from guardagent.translation.report.changes import DocumentChanges
-from guardagent.translation.report.summary import (
+from guardagent.translation.report import (
     CoverageFigure,
     QuestionRow,
     Reference,
     SentenceRow,
     TranslationSummary,
 )
+from guardagent.translation.reporting.changes import DocumentChanges
 
 TITLE = "Translation report"
 _UNREAD = "unread_argument"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from guardagent.translation.report.summary import TranslationSummary
+from guardagent.translation.report import TranslationSummary
 
 NAME = "JSON"
 SUFFIX = ".json"

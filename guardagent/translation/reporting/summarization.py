@@ -14,9 +14,7 @@ from guardagent.policy.review.record import (
     ReviewedSentence,
     ReviewQuestion,
 )
-from guardagent.translation.report.changes import DocumentChanges
-from guardagent.translation.report.settlement import Settlement, outcome
-from guardagent.translation.report.summary import (
+from guardagent.translation.report import (
     ChoiceRow,
     CoverageFigure,
     FindingRow,
@@ -30,6 +28,8 @@ from guardagent.translation.report.summary import (
     TranslationCost,
     TranslationSummary,
 )
+from guardagent.translation.reporting.changes import DocumentChanges
+from guardagent.translation.reporting.settlement import Settlement, outcome
 
 
 def summarize(review: Review, changes: DocumentChanges | None = None) -> TranslationSummary:

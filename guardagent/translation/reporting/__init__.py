@@ -4,7 +4,6 @@
 
 settlement      the standing of rules and sentences, and the exit status
 changes         the changes since the last version of the document
-summary         the content of a report
 summarization   its computation from a review
 formats/        Markdown, HTML and JSON; each file is one
 """
@@ -12,10 +11,10 @@ formats/        Markdown, HTML and JSON; each file is one
 from __future__ import annotations
 
 from guardagent._support.plugins import Plugins
-from guardagent.translation.report.changes import DocumentChanges
-from guardagent.translation.report.settlement import outcome
-from guardagent.translation.report.summarization import summarize
-from guardagent.translation.report.summary import TranslationSummary
+from guardagent.translation.report import TranslationSummary
+from guardagent.translation.reporting.changes import DocumentChanges
+from guardagent.translation.reporting.settlement import outcome
+from guardagent.translation.reporting.summarization import summarize
 
 __all__ = ["FORMATS", "DocumentChanges", "TranslationSummary", "outcome", "render", "summarize"]
 
