@@ -32,7 +32,7 @@ from guardagent.translation.pipeline.owner_answers import OwnerAnswers
 from guardagent.translation.pipeline.reconsideration import kept_confirmations, reconsidered
 from guardagent.translation.pipeline.recording import Recording, parts_of
 from guardagent.translation.pipeline.stages import Progress, StageResults, Stages
-from guardagent.translation.reporting import DocumentChanges, TranslationSummary, outcome, summarize
+from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.samples.facts import FactDescription
 
 

@@ -22,7 +22,7 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     ReviewQuestion,
 )
-from guardagent.translation.reporting import DocumentChanges
+from guardagent.translation.report import DocumentChanges
 
 EVIL = (
     "</td><script>x</script>",
