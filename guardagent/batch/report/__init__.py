@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from guardagent.batch.report.figures import AuditReport
     from guardagent.batch.report.period import Period
 
-FORMATS = Plugins("report format", f"{__name__}.formats", ("SUFFIX", "render"))
+FORMATS = Plugins("report format", f"{__name__}.writers", ("SUFFIX", "render"))
 
 
 def make_report(address: str, period: Period | None = None, *, top: int = 10) -> AuditReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guardagent._support.sections.markdown import markdown
 from guardagent.batch.report.figures import AuditReport
-from guardagent.batch.report.formats._sections import sections, warning
+from guardagent.batch.report.formats import sections, warning
 
 SUFFIX = ".md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from guardagent._support.requirements import require
 from guardagent._support.sections.html import html
 from guardagent.batch.report.figures import AuditReport
-from guardagent.batch.report.formats._sections import sections, warning
+from guardagent.batch.report.formats import sections, warning
 
 SUFFIX = ".html"
 
@@ -17,6 +17,6 @@ def render(report: AuditReport) -> bytes:
         InputError: matplotlib is missing or too old.
     """
     require({"matplotlib": "3.8"}, "report")
-    from guardagent.batch.report.formats._plots import plots
+    from guardagent.batch.report.writers._plots import plots
 
     return html("Audit report", warning(report), sections(report), plots(report)).encode("utf-8", "replace")
