@@ -39,8 +39,8 @@ def report(
     Has rules by week, near misses, times, the most telling traces, and pass^k over repeated tasks. Exits with 3 if
     parts of the audit are missing; verdicts do not change the status.
     """
-    from guardagent.batch.report import FORMATS, format_of, make_report, render
-    from guardagent.batch.report.period import parse_period
+    from guardagent.batch.report import make_report, parse_period
+    from guardagent.batch.report.formats import FORMATS, format_of, render
 
     chosen = format or format_of(out)
     FORMATS.load(chosen, "--format")  # before the results are read

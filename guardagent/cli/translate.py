@@ -70,7 +70,7 @@ def translate(
     could not be translated.
     """
     from guardagent.translation.pipeline import translate as run
-    from guardagent.translation.report import render
+    from guardagent.translation.report_formats import render
 
     formats = [_format_of(path) for path in report or []]
     if not model:
@@ -106,9 +106,9 @@ def _format_of(path: Path) -> str:
     Raises:
         InputError: no format has its suffix, or its folder does not exist.
     """
-    from guardagent.translation.report import FORMATS
+    from guardagent.translation.report_formats import FORMATS
 
-    names = {FORMATS.load(name).SUFFIX: name for name in FORMATS}
+    names = {FORMATS.load(name).suffix: name for name in FORMATS}
     if path.suffix not in names:
         raise InputError(f"{path}: is no report; expected a file that ends in {', '.join(sorted(names))}")
     if not path.parent.is_dir():

@@ -24,8 +24,8 @@ from guardagent.policy.review.record import Review
 from guardagent.programs.memory.retrieval import STORES as DEMONSTRATION_STORES
 from guardagent.sandbox import ENGINES
 from guardagent.session.counters import STORES as COUNTER_STORES
-from guardagent.translation.report import FORMATS as TRANSLATION_REPORTS
 from guardagent.translation.report import summarize
+from guardagent.translation.report_formats import FORMATS as TRANSLATION_REPORTS
 from guardagent.workflow import drawing, reports
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
 from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
@@ -105,8 +105,8 @@ def report(loaded: Any, _name: str) -> None:
 
 
 def translation_report(loaded: Any, _name: str) -> None:
-    assert loaded.SUFFIX.startswith(".")
-    assert loaded.NAME
+    assert loaded.suffix.startswith(".")
+    assert loaded.name
     assert isinstance(loaded.render(summarize(Review("policy.md", "", ()))), str)
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from guardagent.batch.arrow.bundle import PolicyBundle
 from guardagent.batch.arrow.judge import judge
 from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.report.rules import rules_for_report
+from guardagent.batch.report import rules_for_report
 
 
 @dataclass(slots=True)

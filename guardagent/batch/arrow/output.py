@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from guardagent._support.strict_json import loads
 from guardagent.batch.arrow.work import Result, Work
-from guardagent.batch.report.manifest import FILE, VERSION
+from guardagent.batch.report import MANIFEST_FILE, MANIFEST_VERSION
 from guardagent.errors import InputError
 
 _SUMMARY = b"guardagent.summary"
@@ -48,24 +48,24 @@ class AuditFolder:
             InputError: it is not a manifest, or one of another version.
         """
         with self._system() as (system, path):
-            if not system.exists(f"{path}/{FILE}"):
+            if not system.exists(f"{path}/{MANIFEST_FILE}"):
                 return None
-            text = system.cat_file(f"{path}/{FILE}")
+            text = system.cat_file(f"{path}/{MANIFEST_FILE}")
         try:
             found = loads(text)
             version = found["guardagent_audit"]
         except (ValueError, TypeError, KeyError):
-            raise InputError(f"{self.url}/{FILE}: is not the manifest of an audit") from None
-        if version != VERSION:
-            raise InputError(f"{self.url}/{FILE}: has version {version!r}; expected {VERSION}")
+            raise InputError(f"{self.url}/{MANIFEST_FILE}: is not the manifest of an audit") from None
+        if version != MANIFEST_VERSION:
+            raise InputError(f"{self.url}/{MANIFEST_FILE}: has version {version!r}; expected {MANIFEST_VERSION}")
         return dict(found)
 
     def write_manifest(self, values: Mapping[str, Any]) -> None:
         """Writes the manifest, after the folder is created if it is missing."""
-        text = json.dumps({"guardagent_audit": VERSION, **values}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({"guardagent_audit": MANIFEST_VERSION, **values}, indent=2, ensure_ascii=False) + "\n"
         with self._system() as (system, path):
             system.makedirs(path, exist_ok=True)
-        self._put(FILE, text.encode())
+        self._put(MANIFEST_FILE, text.encode())
 
     def part_name(self, number: int) -> str:
         return f"part-{number:05}.parquet"

@@ -12,7 +12,7 @@ from guardagent.policy.review.record import ReviewedRule, ReviewFinding
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.change.kept import Kept
 from guardagent.translation.drafting.draft import Draft
-from guardagent.translation.examination.records import expects_violation, judged_cases
+from guardagent.translation.examination.examined import expects_violation, judged_cases
 
 Cases = tuple[Mapping[str, Any], ...]
 

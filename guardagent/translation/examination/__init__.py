@@ -1,16 +1,255 @@
-"""The checks of a draft, and of the assembled policy, before anybody reads them.
+"""The examination of a draft, and of the assembled policy, before anybody reads them.
 
-examination  runs the checks of a draft
-examined     a draft under examination, loaded as far as it loads
-loading      finds every rule and declaration that does not load
-schemas      schemas of the places that rules read
-records      the boundary cases of a rule, judged
-assembled    the checks of the assembled policy
-executions   recorded calls that the policy denies
-checks/      one file per check of a draft; every file in it is run
+Every check is run on a draft. The assembled policy is linted, its cases are judged again, and recorded calls that were
+executed and that it denies are counted: either it is too tight, or the agent broke a rule.
 """
 
-from guardagent.translation.examination.assembled import examine_policy
-from guardagent.translation.examination.examination import examine
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from guardagent.batch.audit import judge_events
+from guardagent.batch.records import Case, Trace
+from guardagent.batch.trace_steps import TraceStep
+from guardagent.errors import InputError, error_text
+from guardagent.policy.language import ast
+from guardagent.policy.load import load_policies
+from guardagent.policy.logic.known_calls import KnownCalls
+from guardagent.policy.policies import Policies
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.drafting.draft import Draft, Problem
+from guardagent.translation.examination.checks import CHECKS, DraftCheck
+from guardagent.translation.examination.examined import (
+    ExaminedDraft,
+    ExaminedPolicy,
+    JudgedCase,
+    expects_violation,
+    is_first,
+    judged_cases,
+    lint_problems,
+)
+from guardagent.translation.samples.concealment import conceal
+from guardagent.translation.samples.traces import read_records
+from guardagent.types import Verdict, thaw
 
 __all__ = ["examine", "examine_policy"]
+
+
+def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = False) -> tuple[Problem, ...]:
+    """Runs every check on a draft.
+
+    Args:
+        draft: the draft.
+        context: the inputs of the translation.
+        only_fatal: whether only fatal problems are wanted. Checks of others are left out.
+
+    Returns:
+        The problems: the fatal ones first, then in the order of the rules. A check that fails is a fatal problem.
+
+    Raises:
+        InputError: a check of another package cannot be loaded.
+    """
+    try:
+        key = "problems", repr(draft), id(context), only_fatal
+    except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
+        return _problems(draft, context, only_fatal=only_fatal)
+    _, found = context.memory.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
+    return found
+
+
+def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
+    examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
+    of_drafts = [(name, check) for name, check in CHECKS.load_all() if not check.whole_policy]
+    checks = [(name, check) for name, check in of_drafts if not (only_fatal and check.never_fatal)]
+    found = dict.fromkeys(one for name, check in checks for one in _results(name, check, examined))
+    order = {one.id: at for at, one in enumerate(draft.rules)}
+    wanted = [one for one in found if one.fatal or not only_fatal]
+    return tuple(sorted(wanted, key=lambda one: (not one.fatal, order.get(one.rule, len(order)))))
+
+
+def _results(name: str, check: DraftCheck, examined: ExaminedDraft) -> Iterator[Problem]:
+    try:
+        yield from check.find(examined)
+    except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
+        problem = f"the check {name!r} did not end: {error_text(error):.300}; simplify the rules"
+        yield Problem("unexamined", problem, sentences=tuple(examined.draft.sentences), fatal=True)
+
+
+JudgedCases = Mapping[str, Sequence[JudgedCase]]
+
+_POLICY_LINT_SECONDS = 60.0  # of CPU for questions about data: nobody else sees that sentences contradict each other
+
+
+def examine_policy(
+    policy: Path | str,
+    context: TranslationContext,
+    cases: Mapping[str, Iterable[Any]],
+    traces: Path | str | None = None,
+) -> tuple[Problem, ...]:
+    """Checks the policy that drafts were assembled to.
+
+    Args:
+        policy: the path of the policy file, or its text as a string.
+        context: the inputs of the translation.
+        cases: the boundary cases of each rule, by its id.
+        traces: a JSON Lines file of recorded conversations.
+
+    Returns:
+        The problems, the fatal ones first. `too_tight`: executed calls that a rule denies. `unknown_in_traces`:
+        executed calls that are denied only because something is unknown.
+
+    Raises:
+        InputError: the traces cannot be read.
+    """
+    try:
+        if isinstance(policy, Path):
+            loaded = load_policies(policy)
+        else:
+            loaded = load_policies(text=policy, folder=context.folder)
+    except InputError as error:
+        return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
+    judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
+    found = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
+    found += _case_problems(cases, judged)
+    found += _execution_problems(loaded, traces) if traces is not None else []
+    found += _policy_problems(ExaminedPolicy(loaded, context))
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
+
+
+def _policy_problems(examined: ExaminedPolicy) -> Iterator[Problem]:
+    """The problems that the checks of whole policies find. One that fails is a problem: it is no pass."""
+    for name, check in CHECKS.load_all():
+        if check.whole_policy:
+            try:
+                yield from check.find(examined)
+            except Exception as error:  # noqa: BLE001 - a policy can hold anything
+                yield Problem("unexamined", f"the check {name!r} did not end: {error_text(error):.300}")
+
+
+def _known(judged: JudgedCases) -> KnownCalls:
+    verdicts = [(one.case, one.verdict) for some in judged.values() for one in some if one.verdict is not None]
+    allowed = (case.proposed.tool for case, verdict in verdicts if is_first(case) and verdict.label == 0)
+    return KnownCalls.of(allowed, (rule for _, verdict in verdicts for rule in verdict.rules))
+
+
+def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Problem]:
+    """Cases that their own rule no longer decides as expected. A denial by another rule is no problem."""
+    for rule in cases:
+        if rule not in judged:
+            yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)
+        for one in judged.get(rule, ()):
+            if problem := one.problem or _change(rule, one):
+                yield Problem("case", problem, rule, example=one.text, fatal=True)
+
+
+def _change(rule: str, one: JudgedCase) -> str:
+    if one.case is None or one.verdict is None:
+        return ""
+    is_expected, is_violated = expects_violation(one.case, rule), rule in one.verdict.rules
+    if is_expected is not is_violated:
+        words = ("does not violate", "violates")
+        alone = words[is_expected]
+        return f"case {one.case.id!r:.100} {words[is_violated]} the rule in the whole policy; alone it {alone}"
+    if one.case.label == 1 and one.verdict.label == 0:
+        return f"case {one.case.id!r:.100} is allowed by the whole policy, but denied by the rule alone"
+    return ""
+
+
+_MOST_UNKNOWN = 20  # unknown values that are reported
+_LONGEST_CALL = 400
+_MOMENTARY = (ast.Fact, ast.State, ast.StateOf, ast.SolverRule)
+
+
+def _execution_problems(policies: Policies, path: Path | str) -> Iterator[Problem]:
+    """Yields a problem for each rule that denies calls of a file, and for each unknown value that does.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    executions = _Executions(policies)
+    for record in read_records(path, policies.failed_output):
+        executions.add(record)
+    yield from executions.problems()
+
+
+def _history_of(record: Case) -> Trace:
+    """The history of a case: nobody knows whether the proposed call was executed.
+
+    The state and the facts of a case are those of its proposed call. At the time of an earlier call, they were others.
+    """
+    return Trace(record.id, tuple(TraceStep(one) for one in record.history), principal=record.principal)
+
+
+def _momentary(policies: Policies) -> frozenset[str]:
+    """The policies that read the state or a fact at the time of a call, or may do so."""
+    walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in policies.rules}
+    plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
+    return frozenset(policies.ids) - plain
+
+
+class _Executions:
+    """Counts the executed calls of traces, and those that a policy denies."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._calls: Counter[str] = Counter()
+        self._denied: Counter[tuple[str, str]] = Counter()  # (rule, tool)
+        self._unknown: Counter[tuple[str, str]] = Counter()  # (the error, tool)
+        self._examples: dict[tuple[str, str], str] = {}
+
+    def add(self, record: Case | Trace) -> None:
+        """Judges a trace, or the history of a case by the rules that need neither its state nor its facts."""
+        trace = record if isinstance(record, Trace) else _history_of(record)
+        left_out = frozenset() if record is trace else self._momentary
+        self._calls.update(one.event.tool for one in trace.steps if _is_executed(one))
+        judge_events(self._policies, trace, partial(self._count, trace, left_out))
+
+    @cached_property
+    def _momentary(self) -> frozenset[str]:
+        return _momentary(self._policies)
+
+    def _count(self, trace: Trace, left_out: Collection[str], at: int | None, verdict: Verdict) -> None:
+        if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):
+            return
+        tool = trace.steps[at].event.tool
+        counts, names = (self._denied, verdict.rules) if verdict.rules else (self._unknown, verdict.errors)
+        for name in (one for one in names if one.partition(": ")[0] not in left_out):
+            counts[name, tool] += 1
+            self._examples.setdefault((name, tool), _shown_call(trace, at))
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields the problems, the most frequent first."""
+        for (rule, tool), count in self._denied.most_common():
+            text = (
+                f"{count} of {self._calls[tool]} executed calls of {tool!r} violate the rule; either the agent broke "
+                "it, or it is too tight"
+            )
+            yield Problem("too_tight", text, rule, example=self._examples[rule, tool])
+        for (error, tool), count in self._unknown.most_common(_MOST_UNKNOWN):
+            rule = error.partition(": ")[0]
+            text = (
+                f"{count} of {self._calls[tool]} executed calls of {tool!r} are denied only because something is "
+                f"unknown: {error:.300}; record it, or test it with 'known'"
+            )
+            known = rule if rule in self._policies.ids else ""
+            yield Problem("unknown_in_traces", text, known, example=self._examples[error, tool])
+        if (more := len(self._unknown) - _MOST_UNKNOWN) > 0:
+            yield Problem("unknown_in_traces", f"{more} more values are unknown in executed calls")
+
+
+def _is_executed(step: TraceStep) -> bool:
+    """Whether a call was executed, as far as it is known."""
+    return bool(step.event.tool) and step.event.status != "failed"
+
+
+def _shown_call(trace: Trace, at: int) -> str:
+    """A call, without secrets."""
+    event = trace.steps[at].event
+    args = json.dumps(conceal(thaw(event.args)), ensure_ascii=False, default=str)
+    shown = args if len(args) <= _LONGEST_CALL else f"{args[:_LONGEST_CALL]} …"
+    return f"{trace.id!r} events[{at}]: {event.tool} {shown}"

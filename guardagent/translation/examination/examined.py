@@ -1,27 +1,359 @@
-"""A draft under examination, loaded as far as it loads."""
+"""A draft or a policy under examination: its rules, its cases as judged, and the shapes of its tools' values.
+
+A draft is loaded as far as it loads: as a whole, and each rule alone. Every rule and declaration that does not load is
+found, not only the first, and the boundary cases of a rule are judged by that rule alone.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Literal, TypeGuard
 
-from guardagent.batch.expectations import judge_expected
+from guardagent.batch.expectations import Expectation, judge_expected, read_expected
+from guardagent.batch.records import Case
 from guardagent.batch.survivors import Survivors, surviving
-from guardagent.policy.equivalence.places import Places
-from guardagent.policy.logic.known_calls import KnownCalls
+from guardagent.enforcement.schema import declared_arguments
+from guardagent.errors import InputError, error_text, name_hint
+from guardagent.policy.equivalence.places import ITEMS, Place, Places
+from guardagent.policy.lint import lint_report
+from guardagent.policy.lint.target import LintTarget, subject_of
+from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
-from guardagent.translation.examination.loading import LoadedDraft, load_draft
-from guardagent.translation.examination.records import JudgedCase, disagreement, is_first, judged_cases
-from guardagent.translation.examination.schemas import ToolShapes
+from guardagent.translation.drafting.draft import DECLARATIONS, Draft, Problem, RuleDraft
+from guardagent.translation.samples.shapes import ShapePath
+from guardagent.translation.samples.traces import TraceSamples
+from guardagent.translation.tools.schema import ToolSchema
+from guardagent.types import Verdict
 
-_SECONDS = (
-    10.0  # of the mutants of one rule; their number limits the work before, so that a busy machine finds the same
-)
+Outcome = Literal["allowed", "violating", "unknown"]
+_LONGEST_RECORD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCase:
+    """A case of a rule.
+
+    Attributes:
+        text: the record, shortened.
+        case: None if the record is no case or trace with an expectation.
+        verdict: of the rule; None without a case.
+        problem: why the record is no case.
+    """
+
+    text: str
+    case: Expectation | None = None
+    verdict: Verdict | None = None
+    problem: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the call violates a rule, or is denied only because something is unknown."""
+        if self.verdict is None or not (self.verdict.rules or self.verdict.errors):
+            return "allowed"
+        return "violating" if self.verdict.rules else "unknown"
+
+
+def judged_cases(policies: Policies, rule: str, records: Iterable[Any]) -> Sequence[JudgedCase]:
+    """Judges the cases of a rule; nothing in a record ends in an error."""
+    return [_judged(policies, f"{rule}: cases[{at}]", one) for at, one in enumerate(records)]
+
+
+def disagreement(rule: str, one: JudgedCase) -> str:
+    """The reason that a case does not hold under its rule; empty if it holds."""
+    case, verdict = one.case, one.verdict
+    if case is None or verdict is None:
+        return ""
+    name = f"case {case.id!r:.100}"
+    if others := [other for other in case.rules or () if other != rule]:
+        return f"{name} names {others[0]!r:.100}, but judges this rule alone; expected rules {[rule]} or []"
+    if one.outcome == "unknown" and expects_violation(case, rule):
+        return (
+            f"{name} expects a violation, but the call is denied only because something is unknown: "
+            f"{'; '.join(verdict.errors):.300}; give the case the missing values, or expect rules []"
+        )
+    if case.label not in (None, verdict.label) or (case.rules is not None and set(case.rules) != set(verdict.rules)):
+        return f"{name}: expected {_expectation(case)}, got {_shown_verdict(verdict)}; the rule or the case is wrong"
+    return ""
+
+
+def is_first(case: Expectation | None) -> TypeGuard[Case]:
+    """Whether a case proposes a call without earlier ones."""
+    return isinstance(case, Case) and not case.history
+
+
+def expects_violation(case: Expectation, rule: str) -> bool:
+    """Whether a case expects that its rule is violated."""
+    return case.label == 1 if case.rules is None else rule in case.rules
+
+
+def _expectation(case: Expectation) -> str:
+    label = [] if case.label is None else [f"label {case.label}"]
+    return " with ".join([*label, *([] if case.rules is None else [f"rules {list(case.rules)}"])])
+
+
+def _shown_verdict(verdict: Verdict) -> str:
+    reasons = "; ".join((*verdict.reasons, *verdict.errors))
+    because = f", because: {reasons:.300}" if reasons else ""
+    return f"label {verdict.label} with rules {list(verdict.rules)}{because}"
+
+
+def _judged(policies: Policies, place: str, record: Any) -> JudgedCase:
+    text = ""
+    try:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        text.encode()  # no half of a surrogate pair
+        case = read_expected(text, place, 0, policies.failed_output)
+        return JudgedCase(_shortened(text), case, judge_expected(policies, case))
+    except InputError as error:
+        return JudgedCase(_shortened(text), problem=str(error))
+    except Exception as error:  # noqa: BLE001 - a record can hold anything, also what JSON cannot
+        shown = _shortened(text or repr(record) if not isinstance(error, RecursionError) else "")
+        return JudgedCase(shown, problem=f"{place}: is no JSON record: {error_text(error):.200}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_RECORD else f"{text[: _LONGEST_RECORD - 2]} …"
+
+
+_MOST_DECLARATIONS = 40  # that are tried one by one
+_LONGEST_PROBLEM = 600
+_LONGEST_FORMULA, _LONGEST_RULE = 2000, 20_000  # characters; nobody confirms a longer rule, and proofs take too long
+_RULE_KEYS = ("temporal", "solver", "message", "remedy", "on_violation", "applies_to")
+_EMPTY_RULE = {"id": "rule", "temporal": "G true"}
+_PLACE_PREFIX = re.compile(r"\Adata(?:\.policies\[0\])?(?:\.|: )")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDraft:
+    """The result of loading a draft.
+
+    Attributes:
+        whole: the policies; None if the draft does not load.
+        problem: why it does not load as a whole although each part does.
+        frame_problem: why not even the keys that no draft decides load, such as `failed_output`.
+        declarations: the declarations that do not load, with the reason.
+        rules: each rule alone, with the reason if it does not load.
+    """
+
+    whole: Policies | None
+    problem: str = ""
+    frame_problem: str = ""
+    declarations: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[tuple[Policies | None, str], ...] = ()
+
+
+def load_draft(draft: Draft, context: TranslationContext) -> LoadedDraft:
+    """Loads a draft. No file that it names is read."""
+    frame = dict(context.frame)
+    if frame_problem := _load({**frame, "policies": [_EMPTY_RULE]}, context)[1]:
+        return LoadedDraft(None, frame_problem=frame_problem)
+    wrong = _load_declarations(draft, frame, context)
+    rules = tuple(_load_rule(one, frame, context) for one in draft.rules)
+    if not rules or wrong or any(problem for _, problem in rules):
+        return LoadedDraft(None, "", "", wrong, rules)
+    return LoadedDraft(*_load(draft.content(context), context), rules=rules)
+
+
+def _load_rule(rule: RuleDraft, frame: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:
+    """Loads a rule alone."""
+    if problem := _refused(rule):
+        return None, problem
+    return _load({**frame, "policies": [rule.source]}, context)
+
+
+def _load(content: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:
+    try:
+        return context.load(content), ""
+    except InputError as error:
+        return None, _PLACE_PREFIX.sub("", str(error))[:_LONGEST_PROBLEM]
+    except Exception as error:  # noqa: BLE001 - such as a rule that is nested too deeply
+        return None, f"cannot be read: {error_text(error)}"[:_LONGEST_PROBLEM]
+
+
+def _refused(rule: RuleDraft) -> str:
+    """The reason not even to load a rule: it names files, is too long, or needs a model; empty if there is none."""
+    if not isinstance(rule.rule, Mapping):
+        return (
+            f"the rule is a {type(rule.rule).__name__}; expected an object with 'temporal' or 'solver', and 'message'"
+        )
+    if other := next((key for key in rule.rule if key not in _RULE_KEYS), None):
+        return f"{str(other)[:80]!r} is not a key of a drafted rule{name_hint(str(other)[:80], _RULE_KEYS)}"
+    solver = rule.rule.get("solver")
+    if isinstance(solver, Mapping) and "smt_file" in solver:
+        return "'smt_file' reads a file; expected the text under 'smt'"
+    formula, whole = len(str(rule.rule.get("temporal"))), len(str(rule.rule))
+    if formula > _LONGEST_FORMULA or whole > _LONGEST_RULE:
+        return (
+            f"the formula has {formula:,} characters, and the rule {whole:,}; expected at most {_LONGEST_FORMULA:,} "
+            f"and {_LONGEST_RULE:,}: split it, or declare constants and definitions"
+        )
+    return ""
+
+
+def _load_declarations(draft: Draft, frame: dict[str, Any], context: TranslationContext) -> Mapping[str, str]:
+    """Adds the declarations that load to a frame, and returns the others. One may need others that come later."""
+    wrong: dict[str, str] = {}
+    waiting = list(_declarations(draft, wrong))
+    everything = {**frame, "policies": [_EMPTY_RULE]}
+    for key, name, value in waiting:
+        everything[key] = {**everything.get(key, {}), name: value}
+    problem = _load(everything, context)[1]
+    if not problem or len(waiting) > _MOST_DECLARATIONS:
+        frame |= {key: one for key, one in everything.items() if key != "policies"}
+        return wrong | ({"declarations": problem} if problem else {})
+    while waiting:
+        left = []
+        for key, name, value in waiting:
+            changed = {**frame, key: {**frame.get(key, {}), name: value}}
+            if problem := _load({**changed, "policies": [_EMPTY_RULE]}, context)[1]:
+                left.append((key, name, value))
+                wrong[f"{key}.{name}"] = problem
+            else:
+                frame[key] = changed[key]
+                wrong.pop(f"{key}.{name}", None)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return wrong
+
+
+def _declarations(draft: Draft, wrong: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
+    for key, names in draft.declarations.items():
+        if key not in DECLARATIONS:
+            wrong[str(key)] = f"{str(key)[:80]!r} is no declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
+        elif not isinstance(names, Mapping):
+            wrong[key] = f"{key!r} is a {type(names).__name__}; expected an object of names"
+        else:
+            yield from ((key, name, value) for name, value in names.items())
+
+
+Schema = Mapping[str, Any]
+_JOINED = ("anyOf", "oneOf", "allOf")
+_DEEPEST_SCHEMA = 12
+_WHOLE_VALUE = "(whole)"
+_MAYBE_EMPTY = frozenset(["list", "object", "null"])  # types of which a sample may just be empty
+
+
+class ToolShapes:
+    """The arguments and outputs of tools."""
+
+    def __init__(self, tools: Iterable[ToolSchema], samples: TraceSamples | None) -> None:
+        self._tools = {one.name: one for one in tools}
+        self._samples = {one.tool: one for one in samples.tools} if samples is not None else {}
+
+    def arguments(self, tool: str) -> frozenset[str] | None:
+        """The names of the arguments of a tool; None if it may have any."""
+        one = self._tools.get(tool)
+        names = None if one is None else declared_arguments(one.parameters)
+        if one is None or names is None or not (names or one.parameters.get("additionalProperties") is False):
+            return None
+        shown = self._samples[tool].arguments if tool in self._samples else ()
+        return names.union(*(segments(path.path)[:1] for path in shown))
+
+    def schemas(self, place: Place) -> Sequence[Schema]:
+        """The schemas of a value, any of which it may satisfy; empty if nothing is known."""
+        kind, tool, *keys = place
+        one = self._tools.get(tool)
+        whole = None if one is None else one.parameters if kind == "args" else one.output_schema
+        found = list(_within(whole, whole, keys)) if whole is not None else []
+        return found or [_schema_of(path) for path in self._shown(kind, tool) if segments(path.path) == tuple(keys)]
+
+    def missing(self, place: Place) -> Sequence[str] | None:
+        """The known fields where a rule reads another field of an output; None if it is known, or nothing is."""
+        kind, tool, *keys = place
+        one = self._tools.get(tool)
+        declared = one.output_schema if one is not None else None
+        if kind != "output" or not keys or (declared is not None and any(_within(declared, declared, keys))):
+            return None
+        shown = {segments(path.path): path for path in self._shown("output", tool)}
+        return missing_fields(shown, tuple(keys)) if shown else _declared_fields(declared, keys[:-1])
+
+    def _shown(self, kind: str, tool: str) -> Sequence[ShapePath]:
+        one = self._samples.get(tool)
+        return () if one is None else one.arguments if kind == "args" else one.outputs
+
+
+def segments(path: str) -> tuple[str, ...]:
+    """The keys of a path such as `flights[].price`."""
+    return () if path == _WHOLE_VALUE else tuple(re.findall(r"\[\]|[^.\[\]]+", path))
+
+
+def missing_fields(shown: Mapping[tuple[str, ...], ShapePath], keys: tuple[str, ...]) -> Sequence[str] | None:
+    """The known fields beside a place that samples do not show; None if they show it, or nothing around it."""
+    keys = tuple(part for key in keys for part in segments(key))
+    if len(keys) >= _DEEPEST_SCHEMA or _is_shown(shown, keys):
+        return None
+    parent = keys[:-1]
+    if parent and not _is_shown(shown, parent):
+        return None  # the place around it is the finding
+    beside = sorted({one[-1] for one in shown if len(one) == len(keys) and _matches(one[:-1], parent)})
+    types = {name for one, path in shown.items() if _matches(one, parent) for name in path.types}
+    return None if not beside and (not types or types <= _MAYBE_EMPTY) else beside
+
+
+def _is_shown(shown: Iterable[tuple[str, ...]], keys: tuple[str, ...]) -> bool:
+    return any(_matches(one, keys) for one in shown)
+
+
+def _matches(shown: tuple[str, ...], keys: tuple[str, ...]) -> bool:
+    """Whether a shown path stands for a place; `*` stands for keys that are data."""
+    return len(shown) == len(keys) and all(one in (key, "*") for one, key in zip(shown, keys, strict=True))
+
+
+def _schema_of(path: ShapePath) -> Schema:
+    return {"type": ["array" if one == "list" else one for one in path.types]}
+
+
+def _declared_fields(schema: Schema | None, keys: Sequence[str]) -> Sequence[str] | None:
+    """The fields that an output schema declares at a place; None if it declares none or allows others."""
+    found = list(_within(schema, schema, keys)) if schema is not None else []
+    fields = {str(name) for one in found for name in _mapping(one.get("properties"))}
+    is_open = any(one.get("additionalProperties") not in (None, False) for one in found)
+    return None if is_open or not fields else sorted(fields)
+
+
+def _within(schema: Any, root: Schema, keys: Sequence[str], depth: int = 0) -> Iterator[Schema]:
+    """Yields the schemas of a place within the values of a schema: the alternatives."""
+    if not isinstance(schema, Mapping) or depth > _DEEPEST_SCHEMA:
+        return
+    if isinstance(reference := schema.get("$ref"), str):
+        yield from _within(_referenced(root, reference), root, keys, depth + 1)
+    for one in (part for name in _JOINED for part in _list(schema.get(name))):
+        yield from _within(one, root, keys, depth + 1)
+    if not keys:
+        if schema.keys() & {"type", "enum", "const", "properties", "items"} or not schema.keys() & {"$ref", *_JOINED}:
+            yield schema
+    elif keys[0] == ITEMS:
+        yield from _within(schema.get("items"), root, keys[1:], depth + 1)
+    elif keys[0] in _mapping(schema.get("properties")):
+        yield from _within(schema["properties"][keys[0]], root, keys[1:], depth + 1)
+    elif isinstance(schema.get("additionalProperties"), Mapping):
+        yield from _within(schema["additionalProperties"], root, keys[1:], depth + 1)
+
+
+def _referenced(root: Schema, reference: str) -> Any:
+    found: Any = root
+    for key in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else [""]:
+        found = _mapping(found).get(key.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+# Of the mutants of one rule; their number limits the work before, so that a busy machine finds the same.
+_MUTANT_SECONDS = 10.0
 _MUTANTS = 60
 _BAN = re.compile(r"^(?:There must never be a |A call of [^.]* is never allowed)[^.]*\.")
 
@@ -54,7 +386,7 @@ class ExaminedRule:
         cases = [one.case for one in self.cases if one.case is not None and not disagreement(self.draft.id, one)]
         if not cases or len(cases) < len(self.cases):
             return None
-        return surviving(self.policies, self.draft.id, cases, limit=_MUTANTS, seconds=_SECONDS)
+        return surviving(self.policies, self.draft.id, cases, limit=_MUTANTS, seconds=_MUTANT_SECONDS)
 
     @property
     def is_ban(self) -> bool:
@@ -117,3 +449,61 @@ class ExaminedDraft:
 def problem_of(rule: RuleDraft, kind: str, message: str, *, example: str = "", fatal: bool = False) -> Problem:
     """A problem of a rule, which may not load."""
     return Problem(kind, message, rule.id, rule.sentences, example, fatal)
+
+
+@dataclass
+class ExaminedPolicy:
+    """The policy of all sentences.
+
+    Attributes:
+        policies: the policy as loaded.
+        context: the inputs of the translation.
+    """
+
+    policies: Policies
+    context: TranslationContext
+
+    @cached_property
+    def places(self) -> Places:
+        """The places that its rules read."""
+        return Places([self.policies])
+
+    @cached_property
+    def target(self) -> LintTarget:
+        """The policy as lint sees it: the tools that rules name, and those that they forbid."""
+        return subject_of(self.policies)
+
+    @cached_property
+    def shapes(self) -> ToolShapes:
+        """The arguments and outputs of the tools."""
+        return ToolShapes(self.context.tools, self.context.samples)
+
+
+DRAFT_LINT_SECONDS = 2.0  # of CPU for questions about the data of a draft
+_FATAL_FINDINGS = ("contradictory", "vacuous")
+
+
+def lint_problems(
+    policies: Policies,
+    sentences: Mapping[str, tuple[int, ...]],
+    *,
+    only_fatal: bool = False,
+    seconds: float = DRAFT_LINT_SECONDS,
+    known: KnownCalls = NOTHING_KNOWN,
+) -> Iterator[Problem]:
+    """Yields the findings about loaded policies, and the questions that lint could not decide.
+
+    Args:
+        policies: the policies.
+        sentences: the sentences that each rule rests on, as far as they are known.
+        only_fatal: whether checks that find nothing fatal are left out.
+        seconds: the CPU seconds for questions about data.
+        known: what judged cases have shown of the policies.
+    """
+    report = lint_report(policies, _FATAL_FINDINGS if only_fatal else None, seconds=seconds, known=known)
+    for one in report.findings:
+        rule = one.policy or ""
+        about = {number for name in (rule, *one.others) for number in sentences.get(name, ())}
+        is_fatal = one.kind in _FATAL_FINDINGS and bool(rule or one.tool)  # an unused label is harmless
+        yield Problem(one.kind, one.message, rule, tuple(sorted(about)), one.example, is_fatal, one.others)
+    yield from (Problem("undecided", f"not proved: {one}") for one in report.undecided)

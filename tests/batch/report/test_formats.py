@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guardagent.batch.report import FORMATS, make_report, render
-from guardagent.batch.report.figures import AuditReport
+from guardagent.batch.report import AuditReport, make_report
+from guardagent.batch.report.formats import FORMATS, render
 from guardagent.errors import InputError
 from tests.batch.report.results import MONDAY, results, verdict, write_manifest, write_part
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from guardagent.policy.review.record import Review, ReviewFinding
-from guardagent.translation.report import outcome
-from guardagent.translation.report.settlement import RuleStanding, Settlement
+from guardagent.translation.report import RuleStanding, Settlement, outcome
 from tests.translation.report.reviews import ANSWERED, made, question, rule, sentence
 
 TWO = (sentence(1, "rule", ("a",)), sentence(2, "rule", ("a", "b")))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from guardagent import load_policies
-from guardagent.batch.report.rules import rules_for_report
+from guardagent.batch.report import rules_for_report
 from tests.shop import write_policies
 
 

@@ -16,7 +16,8 @@ from markdown_it import MarkdownIt
 
 from guardagent._support.sections.section import Quoted
 from guardagent.policy.review.record import NeededFact, RecordedAnswer, Review, ReviewFinding
-from guardagent.translation.report import FORMATS, DocumentChanges, render, summarize
+from guardagent.translation.report import DocumentChanges, summarize
+from guardagent.translation.report_formats import FORMATS, render
 from tests.translation.report.reviews import changes, made, question, reviews, rule, sentence
 
 PAGE = Path(__file__).parents[3] / "docs" / "translation_report.md"

@@ -1,21 +1,86 @@
-"""The sections of the report for people. Decisions that are missing come first."""
+"""The formats of the report on a translation, and its sections for people. Decisions that are missing come first."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from guardagent._support.plugins import Plugins
+from guardagent._support.sections.html import html
+from guardagent._support.sections.markdown import markdown
 from guardagent._support.sections.section import Quoted, ReportSection, ReportTable, percent
-from guardagent.translation.report.changes import DocumentChanges
-from guardagent.translation.report.summary import (
+from guardagent.translation.report import (
     CoverageFigure,
+    DocumentChanges,
     QuestionRow,
     Reference,
     SentenceRow,
     TranslationSummary,
 )
 
-TITLE = "Translation report"
+
+@dataclass(frozen=True, slots=True)
+class TranslationReportFormat:
+    """A format.
+
+    Attributes:
+        name: the name for people.
+        suffix: the suffix of files in this format.
+        render: writes the report.
+    """
+
+    name: str
+    suffix: str
+    render: Callable[[TranslationSummary], str]
+
+
+def render(summary: TranslationSummary, format: str) -> str:  # noqa: A002 - as the option is called
+    """Returns the report in one of `FORMATS`.
+
+    Raises:
+        UnknownNameError: the format does not exist.
+    """
+    text: str = FORMATS.load(format).render(summary)
+    return text
+
+
+def _as_html(summary: TranslationSummary) -> str:
+    """One page, which loads nothing and runs nothing."""
+    return html(_TITLE, _warning(summary), _sections(summary))
+
+
+def _as_json(summary: TranslationSummary) -> str:
+    """One JSON object: the attributes of `TranslationSummary`, by their names."""
+    # ASCII alone: the strings of others reach no terminal as control characters.
+    return f"{json.dumps(summary.to_dict(), indent=2)}\n"
+
+
+def _as_markdown(summary: TranslationSummary) -> str:
+    return markdown(_TITLE, _warning(summary), _sections(summary))
+
+
+def _format_of_module(module: Any) -> TranslationReportFormat:
+    """The format of another package's module."""
+    return TranslationReportFormat(module.NAME, module.SUFFIX, module.render)
+
+
+FORMATS = Plugins(
+    "translation report",
+    "",
+    ("NAME", "SUFFIX", "render"),
+    "guardagent.translation_reports",
+    members={
+        "html": TranslationReportFormat("HTML", ".html", _as_html),
+        "json": TranslationReportFormat("JSON", ".json", _as_json),
+        "markdown": TranslationReportFormat("Markdown", ".md", _as_markdown),
+    },
+    adapt=_format_of_module,
+)
+
+_TITLE = "Translation report"
 _UNREAD = "unread_argument"
 _READINGS = {
     "agree": "two drafts agree",
@@ -34,7 +99,7 @@ _FATES = {
 }
 
 
-def warning(summary: TranslationSummary) -> str:
+def _warning(summary: TranslationSummary) -> str:
     """The sentence on missing decisions; empty if there are none."""
     coverage = summary.coverage
     counts = {
@@ -49,7 +114,7 @@ def warning(summary: TranslationSummary) -> str:
     return f"{word}: {found}." if word else ""
 
 
-def sections(summary: TranslationSummary) -> Iterator[ReportSection]:
+def _sections(summary: TranslationSummary) -> Iterator[ReportSection]:
     """Yields the sections below the title and the warning."""
     yield _overview(summary)
     yield _coverage(summary)

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.report import make_report
-from guardagent.batch.report.figures import PassRates
-from guardagent.batch.report.task_runs import TaskRuns
-from guardagent.batch.report.verdict_batch import RuleCodes, VerdictBatch
+from guardagent.batch.report import PassRates, make_report
+from guardagent.batch.report.figures import TaskRuns
+from guardagent.batch.report.results_folder import RuleCodes, VerdictBatch
 from tests.batch.report.results import results, verdict
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from guardagent.policy.review.record import Confirmation, ModelCost, Review, ReviewFinding
-from guardagent.translation.report import DocumentChanges, summarize
-from guardagent.translation.report.summary import CoverageFigure, RuleGround, TranslationCost
+from guardagent.translation.report import CoverageFigure, DocumentChanges, RuleGround, TranslationCost, summarize
 from tests.translation.report.reviews import ANSWERED, made, question, reviews, rule, sentence
 
 

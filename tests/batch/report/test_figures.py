@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.report import make_report, render
-from guardagent.batch.report.audit_report import AuditSummary
-from guardagent.batch.report.figures import AuditReport, RuleCounts
-from guardagent.batch.report.manifest import Manifest, ManifestRule
-from guardagent.batch.report.period import Period
+from guardagent.batch.report import AuditReport, Manifest, ManifestRule, Period, RuleCounts, make_report
+from guardagent.batch.report.figures import AuditSummary
+from guardagent.batch.report.formats import render
 from guardagent.errors import InputError
 from tests.batch.report.results import MONDAY, RULES, results, unreadable, verdict
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.report import distribution
-from guardagent.batch.report.distribution import Distribution
+from guardagent.batch.report.figures import MAX_EXACT, Distribution
 
 
 def test_few_numbers_have_exact_quantiles() -> None:
@@ -21,7 +20,7 @@ def test_few_numbers_have_exact_quantiles() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7))
 def test_many_numbers_have_close_ones(seed: int, batches: int) -> None:
     """Within half a percent, whatever the batches are; the maximum is exact."""
-    values = np.random.default_rng(seed).lognormal(0, 3, distribution.EXACT + 10)
+    values = np.random.default_rng(seed).lognormal(0, 3, MAX_EXACT + 10)
     times = Distribution()
     for batch in np.array_split(values, batches):
         times.add(batch)
@@ -34,6 +33,6 @@ def test_many_numbers_have_close_ones(seed: int, batches: int) -> None:
 def test_zeros_stay_small() -> None:
     """A clock that ticks rarely gives many of them."""
     times = Distribution()
-    times.add(np.zeros(distribution.EXACT + 1))
+    times.add(np.zeros(MAX_EXACT + 1))
     found = times.quantiles()
     assert (found.median, found.maximum) == (0.0, 0.0)

@@ -1,14 +1,115 @@
-"""The content of a report for people: sections with notes and tables, which each format lays out."""
+"""The formats of the report on an audit, and its content for people: sections with notes and tables, and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from guardagent._support.plugins import Plugins
+from guardagent._support.requirements import require
+from guardagent._support.sections.html import html
+from guardagent._support.sections.markdown import markdown
 from guardagent._support.sections.section import Quoted, ReportSection, ReportTable, percent
-from guardagent.batch.report.figures import AuditReport, Quantiles, RuleCounts, RuleRow, TellingTrace
+from guardagent.batch.report import (
+    UNDATED,
+    AuditReport,
+    Quantiles,
+    RuleCounts,
+    RuleRow,
+    TellingTrace,
+    week_name,
+)
 
+
+@dataclass(frozen=True, slots=True)
+class AuditReportFormat:
+    """A format. `suffix`: that of files in this format."""
+
+    suffix: str
+    render: Callable[[AuditReport], bytes]
+
+
+def format_of(path: Path | None) -> str:
+    """Returns the format whose files have the suffix of a path; `markdown` if none has."""
+    names = (name for name, writer in FORMATS.load_all() if path is not None and path.suffix == writer.suffix)
+    return next(names, "markdown")
+
+
+def render(report: AuditReport, format: str) -> bytes:  # noqa: A002 - as the option is called
+    """Returns the report in one of `FORMATS`.
+
+    Raises:
+        UnknownNameError: the format does not exist.
+        InputError: a package that the format needs is missing.
+    """
+    rendered: bytes = FORMATS.load(format).render(report)
+    return rendered
+
+
+def _as_html(report: AuditReport) -> bytes:
+    """One HTML page with plots.
+
+    Raises:
+        InputError: matplotlib is missing or too old.
+    """
+    require({"matplotlib": "3.8"}, "report")
+    return html(_TITLE, _warning(report), _sections(report), _plots(report)).encode("utf-8", "replace")
+
+
+def _as_json(report: AuditReport) -> bytes:
+    """One JSON object, with the names of the figures as keys."""
+    # ASCII alone: the strings of others reach no terminal as control characters.
+    return f"{json.dumps(report.to_dict(), indent=2)}\n".encode("ascii")
+
+
+def _as_markdown(report: AuditReport) -> bytes:
+    return markdown(_TITLE, _warning(report), _sections(report)).encode("utf-8", "replace")
+
+
+def _as_parquet(report: AuditReport) -> bytes:
+    """The table of rules and weeks as a Parquet file. Its metadata says whether the audit is complete."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        [
+            ("week", pa.string()),
+            ("rule", pa.string()),
+            ("judged", pa.int64()),
+            *((name, pa.int64()) for name in ("traces", "violations", "pending", "near_misses", "unlisted")),
+            ("share", pa.float64()),
+        ],
+        metadata={"guardagent.report": str(_PARQUET_VERSION), "complete": str(report.complete).lower()},
+    )
+    rows = [
+        {"week": one.week, "rule": one.rule, "judged": one.judged, **asdict(one.counts), "share": one.share}
+        for one in report.weeks
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema), sink)
+    return bytes(sink.getvalue())
+
+
+FORMATS = Plugins(
+    "report format",
+    "",
+    (),
+    members={
+        "html": AuditReportFormat(".html", _as_html),
+        "json": AuditReportFormat(".json", _as_json),
+        "markdown": AuditReportFormat(".md", _as_markdown),
+        "parquet": AuditReportFormat(".parquet", _as_parquet),
+    },
+)
+
+_TITLE = "Audit report"
+_PARQUET_VERSION = 1
 WEEKS = 12  # the last weeks of the table; the plot and the Parquet file have all of them
 NEAR_MISS = (
     "A near miss is an event at which every violated rule asks for an earlier step: the call itself violated no other "
@@ -28,7 +129,7 @@ REPEATED = (
 )
 
 
-def warning(report: AuditReport) -> str:
+def _warning(report: AuditReport) -> str:
     """The sentence on missing parts; empty for a complete audit."""
     if report.complete:
         return ""
@@ -39,7 +140,7 @@ def warning(report: AuditReport) -> str:
     )
 
 
-def sections(report: AuditReport) -> Iterator[ReportSection]:
+def _sections(report: AuditReport) -> Iterator[ReportSection]:
     """Yields the sections below the title and the warning."""
     yield _head(report)
     yield _rules(report)
@@ -195,3 +296,94 @@ def _moment(value: Any) -> str:
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
         return "unknown"
+
+
+LINES = 6  # rules in the plot by week
+BARS = 20
+_INK = "#010203"  # replaced by the colour of the page
+_COLOURS = ("#4c8ed9", "#d9822b", "#3d9970", "#b565c9", "#d1495b", "#8f8f2f")  # readable on light and on dark
+
+
+def _plots(report: AuditReport) -> dict[str, str]:
+    """Returns the plots as SVG by name; those without data are left out.
+
+    Text and axes have the colour of the page's text, light or dark.
+    """
+    drawn = {
+        "rules": _drawn("rules", lambda axis: _bars(axis, report), 1.2 + 0.32 * min(BARS, len(_violated(report)))),
+        "weeks": _drawn("weeks", lambda axis: _week_lines(axis, report), 3.6),
+        "tasks": _drawn("tasks", lambda axis: _pass_lines(axis, report), 3.2),
+    }
+    return {name: svg for name, svg in drawn.items() if svg}
+
+
+def _drawn(name: str, draw: Callable[[Any], str], height: float) -> str:
+    """Draws one plot; `draw` returns its description, empty if there is nothing to draw."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    settings = {"svg.hashsalt": name, "svg.fonttype": "none", "text.parse_math": False}
+    inks = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
+    with mpl.rc_context({**settings, **inks}):
+        figure = Figure(figsize=(9, height), layout=ConstrainedLayoutEngine())
+        figure.patch.set_alpha(0)
+        FigureCanvasSVG(figure)
+        axis = figure.subplots()
+        axis.patch.set_alpha(0)
+        axis.spines[["top", "right"]].set_visible(False)
+        description = draw(axis)
+        target = io.StringIO()
+        figure.savefig(target, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    # One page has several plots, and matplotlib gives the same ids in each.
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", target.getvalue().replace(_INK, "currentColor"))
+    label = f'<svg role="img" aria-label="{description}"'
+    return text[text.index("<svg") :].replace("<svg", label, 1) if description else ""
+
+
+def _violated(report: AuditReport) -> list[Any]:
+    rules = [one for one in report.rules if one.counts.traces]
+    return sorted(rules, key=lambda one: (-one.counts.traces, one.id))
+
+
+def _bars(axis: Any, report: AuditReport) -> str:
+    rules = _violated(report)[:BARS]
+    names = [_label(one.id) for one in rules]
+    axis.barh(range(len(rules)), [100 * one.share for one in rules], color=_COLOURS[0])
+    axis.set_yticks(range(len(rules)), names)
+    axis.invert_yaxis()
+    axis.set_xlabel("% of traces that violate the rule")
+    return "Share of traces that violate each rule" if rules else ""
+
+
+def _week_lines(axis: Any, report: AuditReport) -> str:
+    undated = week_name(UNDATED)
+    weeks = [one for one in dict.fromkeys(row.week for row in report.weeks) if one != undated]
+    rules = [one.id for one in _violated(report)[:LINES]]
+    for rule, colour in zip(rules, _COLOURS, strict=False):
+        shares = {row.week: 100 * row.share for row in report.weeks if row.rule == rule}
+        axis.plot(range(len(weeks)), [shares[week] for week in weeks], ".-", color=colour, label=_label(rule))
+    step = max(1, -(-len(weeks) // 12))
+    axis.set_xticks(range(0, len(weeks), step), weeks[::step], rotation=30)
+    axis.set(ylabel="% of the week's traces")
+    axis.set_ylim(bottom=0)
+    if rules:
+        axis.legend(frameon=False, fontsize=8)
+    return "Share of traces that violate the most violated rules, by week" if rules and weeks else ""
+
+
+def _pass_lines(axis: Any, report: AuditReport) -> str:
+    rates = report.pass_rates.rates
+    ks = [one.k for one in rates]
+    axis.plot(ks, [100 * one.passed for one in rates], "o-", color=_COLOURS[0], label="pass^k")
+    axis.plot(ks, [100 * one.joint for one in rates], "o-", color=_COLOURS[1], label="joint^k")
+    axis.set(xlabel="k", ylabel="%", ylim=(0, 105))
+    axis.set_xticks(ks)
+    axis.legend(frameon=False)
+    return "pass^k and joint^k" if rates else ""
+
+
+def _label(text: str) -> str:
+    line = Quoted(text)
+    return line if len(line) <= 40 else f"{line[:39]}…"

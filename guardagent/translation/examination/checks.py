@@ -1,0 +1,668 @@
+"""The checks of a draft and of the assembled policy, each a generator of problems with a name.
+
+A check is registered with `draft_check`; every one of them is run. Another package registers a module with `check`, and
+if need be `NEVER_FATAL = True` or `WHOLE_POLICY = True`, which say what the arguments of `draft_check` say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from guardagent._support.plugins import Plugins
+from guardagent.batch.expectations import calls_of
+from guardagent.batch.survivors import Survivors, concerns_the_end
+from guardagent.errors import name_hint
+from guardagent.policy.documents import Sentence
+from guardagent.policy.documents.quotations import find_quote, word_count
+from guardagent.policy.equivalence.places import ITEMS, Place, PlaceComparison
+from guardagent.policy.language import ast
+from guardagent.policy.language.named_arguments import unknown_arguments
+from guardagent.policy.logic.expression_solver import as_json
+from guardagent.policy.logic.open_arguments import choices, schema_allows
+from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.solver.monitor import SolverMonitor
+from guardagent.policy.solver.sources import ExpressionSource
+from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
+from guardagent.translation.examination.examined import (
+    ExaminedDraft,
+    ExaminedPolicy,
+    ExaminedRule,
+    JudgedCase,
+    Schema,
+    ToolShapes,
+    disagreement,
+    judged_cases,
+    lint_problems,
+    missing_fields,
+    problem_of,
+    segments,
+)
+from guardagent.translation.samples.shapes import ShapePath
+from guardagent.translation.samples.traces import ToolSamples
+from guardagent.translation.tools.effects import writing_tools
+from guardagent.translation.tools.schema import ToolSchema
+
+Check = Callable[[Any], Iterator[Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCheck:
+    """A check.
+
+    Attributes:
+        find: yields the problems of an `ExaminedDraft`, or of an `ExaminedPolicy` if `whole_policy`.
+        never_fatal: whether it has no fatal problem: it is left out where only those are wanted.
+        whole_policy: whether it is of the assembled policy: no draft is checked.
+    """
+
+    find: Check
+    never_fatal: bool = False
+    whole_policy: bool = False
+
+
+def _check_of_module(module: Any) -> DraftCheck:
+    """The check of another package's module."""
+    return DraftCheck(module.check, getattr(module, "NEVER_FATAL", False), getattr(module, "WHOLE_POLICY", False))
+
+
+_SHIPPED: dict[str, DraftCheck] = {}
+CHECKS = Plugins(
+    "translation check", "", ("check",), "guardagent.translation_checks", members=_SHIPPED, adapt=_check_of_module
+)
+
+
+def draft_check(name: str, *, never_fatal: bool = False, whole_policy: bool = False) -> Callable[[Check], Check]:
+    """Registers a generator of problems as the check of this name; see `DraftCheck`."""
+
+    def register(find: Check) -> Check:
+        _SHIPPED[name] = DraftCheck(find, never_fatal, whole_policy)
+        return find
+
+    return register
+
+
+@draft_check("syntax")
+def check_syntax(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds every rule and declaration that does not load, not only the first. All of them are fatal."""
+    loaded, everywhere = examined.loaded, examined.draft.sentences
+    if loaded.frame_problem:
+        text = f"no rule can load, since the rest of the policy file is wrong: {loaded.frame_problem}"
+        yield Problem("syntax", text, sentences=everywhere, fatal=True)
+        return
+    for problem in loaded.declarations.values():
+        yield Problem("syntax", f"a declaration does not load: {problem}", sentences=everywhere, fatal=True)
+    wrong = [(rule, problem) for rule, (_, problem) in zip(examined.draft.rules, loaded.rules, strict=True) if problem]
+    for rule, problem in wrong:
+        if not _uses_broken(rule, loaded.declarations):
+            yield problem_of(rule, "syntax", f"the rule does not load: {problem}", fatal=True)
+    if loaded.problem and not _ids_repeat(examined.draft.rules):
+        text = f"each rule loads, but not all of them together: {loaded.problem}"
+        yield Problem("syntax", text, sentences=everywhere, fatal=True)
+
+
+def _uses_broken(rule: RuleDraft, declarations: Mapping[str, str]) -> bool:
+    """Whether a rule names a declaration that does not load, so that its own error says nothing."""
+    names = [re.split(r"\W", key.partition(".")[2], maxsplit=1)[0] for key in declarations]
+    text = str(rule.rule)
+    return any(re.search(rf"\b{name}\b", text) for name in names if name)
+
+
+def _ids_repeat(rules: Iterable[RuleDraft]) -> bool:
+    """Whether two rules have the same id, which `sentences` reports."""
+    return any(count > 1 for count in Counter(one.id for one in rules).values())
+
+
+_RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@draft_check("sentences")
+def check_sentences(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds sentences without a rule, a reason or an ambiguity, and rules without an id of their own or a message.
+
+    Ids that are unusable are fatal.
+    """
+    draft = examined.draft
+    ids = Counter(one.id for one in draft.rules)
+    for name in (name for name, count in ids.items() if count > 1):
+        yield Problem("id", f"{ids[name]} rules have the id {name!r:.100}; expected each id once", name, fatal=True)
+    for rule in draft.rules:
+        yield from _malformed(rule, draft)
+    yield from _uncovered_sentences(draft)
+    for one in draft.ambiguities:
+        if len(set(one.readings)) < 2 or not one.question.strip():
+            text = "the ambiguity has no question, or fewer than two readings; expected both"
+            yield Problem("ambiguity", text, sentences=(one.sentence,))
+
+
+def _malformed(rule: RuleDraft, draft: Draft) -> Iterator[Problem]:
+    if not _RULE_ID.fullmatch(str(rule.id)):
+        text = f"the id {rule.id!r:.100} is unusable; expected small letters, digits and '_', such as 'refund_limit'"
+        yield problem_of(rule, "id", text, fatal=True)
+    if rule.quotes and not set(rule.quotes) & set(draft.sentences):
+        numbers = ", ".join(map(str, draft.sentences))
+        text = f"the rule rests on none of the sentences to translate, which are {numbers}"
+        yield problem_of(rule, "sentence", text)
+    if not str(rule.rule.get("message") or "").strip():
+        yield problem_of(rule, "message", "the rule has no 'message'; expected what people read when it is violated")
+
+
+def _uncovered_sentences(draft: Draft) -> Iterator[Problem]:
+    covered = {number for rule in draft.rules for number in rule.quotes}
+    covered |= {number for number, reason in draft.declined.items() if reason.strip()}
+    covered |= {one.sentence for one in draft.ambiguities}
+    for number in draft.sentences:
+        if number not in covered:
+            text = f"sentence {number} has no rule, no reason why it has none, and no ambiguity; expected one of them"
+            yield Problem("sentence", text, sentences=(number,))
+
+
+_SHORTEST = 3  # words of a quote
+
+
+@draft_check("grounding")
+def check_grounding(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules without a quote of the document, and quotes that do not stand in their sentence.
+
+    Fatal for a rule without any quote that is found.
+    """
+    sentences = examined.context.document.sentences
+    texts = ["\n".join((*one.path, *one.context, one.text)) for one in sentences]
+    for rule in examined.draft.rules:
+        problems = [
+            text for number, quote in rule.quotes.items() if (text := _quote_problem(number, quote, sentences, texts))
+        ]
+        is_lost = not any(_is_quoted_from(quote, number, texts) for number, quote in rule.quotes.items())
+        if not rule.quotes:
+            problems = ["the rule quotes no sentence; expected the words of the document that it rests on"]
+        for text in problems:
+            yield problem_of(rule, "grounding", text, fatal=is_lost)
+
+
+def _quote_problem(number: int, quote: str, sentences: Sequence[Sentence], texts: Sequence[str]) -> str:
+    """The problem with a quote; empty if there is none."""
+    if not _is_quoted_from(quote, number, texts):
+        others = [at for at in range(1, len(texts) + 1) if _is_quoted_from(quote, at, texts)]
+        if others:
+            return f"the quote {quote!r:.200} stands in sentence {others[0]}, not in sentence {number}"
+        return f"the quote {quote!r:.200} is not in sentence {number}; {_expected_words(number, sentences)}"
+    count = word_count(quote)
+    if count < _SHORTEST and count < word_count(sentences[number - 1].text):
+        return f"the quote {quote!r:.200} of sentence {number} is too short; expected at least {_SHORTEST} of its words"
+    return ""
+
+
+def _expected_words(number: int, sentences: Sequence[Sentence]) -> str:
+    if not _sentence_exists(number, len(sentences)):
+        return f"the document has the sentences 1 to {len(sentences)}"
+    return f"expected words of {sentences[number - 1].text!r:.300}"
+
+
+def _sentence_exists(number: object, count: int) -> bool:
+    return isinstance(number, int) and 1 <= number <= count
+
+
+def _is_quoted_from(quote: str, number: int, texts: Sequence[str]) -> bool:
+    """Whether the parts of a quote stand in a sentence, in their order."""
+    return _sentence_exists(number, len(texts)) and bool(find_quote(texts[number - 1], str(quote)))
+
+
+_OF_SORTS = {"Int": 0, "Real": 0, "Bool": True}  # a value of each sort; all others have strings
+
+
+@draft_check("arguments")
+def check_arguments(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds arguments that a tool does not have, which are fatal, and values that contradict its schema."""
+    shapes = examined.shapes
+    signatures = {one.name: shapes.arguments(one.name) for one in examined.context.tools}
+    for rule in examined.rules:
+        reads = [read for one in rule.policies.rules for read in one.rules]
+        found = [one.problem for read in reads for one in unknown_arguments(read, rule.policies.tags, signatures)]
+        for text in dict.fromkeys([*found, *_unknown_in_cases(rule, shapes)]):
+            yield rule.problem("argument", text, fatal=True)
+        for text in dict.fromkeys([*_contradictions(rule, shapes), *_sort_contradictions(rule, shapes)]):
+            yield rule.problem("type", text)
+
+
+def _unknown_in_cases(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
+    for one in rule.cases:
+        for call in calls_of(one.case) if one.case is not None else ():
+            known = shapes.arguments(call.tool) if call.tool else None
+            for name in call.args if known is not None else ():
+                if known is not None and name not in known:
+                    yield f"a case has an unknown argument {name!r} of {call.tool!r}{name_hint(name, known)}"
+
+
+def _contradictions(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
+    for one in rule.places.comparisons:
+        if one.place[0] in ("args", "output"):
+            schemas = shapes.schemas(one.place)
+            if schemas and not any(_may_hold(one, schema) for schema in schemas):
+                known = f"{_place_name(one.place)} {_described(schemas)}"
+                yield f"{_comparison(one)}, but {known}; compare it with one of its values"
+
+
+def _may_hold(one: PlaceComparison, schema: Schema) -> bool:
+    """Whether a comparison does not contradict a schema; an ordered one only has to be of its type."""
+    if one.operator in ("==", "!="):
+        return schema_allows(schema, as_json(one.constant)) is not False
+    return _has_type(schema, "" if one.operator == "matches" else as_json(one.constant))
+
+
+def _has_type(schema: Schema, value: Any) -> bool:
+    of_choices = choices(schema)
+    if of_choices is not None:
+        return any(isinstance(one, str) is isinstance(value, str) for one in of_choices)
+    return schema_allows({"type": schema["type"]} if "type" in schema else {}, value) is not False
+
+
+def _sort_contradictions(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
+    """Variables of a solver rule whose sort contradicts the schema of their argument."""
+    monitors = [one for one in rule.policies.monitors if isinstance(one, SolverMonitor)]
+    for tool, permit in (pair for one in monitors for pair in one.checks.items()):
+        for one in permit.variables:
+            if isinstance(one.source, ExpressionSource) and one.source.argument is not None:
+                place = ("args", tool, one.source.argument)
+                schemas, value = shapes.schemas(place), _OF_SORTS.get(one.sort.name, "")
+                if schemas and not any(_has_type(schema, value) for schema in schemas):
+                    yield (
+                        f"the variable {one.name!r} has the sort {one.sort.name}, but {_place_name(place)} "
+                        f"{_described(schemas)}; expected a sort of such values"
+                    )
+
+
+def _place_name(place: Place) -> str:
+    return f"{'the argument' if place[0] == 'args' else 'the output'} {'.'.join(place[2:])!r} of {place[1]!r}"
+
+
+def _comparison(one: PlaceComparison) -> str:
+    constant = one.constant if one.operator == "matches" else as_json(one.constant)
+    return f"{'.'.join(one.place[2:])} {one.operator} {constant!r:.100}"
+
+
+def _described(schemas: Sequence[Schema]) -> str:
+    """The allowed values or types of a place."""
+    values = [value for schema in schemas for value in choices(schema) or ()]
+    if values:
+        return f"is one of {', '.join(map(repr, values[:20]))}"
+    types = {str(kind) for schema in schemas for kind in _listed(schema.get("type"))}
+    return f"is of the type {' or '.join(sorted(types))}" if types else "has a schema without such values"
+
+
+def _listed(kind: Any) -> Sequence[Any]:
+    return kind if isinstance(kind, list | tuple) else [kind] if kind else []
+
+
+_Keys = tuple[str, ...]
+
+
+@draft_check("facts")
+def check_facts(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds facts and state that nobody declares: the host would not give them, and every call would be denied.
+
+    All of them are fatal.
+    """
+    known = {"fact": _KnownFacts(examined, "fact"), "state": _KnownFacts(examined, "state")}
+    for rule in examined.rules:
+        places = [one for one in rule.places.reads if one[0] in known and len(one) > 1]
+        for place in places:
+            if not _is_outer(place, places) and not known[place[0]].has(place[1:]):
+                name = ".".join(part for part in place[1:] if part != ITEMS)
+                name = f"state.{name}" if place[0] == "state" else name
+                text = (
+                    f"the rule reads {'the fact' if place[0] == 'fact' else 'the state'} {name!r}, which is not "
+                    f"declared; declare it under 'facts', with a description, or use another one"
+                    f"{name_hint(name, known[place[0]].names)}"
+                )
+                yield rule.problem("fact", text, fatal=True)
+
+
+class _KnownFacts:
+    """The declared and recorded facts, or the state."""
+
+    def __init__(self, examined: ExaminedDraft, kind: str) -> None:
+        declared = [*(one.name for one in examined.context.facts), *(one.name for one in examined.draft.facts)]
+        samples = examined.context.samples
+        paths = () if samples is None else samples.facts if kind == "fact" else samples.state
+        self._declared = [segments(one.removeprefix("state.") if kind == "state" else one) for one in declared]
+        self._shown = _with_values(paths)
+        self.names = {*declared, *(".".join(one) for one in self._shown if ITEMS not in one)}
+
+    def has(self, keys: _Keys) -> bool:
+        """Whether a path, one within it or one around it is known."""
+        if any(keys[: len(one)] == one[: len(keys)] for one in self._declared if one):
+            return True
+        is_begun = any(one[0] in (keys[0], "*") for one in self._shown)
+        return is_begun and all(missing_fields(self._shown, keys[:at]) is None for at in range(1, len(keys) + 1))
+
+
+def _with_values(paths: tuple[ShapePath, ...]) -> Mapping[_Keys, ShapePath]:
+    """The paths that have a value somewhere; every case has an empty `context` and an unknown `user_confirmed`."""
+    shown = {segments(one.path): one for one in paths if one.types != ("null",)}
+    if not any(one[0] == "context" and len(one) > 1 for one in shown if one):
+        shown.pop(("context",), None)
+    return {keys: one for keys, one in shown.items() if keys}
+
+
+def _is_outer(place: Place, places: list[Place]) -> bool:
+    """Whether the rule also reads a place within this one."""
+    return any(len(one) > len(place) and one[: len(place)] == place for one in places)
+
+
+@draft_check("outputs", never_fatal=True)
+def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds fields that neither an output schema nor the samples show. Without either there is no problem.
+
+    Of fields within each other, it names the outer one that is missing.
+    """
+    for rule in examined.rules:
+        for place in (one for one in rule.places.reads if one[0] == "output"):
+            known = examined.shapes.missing(place)
+            if known is not None:
+                around = repr(".".join(place[2:-1])) if place[2:-1] else "the output"
+                hint = name_hint(place[-1], known) if known else "; it is no object there"
+                text = f"the rule reads {place[-1]!r} in {around} of {place[1]!r}, which no output shows{hint}"
+                yield rule.problem("output", text)
+
+
+_FEWEST_CASES = 4
+_CASE_KEYS = ("now", "principal", "user_confirmed", "state", "facts", "context")
+
+
+@draft_check("cases")
+def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules that lack boundary cases of a kind, or that do not give what their cases expect.
+
+    A wrong case is fatal: either the rule or the case is wrong. A missing one is not.
+    """
+    for rule in examined.rules:
+        yield from _wrong_cases(rule)
+        yield from _missing_cases(rule)
+    for draft in examined.draft.rules:
+        ids = Counter(repr(one.get("id")) for one in draft.cases if isinstance(one, dict))
+        for name in (name for name, count in ids.items() if count > 1):
+            yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
+
+
+def _wrong_cases(rule: ExaminedRule) -> Iterator[Problem]:
+    for one in rule.cases:
+        if problem := one.problem or disagreement(rule.draft.id, one):
+            yield rule.problem("case", problem, example=one.text, fatal=True)
+
+
+def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
+    """The kinds of cases that a rule lacks. One that reads no value has no limit."""
+    kinds = {} if rule.is_ban else {"allowed": "is allowed (label 0)"}
+    is_late = concerns_the_end(rule.policies, rule.draft.id)
+    how = "violates it at the end: the calls of a conversation under 'events'" if is_late else "violates it"
+    kinds["violating"] = f"{how} (rules {[rule.draft.id]})"
+    found = {one.outcome for one in rule.cases if one.verdict is not None}
+    lacking = [text for kind, text in kinds.items() if kind not in found]
+    reads_values = bool(rule.places.reads) or rule.places.reads_time
+    fewest = _FEWEST_CASES if reads_values and not is_late else len(kinds)
+    if len(rule.cases) < fewest:
+        lacking.append(f"stands on either side of each limit; expected at least {fewest} cases, got {len(rule.cases)}")
+    if lacking:
+        yield rule.problem("case", f"the cases lack one that {', one that '.join(lacking)}")
+    if "unknown" not in found and (unknown := next(_unknown_cases(rule), None)) is not None:
+        text = "the cases lack one that is denied because a value is unknown (label 1 with rules []), such as this one"
+        yield rule.problem("case", text, example=unknown.text)
+
+
+def _unknown_cases(rule: ExaminedRule) -> Iterator[JudgedCase]:
+    """Yields the variants of cases, each without one value, in which something is unknown."""
+    for record in rule.draft.cases:
+        if isinstance(record, Mapping):
+            variants = list(_unknown_variants(record))
+            yield from (one for one in judged_cases(rule.policies, rule.draft.id, variants) if one.outcome == "unknown")
+
+
+def _unknown_variants(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    unknown = {**record, "id": "something is unknown", "label": 1, "rules": []}
+    proposed = record.get("proposed")
+    if isinstance(proposed, Mapping) and isinstance(args := proposed.get("args"), Mapping):
+        yield from ({**unknown, "proposed": {**proposed, "args": left}} for _, left in _without_a_key(args, 1))
+    for place in ("facts", "context", "state"):
+        if isinstance(values := record.get(place), Mapping):
+            yield from ({**unknown, place: left} for _, left in _without_a_key(values, 1))
+    yield from ({key: value for key, value in unknown.items() if key != gone} for gone in _CASE_KEYS if gone in record)
+
+
+_OMITTED_FROM = ("state", "facts", "context")
+_DEEPEST_KEY = 3  # keys within keys
+_MOST_VARIANTS = 20  # variants of one case
+_KNOWN_TEST = "known"  # the only function that tells an unknown value from another one
+
+
+@draft_check("missing_value", never_fatal=True)
+def check_missing_value(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules that allow a forbidden call as soon as a fact or a part of the state is missing: one problem each.
+
+    Whoever leaves the value out gets around the rule.
+    """
+    for rule in examined.rules:
+        if _KNOWN_TEST in str(rule.draft.rule):
+            found = next(_allowed_variants(rule), None)
+            if found is not None:
+                name, example = found
+                text = (
+                    f"the rule denies a call, and allows it if {name} is missing; a missing value has to deny, "
+                    "unless the document says otherwise"
+                )
+                yield rule.problem("missing_value", text, example=example)
+
+
+def _allowed_variants(rule: ExaminedRule) -> Iterator[tuple[str, str]]:
+    """Yields the values without which a case that violates the rule is allowed, with the case."""
+    for case, record in zip(rule.cases, rule.draft.cases, strict=False):
+        if case.outcome == "violating" and isinstance(record, Mapping):
+            variants = list(_missing_variants(record))
+            judged = judged_cases(rule.policies, rule.draft.id, [one for _, one in variants])
+            for (name, _), one in zip(variants, judged, strict=True):
+                if one.verdict is not None and one.outcome == "allowed":
+                    yield name, one.text
+
+
+def _missing_variants(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place in _OMITTED_FROM:
+        for path, left in islice(_without_a_key(record.get(place), _DEEPEST_KEY), _MOST_VARIANTS):
+            name = ".".join(map(str, path))
+            shown = f"'state.{name}'" if place == "state" else f"the fact {name!r}"
+            yield shown, {**record, "id": f"without {name}", place: left, "label": 1, "rules": []}
+
+
+def _without_a_key(values: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], dict[Any, Any]]]:
+    """Yields the paths of keys in mappings, each with a copy of the values that lacks it."""
+    for gone, inner in values.items() if isinstance(values, Mapping) and depth else ():
+        yield (gone,), {key: value for key, value in values.items() if key != gone}
+        yield from (((gone, *path), {**values, gone: left}) for path, left in _without_a_key(inner, depth - 1))
+
+
+_SHOWN_MUTANTS = 5
+
+
+@draft_check("mutants", never_fatal=True)
+def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds small changes of a rule that no case notices. Each asks for another case.
+
+    Only rules whose cases hold are tried; others have a problem already.
+    """
+    for rule in examined.rules:
+        if rule.survivors is not None:
+            yield from _unnoticed_changes(rule, rule.survivors)
+
+
+def _unnoticed_changes(rule: ExaminedRule, found: Survivors) -> Iterator[Problem]:
+    if found.left_out:
+        yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(found.left_out)}")
+    if found.found:
+        shown = "; ".join(f"({at}) {one.description}" for at, one in enumerate(found.found[:_SHOWN_MUTANTS], 1))
+        more = f"; and {len(found.found) - _SHOWN_MUTANTS} more" if len(found.found) > _SHOWN_MUTANTS else ""
+        text = (
+            f"no case notices these changes of the rule: {shown}{more}; add a case for each whose verdict they change"
+        )
+        yield rule.problem("mutant", text)
+
+
+_OF_WHOLE_POLICIES = ("uncovered", "unlisted")  # a draft is only a part
+_CONTRADICTION_HINT = (
+    "if the sentences contradict each other, leave each rule as its sentence says, and put the contradiction under "
+    "'ambiguous'"
+)
+
+
+@draft_check("lint")
+def check_lint(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Lints the draft alone: contradictory and vacuous rules are fatal. Nothing if the draft does not load as a whole.
+
+    Sentences can contradict each other. Then each rule is right, and only the owner of the document can say what holds.
+    """
+    if examined.policies is not None:
+        sentences = {one.id: one.sentences for one in examined.draft.rules}
+        found = lint_problems(examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls)
+        yield from (_of_document(one, sentences) for one in found if one.kind not in _OF_WHOLE_POLICIES)
+
+
+def _of_document(one: Problem, sentences: Mapping[str, tuple[int, ...]]) -> Problem:
+    """A problem of rules that rest on different sentences, which may be one of the document."""
+    if not one.fatal or len({sentences.get(rule) for rule in (one.rule, *one.others)}) == 1:
+        return one
+    return replace(one, message=f"{one.message}; {_CONTRADICTION_HINT}", fatal=False)
+
+
+@draft_check("failure", never_fatal=True)
+def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules that need a successful call while nothing says which calls fail, so that they allow nothing.
+
+    One problem for the draft: the beginnings of outputs that look like failures, or that none is known.
+    """
+    context = examined.context
+    if context.failed_output or context.samples is None:
+        return
+    sought = {rule.draft.id: rule.places.sought for rule in examined.rules if rule.places.sought}
+    tools = {tool for one in sought.values() for tool in one}
+    samples = [one for one in context.samples.tools if one.tool in tools and _is_unclear(one)]
+    rules = [name for name, one in sought.items() if any(sample.tool in one for sample in samples)]
+    if not rules:
+        return
+    prefixes = dict.fromkeys(failure.prefix for one in samples for failure in one.failures)
+    shown = f"outputs begin with {', '.join(map(repr, prefixes))}" if prefixes else "no sample says which call failed"
+    text = (
+        f"the rules {', '.join(map(repr, rules))} need a successful call of {', '.join(one.tool for one in samples)}, "
+        f"but 'failed_output' is unknown: {shown}; give the pattern of the outputs of failed calls"
+    )
+    numbers = {number for rule in examined.rules if rule.draft.id in rules for number in rule.draft.sentences}
+    yield Problem("failure", text, sentences=tuple(sorted(numbers)))
+
+
+def _is_unclear(samples: ToolSamples) -> bool:
+    """Whether outputs look like failures, or no call is recorded as failed or not."""
+    return bool(samples.failures) or all(one.failed is None for one in samples.examples)
+
+
+_SEVERAL_TOOLS = 2  # a rule about one tool is about that kind of call
+_ANY = re.compile(
+    r"\b(?:any|all|each|every|no)\b(?:\s+\w+){0,3}?\s+"
+    r"(?:actions?|calls?|changes?|edits?|modifications?|operations?|steps?|tools?|updates?|writes?)\b",
+    re.IGNORECASE,
+)
+
+
+@draft_check("any_tool", never_fatal=True)
+def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules about "any change" that name some of the tools that change something, but not all of them.
+
+    Each is for the author first: the words may mean fewer tools, and then it stays for the reviewer.
+    """
+    writing = [one.name for one in writing_tools(examined.context.tools)]
+    for rule in examined.rules:
+        words = next((found for text in rule.draft.quotes.values() if (found := _ANY.search(text))), None)
+        judged = _judged_tools(rule) if words else None
+        missing = [one for one in writing if judged is not None and one not in judged]
+        if words and judged and missing and len({*writing} & judged) >= _SEVERAL_TOOLS:
+            text = (
+                f"the quote says {words[0]!r}, and the rule judges {', '.join(sorted(judged))}, but not "
+                f"{', '.join(missing)}, which may change something too; add what the words mean, in a tag if it helps"
+            )
+            yield rule.problem("any_tool", text)
+
+
+def _judged_tools(rule: ExaminedRule) -> frozenset[str] | None:
+    """The tools whose calls the rule judges; None if it judges any."""
+    patterns = [one for read in rule.policies.rules for each in read.rules for one in ast.walk(each)]
+    if any(isinstance(one, ast.Pattern) and "*" in one.tools for one in patterns):
+        return None
+    return frozenset(tool for one in rule.policies.rules for tool in one.tools)
+
+
+_TARGET_NAME = re.compile(
+    r"(?:^|_)(?:ids?|uuid|accounts?|addresse?s?|customers?|destinations?|emails?|iban|members?|orders?|owners?|patients?|"
+    r"payees?|phone|recipients?|targets?|to|users?)(?:_ids?|_numbers?)?$"
+)
+_FREE_TEXT_NAME = re.compile(
+    r"(?:^|_)(?:body|comments?|content|descriptions?|details|messages?|notes?|prompt|query|reasons?|subject|summary|text|"
+    r"thought|title)$"
+)
+
+
+@draft_check("unread_argument", whole_policy=True)
+def check_unread_argument(examined: ExaminedPolicy) -> Iterator[Problem]:
+    """Finds ids, lists and amounts of writing tools that no rule of the whole policy reads.
+
+    The document may mean them to be free. But nobody sees a limit that is missing: a list of items can have one twice.
+    Nothing is fatal. A tool that no rule names is a finding of lint, and one that may never run needs no limit.
+    """
+    target = examined.target
+    limited = set(target.named_tools) - target.forbidden_tools
+    for tool in writing_tools(examined.context.tools):
+        if tool.name in limited:
+            for name in _unread_arguments(tool, examined):
+                if meaning := _missing_limit(name, examined.shapes.schemas(("args", tool.name, name))):
+                    yield Problem("unread_argument", f"no rule reads `{name}` of `{tool.name}`; {meaning}")
+
+
+def _unread_arguments(tool: ToolSchema, examined: ExaminedPolicy) -> list[str]:
+    """The arguments that no rule and no counter reads."""
+    if any(tool.name in rule.tools and _reads_all_arguments(rule) for rule in examined.target.rules):
+        return []
+    read = {one[2] for one in examined.places.reads if one[:2] == ("args", tool.name) and len(one) > 2}
+    for source in examined.target.file.counters.values():
+        read |= {*re.findall(r"(\w+)\s*=", source.on.text)}
+    return [name for name in tool.parameters.get("properties", {}) if name not in read]
+
+
+def _reads_all_arguments(rule: Rule) -> bool:
+    """Whether a rule reads the arguments of a call as a whole, as `mentions(args(f), "x")` does."""
+    nodes = [node for read in rule.rules for node in ast.walk(read)]
+    return any(
+        isinstance(child, ast.OfCall) and child.what == "args"
+        for node in nodes
+        if not isinstance(node, ast.Field | ast.Item)
+        for child in ast.children(node)
+    )
+
+
+def _missing_limit(name: str, schemas: Sequence[Any]) -> str:
+    """The limit that is missing; empty for an argument that rules cannot matter for, such as free text."""
+    types = {kind for one in schemas for kind in _schema_types(one)}
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()
+    if _FREE_TEXT_NAME.search(word):
+        return ""
+    if "array" in types:
+        return "nothing limits how many it has, and how often an item may be in it"
+    if types & {"number", "integer"} and not _TARGET_NAME.search(word):
+        return "nothing limits its amount"
+    return (
+        "nothing limits which ones it may name" if _TARGET_NAME.search(word) and types & {"string", "integer"} else ""
+    )
+
+
+def _schema_types(schema: Any) -> Sequence[str]:
+    if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
+        return ()
+    kind = schema.get("type", ())
+    return [kind] if isinstance(kind, str) else [str(one) for one in kind]
