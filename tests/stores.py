@@ -49,7 +49,7 @@ def new_ledger(address: str) -> Ledger:
 def new_counters(address: str) -> CounterStore:
     """Opens a store of counters as a new process does."""
     scheme, _, rest = address.partition(":")
-    return STORES.load(scheme).Store(rest)  # type: ignore[no-any-return]
+    return STORES.load(scheme)(rest)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

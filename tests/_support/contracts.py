@@ -76,11 +76,7 @@ def ledger(loaded: Any, name: str) -> None:
 
 
 def counter_store(loaded: Any, name: str) -> None:
-    opened = (
-        loaded.Store
-        if inspect.isclass(loaded.Store)
-        else inspect.signature(loaded.Store, eval_str=True).return_annotation
-    )
+    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
     assert all(callable(getattr(opened, needed)) for needed in ("read", "reserve", "settle", "release", "pending"))
     assert name in COUNTER_STORES
 

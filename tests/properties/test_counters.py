@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import Session, load_policies
-from guardagent.session.counters import CounterStore
-from guardagent.session.counters.stores import memory, sqlite
+from guardagent.session.counters import CounterStore, memory
+from guardagent.session.counters.stores import sqlite
 from tests.stores import new_counters, store_address
 from tests.tiers import examples
 

@@ -19,8 +19,8 @@ import pytest
 from guardagent import Decision, Event, InputError, Policies, Session, load_policies
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.errors import CounterError
-from guardagent.session.counters import CounterStore, open_counters
-from guardagent.session.counters.stores import memory, sqlite
+from guardagent.session.counters import CounterStore, memory, open_counters
+from guardagent.session.counters.stores import sqlite
 from tests.enforcement.processes import at_once
 from tests.stores import SERVERS, SHARED, new_counters, store_address
 

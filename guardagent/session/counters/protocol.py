@@ -17,7 +17,21 @@ from guardagent.errors import GuardError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey, Number
 from guardagent.policy.policies import Policies
 
-STORES = Plugins("store of counters", "guardagent.session.counters.stores", ("Store",), group="guardagent.counters")
+_PLACE = "guardagent.session.counters"
+STORES = Plugins(
+    "store of counters",
+    "",
+    ("Store",),
+    group="guardagent.counters",
+    members={
+        "memory": f"{_PLACE}.memory:Store",
+        "sqlite": f"{_PLACE}.stores.sqlite:Store",
+        "postgresql": f"{_PLACE}.stores.postgresql:Store",
+        "redis": f"{_PLACE}.redis:Store",
+        "rediss": f"{_PLACE}.stores.rediss:Store",
+    },
+    adapt=lambda module: module.Store,
+)
 _EXPECTED = "expected an address such as 'sqlite:counters.db', 'memory:' for this process alone, or a store"
 
 
@@ -92,7 +106,8 @@ def new_counters(policies: Policies) -> CounterStore | None:
 
     Returns None if the policy has no counters.
     """
-    return STORES.load("memory").Store() if policies.counters else None
+    store: CounterStore | None = STORES.load("memory")() if policies.counters else None
+    return store
 
 
 _lock = threading.Lock()
@@ -118,5 +133,5 @@ def open_counters(address: CounterStore | str) -> CounterStore:
         raise InputError(f"'counters' is {address!r}; {_EXPECTED}")
     with _lock:
         if address not in _opened:
-            _opened[address] = STORES.load(scheme).Store(rest)
+            _opened[address] = STORES.load(scheme)(rest)
         return _opened[address]

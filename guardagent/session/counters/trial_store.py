@@ -7,8 +7,8 @@ from typing import Any
 
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.session.counters.memory import Store
 from guardagent.session.counters.protocol import CounterReading, CounterStore, Reservation
-from guardagent.session.counters.stores.memory import Store
 
 
 class TrialStore:

@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent._support.postgres_server import PostgresFormat, PostgresServer
 from guardagent.errors import CounterError
-from guardagent.session.counters.stores._tables import ADVICE, TableStore
+from guardagent.session.counters.tables import ADVICE, TableStore
 
 _FORMAT = PostgresFormat(
     "store of counters",

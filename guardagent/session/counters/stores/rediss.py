@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.session.counters.stores import redis
+from guardagent.session.counters import redis
 
 
 def Store(rest: str) -> redis.Store:  # noqa: N802 - stands for the class

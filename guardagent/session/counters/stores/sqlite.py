@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
 from guardagent.errors import CounterError, InputError
-from guardagent.session.counters.stores._tables import ADVICE, TableStore
+from guardagent.session.counters.tables import ADVICE, TableStore
 
 _FORMAT = SqliteFormat(
     "file of counters",
