@@ -1,19 +1,91 @@
-"""Counters in memory, for the sessions of one process."""
+"""The interface of a store of counters, and the store in memory, for the sessions of one process.
+
+A call takes up its amounts when it is allowed (`reserve`), and they count for good once it has run (`settle`). A call
+that failed or never ran gives them back (`release`). An amount counts from the time of its reservation until its
+counter's window has passed. No clock that goes back frees an amount: each key remembers the latest time it has seen.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
 
-from guardagent.errors import CounterError
+from guardagent.errors import CounterError, GuardError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey, Number
-from guardagent.session.counters.protocol import CounterReading, CountersChangedError, Reservation
 
 _SWEPT = 2  # other keys that a reservation looks at, to forget those whose amounts have long left their window
+
+
+class CountersChangedError(GuardError):
+    """A counter was raised since it was read, so the decision was made on an outdated value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterReading:
+    """The state of one key.
+
+    Attributes:
+        settled: the sum over the calls that ran, or whose outcome is unknown.
+        pending: the sum over the calls in flight.
+        version: changes with each reservation for the key.
+    """
+
+    settled: Number
+    pending: Number
+    version: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reserved amount of a call in flight, for the operator.
+
+    Attributes:
+        id: the id of the reservation; it begins with the id of the session.
+        time: the time of the check, in seconds since the epoch.
+    """
+
+    id: str
+    counter: str
+    key: str
+    amount: Number
+    time: float
+
+
+class CounterStore(Protocol):
+    """A store of counters. Each method is atomic among all users of the store, and raises CounterError if it fails."""
+
+    def read(self, key: CounterKey, now: float) -> CounterReading:
+        """Returns the state of a key at a time."""
+
+    def reserve(
+        self, reservation: str, amounts: Sequence[CountedAmount], now: float, seen: Mapping[CounterKey, Any]
+    ) -> None:
+        """Reserves the amounts of a call in flight; on return they survive the end of the process.
+
+        Args:
+            reservation: a new id.
+            amounts: the amounts, of different counters.
+            now: the time of the check.
+            seen: the version of each key that the decision depends on.
+
+        Raises:
+            CountersChangedError: one of these keys has another version; nothing was reserved.
+        """
+
+    def settle(self, reservation: str) -> None:
+        """Counts a reservation for good. Does nothing if it was settled or released before."""
+
+    def release(self, reservation: str) -> None:
+        """Gives a reservation back. Does nothing if it was settled or released before."""
+
+    def pending(self) -> list[Reservation]:
+        """Returns the reservations of calls in flight, the oldest first. Some can belong to processes that ended."""
 
 
 @dataclass(slots=True)
@@ -44,7 +116,7 @@ class _Account:
         return entry
 
 
-class Store:
+class MemoryCounters:
     """A store that ends with the process. Its address is `memory:`; `memory:NAME` is another one.
 
     Args:
@@ -147,9 +219,9 @@ class Store:
         if left:
             self._keys[reservation] = left
 
-    def copied(self) -> Store:
+    def copied(self) -> MemoryCounters:
         """Returns an independent copy."""
-        copy = Store(self.name)
+        copy = MemoryCounters(self.name)
         with self._lock:
             for key, account in self._accounts.items():
                 entries = {one: replace(entry) for one, entry in account.entries.items()}
@@ -181,3 +253,56 @@ def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _Entry
             break
         found[reservation] = entry
     return found
+
+
+# --- the totals that a store outside of this process keeps
+
+
+class FoundAmount(NamedTuple):
+    """An amount that is, or is about to be, out of its window."""
+
+    reservation: str
+    time: float
+    amount: str
+    is_pending: bool
+
+
+def reading_of(
+    key: CounterKey, row: tuple[str, str, Any, float], found: Iterable[FoundAmount], now: float
+) -> tuple[CounterReading, float, list[str]]:
+    """Returns the state of a key, its latest time, and the reservations that are out of its window.
+
+    Args:
+        key: the key.
+        row: its totals (settled, pending), its version and its latest time.
+        found: the amounts that may be out of the window.
+        now: the time of the check.
+
+    Raises:
+        CounterError: these are not values that a store writes.
+    """
+    settled, pending, version, latest = number(row[0]), number(row[1]), row[2], row[3]
+    if not all(isinstance(time, int | float) for time in (latest, *(one.time for one in found))):
+        raise CounterError(f"the counter {key.counter!r} has a time that is no number; it was changed or is damaged")
+    window = math.inf if key.window is None else key.window
+    clock, expired = max(latest, now), []
+    for one in found:
+        if clock - one.time > window:
+            expired.append(one.reservation)
+            settled -= 0 if one.is_pending else number(one.amount)
+            pending -= number(one.amount) if one.is_pending else 0
+    if settled < 0 or pending < 0:
+        raise CounterError(f"the counter {key.counter!r} has a total below zero; it was changed or is damaged")
+    return CounterReading(settled, pending, version), clock, expired
+
+
+def number(text: str) -> Number:
+    """Reads a total or an amount.
+
+    Raises:
+        CounterError: it is no number.
+    """
+    try:
+        return Fraction(text) if "/" in text else int(text)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise CounterError(f"{text!r} is not a number; the store of counters was changed or is damaged") from None

@@ -19,8 +19,14 @@ from typing import Any
 from guardagent._support.redis_server import Check, Command, RedisFormat, RedisServer
 from guardagent.errors import CounterError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.session.counters.protocol import CounterReading, CountersChangedError, Reservation
-from guardagent.session.counters.stores._totals import FoundAmount, number, reading_of
+from guardagent.session.counters.memory import (
+    CounterReading,
+    CountersChangedError,
+    FoundAmount,
+    Reservation,
+    number,
+    reading_of,
+)
 
 MAX_TRIES = 200  # while other processes write the same keys
 _MARGIN = 0.01  # seconds; the exact comparison of times is not the server's
@@ -34,7 +40,7 @@ _FORMAT = RedisFormat(
 )
 
 
-class Store:
+class RedisCounters:
     """A store on a server. Its address is `redis://user:password@host/0`, or `rediss://…` with TLS.
 
     Args:
@@ -192,6 +198,11 @@ class Store:
 
     def _reservation(self, reservation: str) -> str:
         return self._server.key("reservation", reservation)
+
+
+def open_with_tls(rest: str) -> RedisCounters:
+    """Opens `rediss://…`."""
+    return RedisCounters(rest, "rediss")
 
 
 _FIELDS = ("settled", "pending", "version", "clock")

@@ -1,4 +1,4 @@
-"""Counters in the tables of a database.
+"""Counters in the tables of a database: an SQLite file of one machine, or a PostgreSQL server of several.
 
 Each key has a row with its totals, and each amount that can still leave its window, or is in flight, has one of its
 own. A reservation is on the disk when it returns; a settlement that a power loss undoes leaves the amount in flight.
@@ -10,14 +10,22 @@ import abc
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
-from guardagent.errors import CounterError
+from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent.errors import CounterError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.session.counters.protocol import CounterReading, CountersChangedError, Reservation
-from guardagent.session.counters.stores._totals import FoundAmount, number, reading_of
+from guardagent.session.counters.memory import (
+    CounterReading,
+    CountersChangedError,
+    FoundAmount,
+    Reservation,
+    number,
+    reading_of,
+)
 
-ADVICE = "continue with the release that created it, or begin a new one: then all counts begin at zero"
+_ADVICE = "continue with the release that created it, or begin a new one: then all counts begin at zero"
 _MARGIN = 0.01  # seconds; the exact comparison of times is not the database's
 _READ = """SELECT k.settled, k.pending, k.version, k.clock, a.reservation, a.time, a.amount, a.pending
            FROM keys k LEFT JOIN amounts a
@@ -37,7 +45,7 @@ class StatementRunner(Protocol):
     def execute(self, query: str, parameters: Sequence[Any] = ..., /) -> Any: ...
 
 
-class TableStore(abc.ABC):
+class TableCounters(abc.ABC):
     """A `CounterStore` in the tables of a database."""
 
     @abc.abstractmethod
@@ -155,3 +163,96 @@ def _settle(db: StatementRunner, row: tuple[str, str, str], amount: str, *, coun
     db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (reservation, counter))
     if found[2] is None and not settled and not pending:
         db.execute("DELETE FROM keys WHERE counter = ? AND key = ?", (counter, key))
+
+
+# --- databases
+
+_SQLITE_FORMAT = SqliteFormat(
+    "file of counters",
+    "'sqlite:PATH'",
+    0x47414343,
+    1,
+    (
+        """CREATE TABLE keys (counter TEXT NOT NULL, key TEXT NOT NULL, settled TEXT NOT NULL, pending TEXT NOT NULL,
+                              version INTEGER NOT NULL, clock REAL NOT NULL, expires REAL,
+                              PRIMARY KEY (counter, key)) WITHOUT ROWID""",
+        "CREATE INDEX keys_by_expiry ON keys (expires)",
+        """CREATE TABLE amounts (reservation TEXT NOT NULL, counter TEXT NOT NULL, key TEXT NOT NULL,
+                                 time REAL NOT NULL, amount TEXT NOT NULL, pending INTEGER NOT NULL,
+                                 PRIMARY KEY (reservation, counter)) WITHOUT ROWID""",
+        "CREATE INDEX amounts_by_time ON amounts (counter, key, time)",
+    ),
+    _ADVICE,
+    CounterError,
+)
+
+
+class SqliteCounters(TableCounters):
+    """A store in a file, which is created in an existing folder. Its address is `sqlite:PATH`.
+
+    Args:
+        path: the path of the file.
+
+    Raises:
+        InputError: the file cannot be opened, holds something else, or belongs to another release.
+    """
+
+    def __init__(self, path: str) -> None:
+        if not path:
+            raise InputError("'sqlite:' has no path; expected an address such as 'sqlite:counters.db'")
+        self._file = SqliteFile(Path(path), _SQLITE_FORMAT)
+
+    def close(self) -> None:
+        """Closes the file; the next use opens it again."""
+        self._file.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._file.connected()
+
+    def _transaction(self, _keys: Sequence[tuple[str, str]], *, durable: bool = True) -> AbstractContextManager[Any]:
+        return self._file.transaction(durable=durable)
+
+    def _try_lock(self, _db: Any, _key: tuple[str, str]) -> bool:
+        return True  # a transaction locks the whole file
+
+
+_POSTGRES_TABLES = (
+    """CREATE TABLE keys (counter text, key text, settled text NOT NULL, pending text NOT NULL,
+                          version bigint NOT NULL, clock double precision NOT NULL, expires double precision,
+                          PRIMARY KEY (counter, key))""",
+    "CREATE INDEX keys_by_expiry ON keys (expires)",
+    """CREATE TABLE amounts (reservation text, counter text, key text NOT NULL, time double precision NOT NULL,
+                             amount text NOT NULL, pending integer NOT NULL, PRIMARY KEY (reservation, counter))""",
+    "CREATE INDEX amounts_by_time ON amounts (counter, key, time)",
+    "CREATE INDEX amounts_in_flight ON amounts (time) WHERE pending = 1",
+)
+
+
+class PostgresCounters(TableCounters):
+    """A store in a database schema. Its address is `postgresql://user@host/database`.
+
+    Args:
+        rest: the address after `postgresql:`.
+
+    Raises:
+        InputError: as `PostgresServer`.
+    """
+
+    def __init__(self, rest: str) -> None:
+        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+
+        tables = PostgresFormat("store of counters", "guardagent_counters", 1, _POSTGRES_TABLES, _ADVICE, CounterError)
+        self._server = PostgresServer(rest, tables)
+
+    def close(self) -> None:
+        """Closes idle connections; the next use opens new ones."""
+        self._server.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._server.connected()
+
+    def _transaction(self, keys: Sequence[tuple[str, str]], *, durable: bool = True) -> AbstractContextManager[Any]:
+        return self._server.transaction(*map("\0".join, keys), durable=durable)
+
+    def _try_lock(self, db: Any, key: tuple[str, str]) -> bool:
+        return self._server.try_lock(db, "\0".join(key))
