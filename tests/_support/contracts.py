@@ -66,11 +66,7 @@ def demonstration_store(loaded: Any, _name: str) -> None:
 
 def ledger(loaded: Any, name: str) -> None:
     """Its methods are those of the ledger in memory; tests/enforcement/test_ledger.py tests what they do."""
-    opened = (
-        loaded.Store
-        if inspect.isclass(loaded.Store)
-        else inspect.signature(loaded.Store, eval_str=True).return_annotation
-    )
+    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
     assert all(callable(getattr(opened, needed)) for needed in METHODS)
     assert name in LEDGERS
 

@@ -8,7 +8,21 @@ from guardagent._support.plugins import Plugins
 from guardagent.enforcement.ledger.protocol import Ledger
 from guardagent.errors import InputError
 
-LEDGERS = Plugins("ledger", "guardagent.enforcement.ledger.stores", ("Store",), group="guardagent.ledgers")
+_PLACE = "guardagent.enforcement.ledger"
+LEDGERS = Plugins(
+    "ledger",
+    "",
+    ("Store",),
+    group="guardagent.ledgers",
+    members={
+        "memory": f"{_PLACE}.stores.memory:MemoryLedger",
+        "sqlite": f"{_PLACE}.stores.sqlite:SqliteLedger",
+        "postgresql": f"{_PLACE}.stores.postgresql:PostgresLedger",
+        "redis": f"{_PLACE}.redis:RedisLedger",
+        "rediss": f"{_PLACE}.stores.rediss:Store",
+    },
+    adapt=lambda module: module.Store,
+)
 METHODS = ("record_request", "recorded_request", "reject", "use", "end", "journal")
 _lock = threading.Lock()
 _opened: dict[str, Ledger] = {}
@@ -31,5 +45,5 @@ def open_ledger(address: Ledger | str) -> Ledger:
         raise InputError(f"ledger is {address!r}; expected an address such as 'sqlite:ledger.db', or a SqliteLedger")
     with _lock:
         if address not in _opened:
-            _opened[address] = LEDGERS.load(scheme).Store(rest)
+            _opened[address] = LEDGERS.load(scheme)(rest)
         return _opened[address]

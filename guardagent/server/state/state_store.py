@@ -9,7 +9,20 @@ from typing import Any, Protocol
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
 
-STORES = Plugins("store of a server's state", "guardagent.server.state.stores", ("Store",), group="guardagent.states")
+_PLACE = "guardagent.server.state"
+STORES = Plugins(
+    "store of a server's state",
+    "",
+    ("Store",),
+    group="guardagent.states",
+    members={
+        "sqlite": f"{_PLACE}.stores.sqlite:SqliteState",
+        "postgresql": f"{_PLACE}.stores.postgresql:PostgresState",
+        "redis": f"{_PLACE}.redis:RedisState",
+        "rediss": f"{_PLACE}.stores.rediss:Store",
+    },
+    adapt=lambda module: module.Store,
+)
 ADVICE = "continue with the release that created it, or begin a new one"
 
 
@@ -65,5 +78,5 @@ def open_state(address: str) -> StateStore:
     scheme, colon, rest = address.partition(":")
     if not colon:
         raise InputError(f"the state is {address!r}; expected an address such as 'sqlite:server.db'")
-    store: StateStore = STORES.load(scheme).Store(rest)
+    store: StateStore = STORES.load(scheme)(rest)
     return store

@@ -66,6 +66,3 @@ class MemoryLedger:
     def _require_unused(self, *digests: str) -> None:
         if not self._used.isdisjoint(digests):
             raise InputError(USED)
-
-
-Store = MemoryLedger

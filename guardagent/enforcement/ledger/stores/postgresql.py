@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from guardagent._support.postgres_server import PostgresFormat, PostgresServer
-from guardagent.enforcement.ledger.stores._tables import ADVICE, TableLedger
+from guardagent.enforcement.ledger.tables import ADVICE, TableLedger
 from guardagent.errors import LedgerError
 
 _FORMAT = PostgresFormat(
@@ -71,6 +71,3 @@ class PostgresLedger(TableLedger):
         conversation, place = row[:2]
         call = call_id or "", call_id is not None
         return bool(self._server.repeatable(_ADD, (*row, conversation, place - 1, *call))[0][0])
-
-
-Store = PostgresLedger

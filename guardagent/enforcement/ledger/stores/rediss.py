@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.enforcement.ledger.stores.redis import RedisLedger
+from guardagent.enforcement.ledger.redis import RedisLedger
 
 
 def Store(rest: str) -> RedisLedger:  # noqa: N802 - stands for the class

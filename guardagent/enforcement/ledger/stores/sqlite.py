@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
-from guardagent.enforcement.ledger.stores._tables import ADVICE, TableLedger
+from guardagent.enforcement.ledger.tables import ADVICE, TableLedger
 from guardagent.errors import InputError, LedgerError
 
 _SCHEMA = (
@@ -71,6 +71,3 @@ class SqliteLedger(TableLedger):
             if call_id is not None:
                 db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (row[0], call_id))
             return True
-
-
-Store = SqliteLedger

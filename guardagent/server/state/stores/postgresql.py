@@ -8,7 +8,7 @@ from typing import Any
 from guardagent._support.postgres_server import PostgresFormat, PostgresServer
 from guardagent.errors import StateError
 from guardagent.server.state.state_store import ADVICE
-from guardagent.server.state.stores._tables import TableState
+from guardagent.server.state.tables import TableState
 
 _FORMAT = PostgresFormat(
     "server's state",
@@ -44,6 +44,3 @@ class PostgresState(TableState):
 
     def close(self) -> None:
         self._server.close()
-
-
-Store = PostgresState

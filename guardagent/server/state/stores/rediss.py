@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guardagent.server.state.stores import redis
+from guardagent.server.state import redis
 
 
 def Store(rest: str) -> redis.RedisState:  # noqa: N802 - stands for the class

@@ -9,7 +9,7 @@ from typing import Any
 from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
 from guardagent.errors import StateError
 from guardagent.server.state.state_store import ADVICE
-from guardagent.server.state.stores._tables import TableState
+from guardagent.server.state.tables import TableState
 
 _FORMAT = SqliteFormat(
     "server's state",
@@ -46,6 +46,3 @@ class SqliteState(TableState):
 
     def close(self) -> None:
         self._file.close()
-
-
-Store = SqliteState

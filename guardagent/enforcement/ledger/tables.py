@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.conversation_history import StoredJournal, refused_place, stored_name
+from guardagent.enforcement.ledger.history import StoredJournal, refused_place, stored_name
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError
 

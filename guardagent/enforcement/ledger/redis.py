@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from guardagent._support.redis_server import Command, RedisFormat, RedisServer
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.conversation_history import StoredJournal, refused_place, stored_name
+from guardagent.enforcement.ledger.history import StoredJournal, refused_place, stored_name
 from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
 from guardagent.errors import InputError, LedgerError
 
@@ -171,6 +171,3 @@ def _place(at: str) -> int:
 
 def _contended(call: HostCall) -> LedgerError:
     return LedgerError(f"other processes kept answering the call of {call.tool!r}; nothing was recorded: try again")
-
-
-Store = RedisLedger

@@ -98,6 +98,3 @@ class RedisState:
 def _item(name: str, found: Any) -> StoredItem | None:
     value, number, version = found
     return None if value is None else StoredItem(name, json.loads(value), int(number), int(version))
-
-
-Store = RedisState
