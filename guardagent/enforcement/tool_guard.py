@@ -44,7 +44,7 @@ from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.protocol import ConversationJournal
+    from guardagent.enforcement.ledger.history import ConversationJournal
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]

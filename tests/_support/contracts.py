@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent import AuditLog
 from guardagent._support.plugins import Plugins
-from guardagent.enforcement.ledger.addresses import LEDGERS, METHODS
+from guardagent.enforcement.ledger import LEDGERS, METHODS
 from guardagent.errors import InputError
 from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS

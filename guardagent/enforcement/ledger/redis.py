@@ -14,8 +14,14 @@ from collections.abc import Sequence
 
 from guardagent._support.redis_server import Command, RedisFormat, RedisServer
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.history import StoredJournal, refused_place, stored_name
-from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
+from guardagent.enforcement.ledger.history import (
+    REJECTED,
+    USED,
+    RecordedRequest,
+    StoredJournal,
+    refused_place,
+    stored_name,
+)
 from guardagent.errors import InputError, LedgerError
 
 MAX_TRIES = 50  # while other processes write approvals of the same call, or entries of the same conversation
@@ -156,6 +162,11 @@ class RedisLedger:
     def _require_unused(self, *digests: str) -> None:
         if any(self._server.read(*(("HGET", self._used, one) for one in digests))):
             raise InputError(USED)
+
+
+def open_with_tls(rest: str) -> RedisLedger:
+    """Opens `rediss://…`."""
+    return RedisLedger(rest, "rediss")
 
 
 def _request(text: str | None) -> RecordedRequest | None:

@@ -1,4 +1,4 @@
-"""A ledger in the tables of a database."""
+"""A ledger in the tables of a database: an SQLite file of one machine, or a PostgreSQL server of several."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import abc
 import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
+from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.ledger.history import StoredJournal, refused_place, stored_name
-from guardagent.enforcement.ledger.protocol import REJECTED, USED, RecordedRequest
-from guardagent.errors import InputError
+from guardagent.enforcement.ledger.history import (
+    REJECTED,
+    USED,
+    RecordedRequest,
+    StoredJournal,
+    refused_place,
+    stored_name,
+)
+from guardagent.errors import InputError, LedgerError
 
-ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
+_ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
 
 
 class TableLedger(abc.ABC):
@@ -149,3 +157,128 @@ def _require_unused(db: Any, *digests: str) -> None:
     for digest in digests:
         if db.execute("SELECT 1 FROM used WHERE digest = ?", (digest,)).fetchone():
             raise InputError(USED)
+
+
+# --- databases
+
+_SQLITE_TABLES = (
+    "CREATE TABLE ledger (name TEXT NOT NULL)",
+    """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
+                               rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX questions_of ON questions (conversation)",
+    "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
+    """CREATE TABLE entries (conversation TEXT NOT NULL, place INTEGER NOT NULL, policy TEXT NOT NULL,
+                             entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
+    "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
+)
+_SQLITE_FORMAT = SqliteFormat(
+    "ledger",
+    "SqliteLedger",
+    0x47414C42,
+    1,
+    (*_SQLITE_TABLES, "INSERT INTO ledger VALUES (lower(hex(randomblob(8))))"),
+    _ADVICE,
+    LedgerError,
+)
+
+
+class SqliteLedger(TableLedger):
+    """A `Ledger` in a file, which is created in an existing folder. Only its owner may read it.
+
+    Acknowledged writes are on the disk. Processes share conversations by sharing the file. The file must not be on a
+    network file system, since SQLite cannot rely on its locks. Its address is `sqlite:PATH`.
+
+    Args:
+        path: the path of the file.
+
+    Raises:
+        InputError: the file cannot be opened, is not a ledger, or belongs to another release.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        if not str(path):
+            raise InputError("'sqlite:' has no path; expected an address such as 'sqlite:ledger.db'")
+        self.path = Path(path)
+        self._file = SqliteFile(self.path, _SQLITE_FORMAT)
+        with self._connected() as db:
+            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
+
+    def close(self) -> None:
+        """Closes the file; the next use opens it again."""
+        self._file.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._file.connected()
+
+    def _transaction(self, _conversation: str) -> AbstractContextManager[Any]:
+        return self._file.transaction()
+
+    def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
+        query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
+        with self._file.transaction() as db:
+            if db.execute(query, row[:1]).fetchone()[0] != row[1] - 1:
+                return False
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            if call_id is not None:
+                db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (row[0], call_id))
+            return True
+
+
+_POSTGRES_TABLES = (
+    "CREATE TABLE ledger (name text NOT NULL)",
+    "INSERT INTO ledger VALUES (gen_random_uuid())",
+    """CREATE TABLE questions (digest text PRIMARY KEY, conversation text NOT NULL, root text NOT NULL,
+                               rules text NOT NULL, rejected integer NOT NULL)""",
+    "CREATE INDEX questions_of ON questions (conversation)",
+    "CREATE TABLE used (digest text PRIMARY KEY)",
+    """CREATE TABLE entries (conversation text, place bigint, policy text NOT NULL, entry text,
+                             PRIMARY KEY (conversation, place))""",
+    "CREATE TABLE proposed (conversation text, id text, PRIMARY KEY (conversation, id))",
+)
+_ADD_NEXT_ENTRY = """
+WITH added AS (
+    INSERT INTO entries SELECT ?, ?, ?, ?
+    WHERE (SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?) = ?
+    ON CONFLICT DO NOTHING RETURNING conversation
+), noted AS (
+    INSERT INTO proposed SELECT conversation, ? FROM added WHERE ? ON CONFLICT DO NOTHING
+)
+SELECT count(*) FROM added
+"""
+
+
+class PostgresLedger(TableLedger):
+    """A `Ledger` in a database schema. Its address is `postgresql://user@host/database`.
+
+    Acknowledged writes are on the server's disk. An entry is added by one statement, which only succeeds at the next
+    place of its conversation, so a process that was stopped or cut off adds nothing late.
+
+    Args:
+        rest: the address after `postgresql:`.
+
+    Raises:
+        InputError: as `PostgresServer`.
+    """
+
+    def __init__(self, rest: str) -> None:
+        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+
+        tables = PostgresFormat("ledger", "guardagent_ledger", 1, _POSTGRES_TABLES, _ADVICE, LedgerError)
+        self._server = PostgresServer(rest, tables)
+        with self._connected() as db:
+            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
+
+    def close(self) -> None:
+        """Closes idle connections; the next use opens new ones."""
+        self._server.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._server.connected()
+
+    def _transaction(self, conversation: str) -> AbstractContextManager[Any]:
+        return self._server.transaction(conversation)
+
+    def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
+        conversation, place = row[:2]
+        call = call_id or "", call_id is not None
+        return bool(self._server.repeatable(_ADD_NEXT_ENTRY, (*row, conversation, place - 1, *call))[0][0])

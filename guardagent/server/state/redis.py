@@ -14,7 +14,7 @@ from typing import Any
 
 from guardagent._support.redis_server import RedisFormat, RedisServer
 from guardagent.errors import StateError
-from guardagent.server.state.state_store import ADVICE, StoredItem
+from guardagent.server.state import ADVICE, StoredItem
 
 MAX_TRIES = 100  # while other servers add items
 _FORMAT = RedisFormat("server's state", "guardagent_server", 1, ADVICE, StateError)
@@ -93,6 +93,11 @@ class RedisState:
 
     def _items(self, kind: str, tenant: str) -> str:
         return self._server.key("items", kind, tenant)
+
+
+def open_with_tls(rest: str) -> RedisState:
+    """Opens `rediss://…`."""
+    return RedisState(rest, "rediss")
 
 
 def _item(name: str, found: Any) -> StoredItem | None:

@@ -1,13 +1,16 @@
-"""A store of a server's state in a table of a database."""
+"""A server's state in a table of a database: an SQLite file of one machine, or a PostgreSQL server of several."""
 
 from __future__ import annotations
 
 import abc
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from guardagent.server.state.state_store import StoredItem
+from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent.errors import StateError
+from guardagent.server.state import ADVICE, StoredItem
 
 _COLUMNS = "name, value, number, version"
 
@@ -66,3 +69,74 @@ class TableState(abc.ABC):
 def _item(row: Sequence[Any]) -> StoredItem:
     name, value, number, version = row
     return StoredItem(name, json.loads(value), number, version)
+
+
+# --- databases
+
+_SQLITE_FORMAT = SqliteFormat(
+    "server's state",
+    "'guardagent serve'",
+    0x47415353,
+    1,
+    (
+        """CREATE TABLE items (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, tenant TEXT NOT NULL,
+                               name TEXT NOT NULL, value TEXT NOT NULL, version INTEGER NOT NULL)""",
+        "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
+        "CREATE INDEX items_by_number ON items (kind, tenant, number)",
+    ),
+    ADVICE,
+    StateError,
+)
+
+
+class SqliteState(TableState):
+    """A `StateStore` in a file, which is created in an existing folder. Its address is `sqlite:PATH`.
+
+    Raises:
+        InputError: the file cannot be opened, holds something else, or belongs to another release.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._file = SqliteFile(Path(path), _SQLITE_FORMAT)
+
+    def _run(self, query: str, parameters: Sequence[Any]) -> list[Any]:
+        if query.startswith("SELECT"):
+            with self._file.connected() as db:
+                return db.execute(query, parameters).fetchall()
+        with self._file.transaction() as db:
+            return db.execute(query, parameters).fetchall()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+_POSTGRES_TABLES = (
+    """CREATE TABLE items (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL,
+                           tenant text NOT NULL, name text NOT NULL, value text NOT NULL,
+                           version bigint NOT NULL)""",
+    "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
+    "CREATE INDEX items_by_number ON items (kind, tenant, number)",
+)
+
+
+class PostgresState(TableState):
+    """A `StateStore` in a database schema. Its address is `postgresql://user@host/database`.
+
+    Raises:
+        InputError: as `PostgresServer`.
+    """
+
+    def __init__(self, rest: str) -> None:
+        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+
+        tables = PostgresFormat("server's state", "guardagent_server", 1, _POSTGRES_TABLES, ADVICE, StateError)
+        self._server = PostgresServer(rest, tables)
+
+    def _run(self, query: str, parameters: Sequence[Any]) -> list[Any]:
+        if query.startswith("SELECT"):
+            return self._server.repeatable(query, parameters)
+        with self._server.connected() as db:
+            return db.execute(query, parameters).fetchall()
+
+    def close(self) -> None:
+        self._server.close()
