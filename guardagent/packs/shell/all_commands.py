@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from guardagent.packs.shell.commands import inner_commands, inner_scripts
 from guardagent.packs.shell.script import ShellCommand, read_script
-from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 
 _MAX_DEPTH = 8
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from guardagent.packs.shell.arguments import operands, plain_words, value_after
+from guardagent.packs.shell.commands import SHELLS, inner_commands
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
 from guardagent.packs.shell.recipes import MAKES, makefiles, recipes
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.unpacked import Unpacked, cloned, place, unpacked, unpacks
 from guardagent.packs.shell.words import SUBSTITUTED
-from guardagent.packs.shell.wrappers import SHELLS, inner_commands
 
 _DOWNLOADERS = frozenset(
     "curl wget fetch aria2c http https lynx nc ncat netcat socat ftp scp rsync gh ssh dig nslookup telnet".split()

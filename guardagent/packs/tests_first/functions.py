@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from guardagent.packs.arguments import strings
+from guardagent.packs.shell.commands import inner_commands, inner_scripts
 from guardagent.packs.shell.script import ShellCommand, read_script, require_parser
-from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 from guardagent.packs.tests_first.exit_status import decisive_commands
 
 require_parser()

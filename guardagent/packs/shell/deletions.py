@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import dropwhile, groupby, pairwise, takewhile
 
 from guardagent.packs.shell.arguments import operands, options, plain_words, value_after
+from guardagent.packs.shell.commands import printed_words
 from guardagent.packs.shell.effects import deleted, paths_of
 from guardagent.packs.shell.paths import zone
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import Word
-from guardagent.packs.shell.wrappers import printed_words
 
 _DELETERS = (
     "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from guardagent.packs.shell.arguments import plain_words
 from guardagent.packs.shell.incoming import printed
+from guardagent.packs.shell.machine_checks import changes_service
 from guardagent.packs.shell.script import ShellCommand
-from guardagent.packs.shell.service_programs import changes_service
 
 _STATEMENTS = re.compile(
     r"\b(?:drop\s+(?:database|table|schema|user|role|view|index|column|keyspace|collection|function|trigger|type|sequence|extension)|truncate\b|delete\s+from|alter\s+(?:table|user|role|system)"

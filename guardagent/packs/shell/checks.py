@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from guardagent.packs.shell.commands import SHELLS
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand
 from guardagent.packs.shell.words import SUBSTITUTED
-from guardagent.packs.shell.wrappers import SHELLS
 
 # Commands for which an unknown argument makes no difference.
 _HARMLESS = frozenset(
