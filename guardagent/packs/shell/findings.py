@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from guardagent.packs.shell import changes, checks, deletions, network, packages, rights, secrets, services
-from guardagent.packs.shell.commands import inner_commands, inner_scripts
-from guardagent.packs.shell.effects import changed, paths_of, read
-from guardagent.packs.shell.incoming import Files, incoming, output_kinds, written_files
+from guardagent.packs.shell.checks import check_changes, check_code, check_deletions, check_packages
+from guardagent.packs.shell.commands import Files, incoming, inner_commands, inner_scripts, output_kinds, written_files
+from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services
+from guardagent.packs.shell.paths import changed, paths_of, read
 from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
 
 MAX_DEPTH = 8
 # The checks of single commands: each yields kinds of danger.
-_CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = tuple(
-    module.check for module in (secrets, deletions, changes, rights, network, packages, services, checks)
+_CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = (
+    check_secrets,
+    check_deletions,
+    check_changes,
+    check_rights,
+    check_network,
+    check_packages,
+    check_services,
+    check_code,
 )
 # Variables that change the program that a name stands for.
 _LOADERS = re.compile(

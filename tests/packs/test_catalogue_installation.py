@@ -10,8 +10,7 @@ import yaml
 
 from guardagent import load_policies
 from guardagent.errors import InputError
-from guardagent.packs.catalogue import pack, packs
-from guardagent.packs.installation import add_pack
+from guardagent.packs.catalogue import add_pack, pack, packs
 
 RULES = "policies: # mine\n  - {id: a, temporal: 'G !tool:x'}\n"
 OTHER = "version: 1\npolicies: [{id: b, temporal: 'G !tool:y'}]\n"
