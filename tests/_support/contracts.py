@@ -61,7 +61,7 @@ def log_store(loaded: Any, name: str) -> None:
 
 
 def demonstration_store(loaded: Any, _name: str) -> None:
-    assert all(callable(getattr(loaded.Store, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
+    assert all(callable(getattr(loaded, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
 
 
 def ledger(loaded: Any, name: str) -> None:

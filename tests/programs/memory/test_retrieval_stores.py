@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, retrieve
+from guardagent.programs.memory import sqlite
 from guardagent.programs.memory.additions import add_demonstrations, known_demonstrations, store_demonstrations
 from guardagent.programs.memory.agents import load_agent, read_demonstrations
 from guardagent.programs.memory.retrieval import Query
-from guardagent.programs.memory.retrieval.stores import sqlite
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, PLAN

@@ -1,8 +1,7 @@
 """Retrieval: the demonstrations nearest to a run, and the stores for many of them (paper, Section 4.2).
 
 The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. Retrieval is exact for
-any number of demonstrations: see `search.py`. A store is a module of `stores/` with a class `Store(address)`; an
-address is a URL, and its scheme is the module's name.
+any number of demonstrations: see `search.py`. A store has an address, a URL whose scheme selects its module.
 """
 
 from __future__ import annotations
@@ -21,8 +20,14 @@ from guardagent.programs.memory.demonstrations import Demonstration
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+_PLACE = "guardagent.programs.memory"
 STORES = Plugins(
-    "store", "guardagent.programs.memory.retrieval.stores", ("Store",), group="guardagent.demonstration_stores"
+    "store",
+    "",
+    ("Store",),
+    group="guardagent.demonstration_stores",
+    members={"chroma": f"{_PLACE}.chroma:Store", "sqlite": f"{_PLACE}.sqlite:Store"},
+    adapt=lambda module: module.Store,
 )
 _ADDRESS = "demonstrations.url"
 _DATABASE = "learned/demonstrations.db"
@@ -102,7 +107,7 @@ def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Neigh
     """Returns the result of a query with distances; ties in the order of the memory."""
     if isinstance(demonstrations, DemonstrationCollection):
         return demonstrations.nearest(query)
-    from guardagent.programs.memory.retrieval.list_search import nearest_in_list
+    from guardagent.programs.memory.list_search import nearest_in_list
 
     return nearest_in_list(demonstrations, query)
 
@@ -195,7 +200,7 @@ def store_of(folder: Path) -> Store | None:
 
 def own_store(folder: Path) -> Store:
     """Returns the database in an agent's folder; the first addition creates it."""
-    from guardagent.programs.memory.retrieval.stores import sqlite
+    from guardagent.programs.memory import sqlite
 
     return sqlite.Store(f"sqlite:{folder / _DATABASE}")
 
@@ -212,7 +217,7 @@ def open_store(address: str, path: Path | str) -> Store:
             f"{address!r} is not an address; expected one line such as 'chroma://localhost:8000/NAME'", path
         )
     try:
-        store: Store = STORES.load(scheme, where=str(path)).Store(address)
+        store: Store = STORES.load(scheme, where=str(path))(address)
     except ValueError as error:
         raise ContentError(str(error), path) from None
     return store

@@ -12,7 +12,7 @@ from guardagent.programs.memory.demonstrations import Demonstration
 from guardagent.programs.memory.retrieval import Neighbour, Query
 
 if TYPE_CHECKING:
-    from guardagent.programs.memory.retrieval.profiles import Profiles
+    from guardagent.programs.memory.profiles import Profiles
 
 _FEW = 64  # scans shorter lists without loading numpy
 _KEPT = 4
@@ -26,7 +26,7 @@ def nearest_in_list(demonstrations: Sequence[Demonstration], query: Query) -> li
     items = tuple(demonstrations)
     if len(items) < _FEW or not query.k:
         return query.best(_all_neighbours(items, query))
-    from guardagent.programs.memory.retrieval.search import search
+    from guardagent.programs.memory.search import search
 
     ranked = search(query, _profiles(items), lambda chosen: {at: _texts(items[at]) for at in chosen})
     return [query.neighbour(items[at], distance) for distance, at in ranked]
@@ -43,7 +43,7 @@ def _all_neighbours(items: Sequence[Demonstration], query: Query) -> Iterator[Ne
 def _profiles(items: tuple[Demonstration, ...]) -> Profiles:
     import numpy as np
 
-    from guardagent.programs.memory.retrieval.profiles import profile
+    from guardagent.programs.memory.profiles import profile
 
     key = (len(items), id(items[0]), id(items[-1]))
     with _lists_lock:

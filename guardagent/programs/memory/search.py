@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance.Levenshtein import distance
 
+from guardagent.programs.memory.profiles import Numbers, Profiles, lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval import Query
-from guardagent.programs.memory.retrieval.profiles import Numbers, Profiles, lower_bounds, profile, upper_bounds
 
 Texts = tuple[str, str]
 Read = Callable[[Sequence[int]], Mapping[int, Texts]]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration, retrieve
+from guardagent.programs.memory import sqlite
+from guardagent.programs.memory.profiles import lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval import DemonstrationCollection, Query, nearest
-from guardagent.programs.memory.retrieval.profiles import lower_bounds, profile, upper_bounds
-from guardagent.programs.memory.retrieval.search import search
-from guardagent.programs.memory.retrieval.stores import sqlite
+from guardagent.programs.memory.search import search
 from tests.tiers import examples, slow_after
 
 Runs = Callable[..., list[Demonstration]]
