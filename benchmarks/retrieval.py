@@ -30,8 +30,7 @@ from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration
 from guardagent.programs.memory import sqlite
-from guardagent.programs.memory.additions import store_demonstrations
-from guardagent.programs.memory.agents import load_agent
+from guardagent.programs.memory.agents import load_agent, store_demonstrations
 from guardagent.programs.memory.retrieval import DemonstrationCollection, Query, nearest
 
 K, GROUP, SIZE = 3, 5, 2000

@@ -21,9 +21,8 @@ from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent._support.files import parse_json
 from guardagent.errors import GuardError, InputError
-from guardagent.programs.memory.demonstrations import Demonstration, parse_demonstration
-from guardagent.programs.memory.profiles import profile
-from guardagent.programs.memory.retrieval import Neighbour, Query
+from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query, parse_demonstration
+from guardagent.programs.memory.search import profile
 
 TOKEN = "GUARDAGENT_CHROMA_TOKEN"  # noqa: S105 - the name of the variable that holds it
 _TIMEOUT = 30.0

@@ -1,24 +1,77 @@
-"""Retrieval: the demonstrations nearest to a run, and the stores for many of them (paper, Section 4.2).
+"""Demonstrations, and retrieval: those nearest to a run, and the stores for many of them (paper, Section 4.2).
 
-The distance of two runs is the Levenshtein distance of their inputs plus that of their outputs. Retrieval is exact for
-any number of demonstrations: see `search.py`. A store has an address, a URL whose scheme selects its module.
+A demonstration is a past guard: an agent's input and output with a plan and code. The distance of two runs is the
+Levenshtein distance of their inputs plus that of their outputs. Retrieval is exact for any number of demonstrations:
+see `search.py`. A store has an address, a URL whose scheme selects its module.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from guardagent._support.files import read_text
+from guardagent._support.files import read_json_lines, read_text
 from guardagent._support.plugins import Plugins
-from guardagent.errors import ContentError
-from guardagent.programs.memory.demonstrations import Demonstration
+from guardagent.errors import ContentError, name_hint
+from guardagent.programs.runtime.program import parse_python
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+PLAN_STEPS = (
+    "summarise the guard request",
+    "filter what concerns the agent's input",
+    "summarise the agent's output and locate it in the request",
+    "say how code compares the two, and the engine that runs it",
+)
+"""The four mandatory steps of a demonstration's plan (Section 4.2), in order."""
+
+_KEYS = ("agent_input", "agent_output", "plan", "code")
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One past guard, D = [I_i, I_o, P, C] in the paper."""
+
+    agent_input: str
+    agent_output: str
+    plan: tuple[str, ...]
+    code: str
+
+    def to_json(self) -> str:
+        record = {key: getattr(self, key) for key in _KEYS} | {"plan": list(self.plan)}
+        return json.dumps(record, ensure_ascii=False)
+
+
+def read_demonstrations(path: Path) -> list[Demonstration]:
+    """The demonstrations of a JSON Lines file, each validated."""
+    return [parse_demonstration(record, path, line) for line, record in read_json_lines(path)]
+
+
+def parse_demonstration(record: Mapping[str, Any], path: Path | str, line: int | None) -> Demonstration:
+    """Validates one demonstration.
+
+    Raises:
+        ContentError: a key is missing, unknown or of the wrong type, or the plan has not exactly four steps.
+    """
+    for key in record:
+        if key not in _KEYS:
+            raise ContentError(f"unknown key {key!r}{name_hint(key, _KEYS)}", path, line)
+    for key in ("agent_input", "agent_output", "code"):
+        if not isinstance(record.get(key), str) or not record[key].strip():
+            raise ContentError(f"key {key!r} is missing or empty; expected a non-empty string", path, line)
+    plan = record.get("plan")
+    if not isinstance(plan, list) or not all(isinstance(step, str) and step.strip() for step in plan):
+        raise ContentError("key 'plan' is not a list of strings; expected four steps", path, line)
+    if len(plan) != len(PLAN_STEPS):
+        steps = "; ".join(f"{number}) {step}" for number, step in enumerate(PLAN_STEPS, start=1))
+        raise ContentError(f"the plan has {len(plan)} steps; expected four: {steps}", path, line)
+    parse_python(record["code"], path, line)
+    return Demonstration(record["agent_input"], record["agent_output"], tuple(plan), record["code"])
+
+
+# --- retrieval
 
 _PLACE = "guardagent.programs.memory"
 STORES = Plugins(
@@ -31,6 +84,7 @@ STORES = Plugins(
 )
 _ADDRESS = "demonstrations.url"
 _DATABASE = "learned/demonstrations.db"
+_FEW = 64  # scans shorter lists without loading numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +161,20 @@ def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Neigh
     """Returns the result of a query with distances; ties in the order of the memory."""
     if isinstance(demonstrations, DemonstrationCollection):
         return demonstrations.nearest(query)
-    from guardagent.programs.memory.list_search import nearest_in_list
+    items = tuple(demonstrations)
+    if len(items) < _FEW or not query.k:
+        return query.best(_all_neighbours(items, query))
+    from guardagent.programs.memory.search import search_list
 
-    return nearest_in_list(demonstrations, query)
+    return search_list(items, query)
+
+
+def _all_neighbours(items: Sequence[Demonstration], query: Query) -> Iterator[Neighbour]:
+    from rapidfuzz.distance.Levenshtein import distance
+
+    for item in items:
+        far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
+        yield query.neighbour(item, far)
 
 
 def retrieve(

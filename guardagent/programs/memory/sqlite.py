@@ -21,10 +21,8 @@ import numpy as np
 from guardagent._support.files import parse_json
 from guardagent._support.locks import folder_lock, sync_folder
 from guardagent.errors import ContentError, InputError
-from guardagent.programs.memory.demonstrations import Demonstration
-from guardagent.programs.memory.profiles import PROFILE, Numbers, Profiles, profile
-from guardagent.programs.memory.retrieval import Neighbour, Query
-from guardagent.programs.memory.search import search
+from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query
+from guardagent.programs.memory.search import PROFILE, Numbers, Profiles, profile, search
 
 _VERSION = 1
 _SCHEMA = f"""

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import Demonstration, InputError, retrieve
-from guardagent.programs.memory.additions import known_demonstrations, storage_location, store_demonstrations
-from guardagent.programs.memory.agents import load_agent
+from guardagent.programs.memory.agents import known_demonstrations, load_agent, storage_location, store_demonstrations
 
 Runs = Callable[..., list[Demonstration]]
 SERVER = shutil.which("chroma", path=str(Path(sys.executable).parent))

@@ -14,8 +14,13 @@ import pytest
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, retrieve
 from guardagent.programs.memory import sqlite
-from guardagent.programs.memory.additions import add_demonstrations, known_demonstrations, store_demonstrations
-from guardagent.programs.memory.agents import load_agent, read_demonstrations
+from guardagent.programs.memory.agents import (
+    add_demonstrations,
+    known_demonstrations,
+    load_agent,
+    read_demonstrations,
+    store_demonstrations,
+)
 from guardagent.programs.memory.retrieval import Query
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
@@ -29,7 +34,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from guardagent import Demonstration
-from guardagent.programs.memory.additions import store_demonstrations
+from guardagent.programs.memory.agents import store_demonstrations
 for number in range(int(sys.argv[3])):
     code = f"pass  # {sys.argv[2]} {number}"
     store_demonstrations(Path(sys.argv[1]), [Demonstration(code, sys.argv[4] * 3000, ("1", "2", "3", "4"), code)])

@@ -13,9 +13,8 @@ from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration, retrieve
 from guardagent.programs.memory import sqlite
-from guardagent.programs.memory.profiles import lower_bounds, profile, upper_bounds
 from guardagent.programs.memory.retrieval import DemonstrationCollection, Query, nearest
-from guardagent.programs.memory.search import search
+from guardagent.programs.memory.search import lower_bounds, profile, search, upper_bounds
 from tests.tiers import examples, slow_after
 
 Runs = Callable[..., list[Demonstration]]

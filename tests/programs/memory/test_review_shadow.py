@@ -14,8 +14,7 @@ from guardagent import GuardAgent, InputError, Verdict, guard
 from guardagent.errors import ContentError, ModelError
 from guardagent.models import Message
 from guardagent.programs.compile import read_examples
-from guardagent.programs.memory.disagreements import Disagreement, pending
-from guardagent.programs.memory.shadow import MAX_ERRORS, MAX_LATE, run_id, sampled
+from guardagent.programs.memory.review import MAX_ERRORS, MAX_LATE, Disagreement, pending_disagreements, run_id, sampled
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
@@ -46,7 +45,7 @@ def judge(memory: Path, model: ScriptedModel, log: str = MAY, **options: Any) ->
 
 
 def found(memory: Path) -> list[Disagreement]:
-    return pending(memory / "ehragent")
+    return pending_disagreements(memory / "ehragent")
 
 
 @pytest.mark.parametrize("mode", ["auto", "program"])
