@@ -29,10 +29,9 @@ from pathlib import Path
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent import Demonstration
-from guardagent.programs.memory.additions import store_demonstrations
-from guardagent.programs.memory.agents import load_agent
+from guardagent.programs.memory import sqlite
+from guardagent.programs.memory.agents import load_agent, store_demonstrations
 from guardagent.programs.memory.retrieval import DemonstrationCollection, Query, nearest
-from guardagent.programs.memory.retrieval.stores import sqlite
 
 K, GROUP, SIZE = 3, 5, 2000
 SIGNS = "abcdefghijklmnopqrstuvwxyz 0123456789"

@@ -33,7 +33,7 @@ from guardagent.programs.generation.synthesis import CHECKED_BY, GenerationSetup
 from guardagent.programs.generation.votes import vote_verdict
 from guardagent.programs.memory.agents import Memory
 from guardagent.programs.memory.learning import Remember, learner
-from guardagent.programs.memory.shadow import Shadow, shadow_folder
+from guardagent.programs.memory.review import Shadow, shadow_folder
 from guardagent.programs.runtime.lock import Lock, agents, toolboxes
 from guardagent.programs.runtime.lock import prompts as templates_of
 from guardagent.programs.runtime.program import is_undecided, program_check, required_check

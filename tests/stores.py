@@ -43,13 +43,13 @@ def store_address(kind: str, folder: Path) -> Iterator[str]:
 def new_ledger(address: str) -> Ledger:
     """Opens a ledger as a new process does."""
     scheme, _, rest = address.partition(":")
-    return LEDGERS.load(scheme).Store(rest)  # type: ignore[no-any-return]
+    return LEDGERS.load(scheme)(rest)  # type: ignore[no-any-return]
 
 
 def new_counters(address: str) -> CounterStore:
     """Opens a store of counters as a new process does."""
     scheme, _, rest = address.partition(":")
-    return STORES.load(scheme).Store(rest)  # type: ignore[no-any-return]
+    return STORES.load(scheme)(rest)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

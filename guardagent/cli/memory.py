@@ -54,7 +54,7 @@ def add(
 
     If one is invalid, none is added.
     """
-    from guardagent.programs.memory.additions import add_demonstrations, storage_location
+    from guardagent.programs.memory.agents import add_demonstrations, storage_location
 
     folder = Path(memory) / agent
     count = add_demonstrations(folder, demonstrations)

@@ -48,8 +48,7 @@ def add(
     name: PackName, *, policies: Target = Path("policies.yaml"), trial: Trial = False, as_json: Json = False
 ) -> None:
     """Add a pack to 'include:' of a policy file."""
-    from guardagent.packs.catalogue import pack
-    from guardagent.packs.installation import add_pack
+    from guardagent.packs.catalogue import add_pack, pack
 
     entry = add_pack(pack(name), policies, trial=trial)
     if as_json:

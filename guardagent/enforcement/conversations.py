@@ -20,7 +20,7 @@ from guardagent.types import Decision, Verdict, freeze
 from guardagent.types.principal import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.protocol import ConversationJournal
+    from guardagent.enforcement.ledger.history import ConversationJournal
 
 Key = tuple[str, str, Any]
 Resolve = Callable[[str], str]

@@ -15,7 +15,7 @@ from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import RESOURCE, HostCall
 from guardagent.enforcement.conversations import Conversation, Conversations, WaitState
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
-from guardagent.enforcement.ledger.protocol import REJECTED
+from guardagent.enforcement.ledger.history import REJECTED
 from guardagent.enforcement.names import Names
 from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.enforcement.ledger.addresses import METHODS
+from guardagent.enforcement.ledger import METHODS
 from guardagent.errors import InputError
 from guardagent.policy.language.instants import zone_named
 

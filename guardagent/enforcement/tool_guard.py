@@ -36,8 +36,7 @@ from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.counters.protocol import CounterStore
-from guardagent.session.counters.session_counters import SessionCounters
+from guardagent.session.counters import CounterStore, SessionCounters
 from guardagent.session.session import Session
 from guardagent.session.snapshot import read_snapshot
 from guardagent.session.withheld_answer import without_answer_text
@@ -45,7 +44,7 @@ from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.principal import read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.protocol import ConversationJournal
+    from guardagent.enforcement.ledger.history import ConversationJournal
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]

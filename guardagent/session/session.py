@@ -30,7 +30,7 @@ from guardagent.session.snapshot import read_snapshot, take_over, write_snapshot
 from guardagent.types import Decision, Denial, Event, Verdict, thaw
 
 if TYPE_CHECKING:
-    from guardagent.session.counters.protocol import CounterStore
+    from guardagent.session.counters import CounterStore
     from guardagent.session.shadow import OnDifference
 
 MAX_ORDERED = 6  # calls proposed together that are judged in every order

@@ -23,8 +23,7 @@ from guardagent.types import EMPTY, freeze
 from guardagent.types.principal import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
-    from guardagent.session.counters.protocol import CounterStore
-    from guardagent.session.counters.session_counters import SessionCounters
+    from guardagent.session.counters import CounterStore, SessionCounters
     from guardagent.session.shadow import OnDifference, SessionShadow
 
 PERMIT_SECONDS = 300.0
@@ -76,7 +75,7 @@ class SessionState:
         self._journal = journal
         self._counters: SessionCounters | None = None
         if policies.counters:
-            from guardagent.session.counters.session_counters import SessionCounters
+            from guardagent.session.counters import SessionCounters
 
             self._counters = SessionCounters.of(policies, counters, self._now, self.id)
         self._conversation.context.counters = self._counters

@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent import AuditLog
 from guardagent._support.plugins import Plugins
-from guardagent.enforcement.ledger.addresses import LEDGERS, METHODS
+from guardagent.enforcement.ledger import LEDGERS, METHODS
 from guardagent.errors import InputError
 from guardagent.log.stores import STORES, open_reader
 from guardagent.models import BACKENDS
@@ -62,26 +62,18 @@ def log_store(loaded: Any, name: str) -> None:
 
 
 def demonstration_store(loaded: Any, _name: str) -> None:
-    assert all(callable(getattr(loaded.Store, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
+    assert all(callable(getattr(loaded, needed)) for needed in ("add", "known", "nearest", "__len__", "__iter__"))
 
 
 def ledger(loaded: Any, name: str) -> None:
     """Its methods are those of the ledger in memory; tests/enforcement/test_ledger.py tests what they do."""
-    opened = (
-        loaded.Store
-        if inspect.isclass(loaded.Store)
-        else inspect.signature(loaded.Store, eval_str=True).return_annotation
-    )
+    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
     assert all(callable(getattr(opened, needed)) for needed in METHODS)
     assert name in LEDGERS
 
 
 def counter_store(loaded: Any, name: str) -> None:
-    opened = (
-        loaded.Store
-        if inspect.isclass(loaded.Store)
-        else inspect.signature(loaded.Store, eval_str=True).return_annotation
-    )
+    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
     assert all(callable(getattr(opened, needed)) for needed in ("read", "reserve", "settle", "release", "pending"))
     assert name in COUNTER_STORES
 

@@ -19,7 +19,7 @@ import pytest
 
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.ledger.final_ledger import FinalLedger
+from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.enforcement.ledger.stores._tables import TableLedger
+from guardagent.enforcement.ledger.tables import TableLedger
 from guardagent.errors import InputError, LedgerError
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError
 from tests.enforcement.guards import refund

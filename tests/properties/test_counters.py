@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from guardagent import Session, load_policies
 from guardagent.session.counters import CounterStore
-from guardagent.session.counters.stores import memory, sqlite
+from guardagent.session.counters.memory import MemoryCounters
+from guardagent.session.counters.tables import SqliteCounters
 from tests.stores import new_counters, store_address
 from tests.tiers import examples
 
@@ -138,13 +139,13 @@ def play(store: CounterStore, moves: list[tuple[object, ...]]) -> None:
 
 @given(actions)
 def test_counters_in_memory_agree_with_the_model(moves: list[tuple[object, ...]]) -> None:
-    play(memory.Store(), moves)
+    play(MemoryCounters(), moves)
 
 
 @given(actions)
 def test_counters_in_a_file_agree_with_the_model(moves: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = sqlite.Store(str(Path(folder) / "counters.db"))
+        store = SqliteCounters(str(Path(folder) / "counters.db"))
         try:
             play(store, moves)
         finally:

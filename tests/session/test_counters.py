@@ -20,7 +20,8 @@ from guardagent import Decision, Event, InputError, Policies, Session, load_poli
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.errors import CounterError
 from guardagent.session.counters import CounterStore, open_counters
-from guardagent.session.counters.stores import memory, sqlite
+from guardagent.session.counters.memory import MemoryCounters
+from guardagent.session.counters.tables import SqliteCounters
 from tests.enforcement.processes import at_once
 from tests.stores import SERVERS, SHARED, new_counters, store_address
 
@@ -322,7 +323,7 @@ def test_the_operator_can_release(begin: Begin, store: CounterStore) -> None:
 
 
 def test_old_keys_are_forgotten(policies: Policies, tmp_path: Path) -> None:
-    store = sqlite.Store(str(tmp_path / "counters.db"))
+    store = SqliteCounters(str(tmp_path / "counters.db"))
     refund_for_days(policies, store, 60)
     with sqlite3.connect(tmp_path / "counters.db") as db:
         assert db.execute("SELECT count(*) FROM keys").fetchone()[0] <= 4
@@ -372,7 +373,7 @@ def test_an_edited_limit_keeps_the_count(tmp_path: Path) -> None:
 
 
 def test_counters_in_memory_are_of_one_process(policies: Policies) -> None:
-    store = memory.Store()
+    store = MemoryCounters()
     if child := os.fork():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         return
@@ -385,7 +386,7 @@ def test_counters_in_memory_are_of_one_process(policies: Policies) -> None:
 
 def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
     path = tmp_path / "counters.db"
-    sqlite.Store(str(path))
+    SqliteCounters(str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -404,19 +405,19 @@ def _other_trigger(path: Path) -> None:
 )
 def test_a_foreign_or_changed_file_is_refused(tmp_path: Path, spoil: Callable[[Path], Any], says: str) -> None:
     path = tmp_path / "counters.db"
-    sqlite.Store(str(path)).close()
+    SqliteCounters(str(path)).close()
     spoil(path)
     with pytest.raises(InputError, match=says):
-        sqlite.Store(str(path))
+        SqliteCounters(str(path))
     with pytest.raises(InputError):
-        sqlite.Store(str(tmp_path / "no folder" / "counters.db"))
+        SqliteCounters(str(tmp_path / "no folder" / "counters.db"))
     with pytest.raises(InputError, match="has no path"):
-        sqlite.Store("")
+        SqliteCounters("")
 
 
 @pytest.mark.parametrize("total", ["-5", "much", "1/0"])
 def test_a_changed_total_denies(policies: Policies, tmp_path: Path, total: str) -> None:
-    store = sqlite.Store(str(tmp_path / "counters.db"))
+    store = SqliteCounters(str(tmp_path / "counters.db"))
     session = policies.session(counters=store)
     refund(session, 1)
     session.record("done")
@@ -428,14 +429,14 @@ def test_a_changed_total_denies(policies: Policies, tmp_path: Path, total: str) 
 def test_a_process_may_change_its_folder(policies: Policies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file stays the one that was opened."""
     monkeypatch.chdir(tmp_path)
-    session = policies.session(counters=sqlite.Store("counters.db"))
+    session = policies.session(counters=SqliteCounters("counters.db"))
     monkeypatch.chdir("/")
     assert refund(session, 500) is Decision.ALLOW
 
 
 def test_a_changed_time_is_an_error_of_the_store(policies: Policies, tmp_path: Path) -> None:
     """Also outside of a check, where nothing turns a crash into a denial."""
-    session = policies.session(counters=sqlite.Store(str(tmp_path / "counters.db")))
+    session = policies.session(counters=SqliteCounters(str(tmp_path / "counters.db")))
     refund(session, 1)
     session.record("done")
     with sqlite3.connect(tmp_path / "counters.db") as db:
@@ -446,7 +447,7 @@ def test_a_changed_time_is_an_error_of_the_store(policies: Policies, tmp_path: P
 
 def test_a_store_that_cannot_be_written_denies(policies: Policies, tmp_path: Path) -> None:
     """Such as on a full disk. The model sees no path, and the operator the cause."""
-    store = sqlite.Store(str(tmp_path / "counters.db"))
+    store = SqliteCounters(str(tmp_path / "counters.db"))
     with store._file.connected() as db:
         db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
     found = [
@@ -462,13 +463,13 @@ def test_a_store_that_cannot_be_written_denies(policies: Policies, tmp_path: Pat
 
 def test_a_file_that_was_replaced_denies(policies: Policies, tmp_path: Path) -> None:
     path = tmp_path / "counters.db"
-    session = policies.session(counters=sqlite.Store(str(path)))
+    session = policies.session(counters=SqliteCounters(str(path)))
     path.rename(tmp_path / "old.db")
-    sqlite.Store(str(path))
+    SqliteCounters(str(path))
     assert refund(session, 1) is Decision.DENY
 
 
-class Failing(memory.Store):
+class Failing(MemoryCounters):
     """Fails to release until it is mended."""
 
     broken = True
@@ -538,14 +539,14 @@ def test_processes_spend_exactly_the_limit(tmp_path: Path, kind: str) -> None:
     assert sum(int(output.read_text()) for output in outputs) == 500
 
 
-class Killed(sqlite.Store):
+class Killed(SqliteCounters):
     """Never releases, as if its process was killed before it did."""
 
     def release(self, reservation: str) -> None:
         raise CounterError(f"{reservation} is not released")
 
 
-def guard_of(tmp_path: Path, store: Callable[[str], CounterStore] = sqlite.Store) -> ToolGuard:
+def guard_of(tmp_path: Path, store: Callable[[str], CounterStore] = SqliteCounters) -> ToolGuard:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY)
     return ToolGuard(path, ledger=SqliteLedger(tmp_path / "ledger.db"), counters=store(str(tmp_path / "counters.db")))

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guardagent.packs.arguments import plain_name, strings
-from guardagent.packs.filesystem.paths import FilePlace, places, roots
-from guardagent.packs.filesystem.places import is_secret, runs_later
+from guardagent.packs import plain_name, strings
+from guardagent.packs.filesystem.paths import FilePlace, is_secret, places, roots, runs_later
 
 _PATHS = frozenset(
     "path paths file files filepath filepaths filename filenames target targets targetfile targetpath "

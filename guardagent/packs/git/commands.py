@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from urllib.parse import urlsplit
 
-from guardagent.packs.shell.words import MAX_VALUES, Word
+from guardagent.packs.shell.script import MAX_VALUES, Word
 
 _KNOWN = frozenset(
     (

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guardagent.packs.arguments import named_values, plain_name, strings
+from guardagent.packs import named_values, plain_name, strings
 from guardagent.packs.git.commands import GitLimits, git_kinds
+from guardagent.packs.shell.commands import SHELLS, inner_commands, inner_scripts
 from guardagent.packs.shell.script import ShellCommand, read_script, require_parser
-from guardagent.packs.shell.wrappers import SHELLS, inner_commands, inner_scripts
 
 require_parser()
 MAX_DEPTH = 8

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs.arguments import named_values, strings
-from guardagent.packs.filesystem.places import is_secret
-from guardagent.packs.shell.all_commands import all_commands
-from guardagent.packs.shell.arguments import plain_words
+from guardagent.packs import named_values, strings
+from guardagent.packs.filesystem.paths import is_secret
+from guardagent.packs.shell.commands import all_commands, plain_words
 from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.script import ShellCommand, require_parser
 from guardagent.packs.web.hosts import is_known, plain_host

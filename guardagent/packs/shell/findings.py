@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from guardagent.packs.shell.checks import CHECKS
-from guardagent.packs.shell.effects import changed, paths_of, read
-from guardagent.packs.shell.incoming import Files, incoming, output_kinds, written_files
+from guardagent.packs.shell.checks import check_changes, check_code, check_deletions, check_packages
+from guardagent.packs.shell.commands import Files, incoming, inner_commands, inner_scripts, output_kinds, written_files
+from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services
+from guardagent.packs.shell.paths import changed, paths_of, read
 from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
-from guardagent.packs.shell.wrappers import inner_commands, inner_scripts
 
 MAX_DEPTH = 8
+# The checks of single commands: each yields kinds of danger.
+_CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = (
+    check_secrets,
+    check_deletions,
+    check_changes,
+    check_rights,
+    check_network,
+    check_packages,
+    check_services,
+    check_code,
+)
 # Variables that change the program that a name stands for.
 _LOADERS = re.compile(
     r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|"
@@ -74,7 +85,7 @@ class _Findings:
             yield from read(path)
 
     def _of_named(self, command: ShellCommand, files: Files, depth: int) -> Iterator[str]:
-        for check in CHECKS:
+        for check in _CHECKS:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
             yield from self.of_command(inner, files, depth + 1)

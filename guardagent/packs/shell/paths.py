@@ -1,10 +1,13 @@
-"""Places in the file system that commands should not touch."""
+"""Places in the file system that commands should not touch, and the kinds of danger in using them."""
 
 from __future__ import annotations
 
 import fnmatch
 import posixpath
 import re
+from collections.abc import Iterable, Iterator
+
+from guardagent.packs.shell.script import ShellCommand, Word
 
 _SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
 _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that commands name
@@ -110,3 +113,53 @@ def is_secret_name(name: str) -> bool:
 
 def is_history(path: str) -> bool:
     return bool(_HISTORY.search(path))
+
+
+# --- kinds of danger
+
+
+def paths_of(words: Iterable[Word], command: ShellCommand, workspace: str) -> Iterator[str | None]:
+    for word in words:
+        if not word:
+            yield None
+        for value in word:
+            yield resolved(value, command.folder, workspace)
+
+
+def changed(path: str | None) -> Iterator[str]:
+    if path is None:
+        yield "unreadable"
+        return
+    where = zone(path)
+    if path.startswith(("/dev/tcp/", "/dev/udp/")):
+        yield "reverse_shell"
+    elif where not in ("inside", "temporary"):
+        yield {"home": "outside", "startup": "persistence"}.get(where, where)
+    yield from secret_kinds(path)
+
+
+def read(path: str | None) -> Iterator[str]:
+    if path is None:
+        yield "unreadable"
+    elif path.startswith(("/dev/tcp/", "/dev/udp/")):
+        yield "reverse_shell"
+    else:
+        yield from secret_kinds(path)
+
+
+def secret_kinds(path: str) -> Iterator[str]:
+    """The kinds of reading or changing a path."""
+    if is_secret(path):
+        yield "secrets"
+    if is_history(path):
+        yield "history"
+
+
+def deleted(path: str | None) -> Iterator[str]:
+    """As a change; whole folders are more."""
+    if path in (None, "/", "~", ".", "..", "*", "**", "./*", ".*", "~/*", "/*") or (path or "").endswith("/.git"):
+        yield "delete" if path is not None else "unreadable"
+    elif path is not None and zone(path) not in ("inside", "temporary"):
+        yield "delete"
+    if path == ".git" or (path or "").rstrip("/*") in ("/tmp", "/var/tmp"):  # noqa: S108
+        yield "delete"

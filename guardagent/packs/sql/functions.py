@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs.arguments import named_values, strings
-from guardagent.packs.sql.computing_functions import COMPUTING
-from guardagent.packs.sql.narrowing import is_narrow
-from guardagent.packs.sql.parser import exp, readings
+from guardagent.packs import named_values, strings
+from guardagent.packs.sql.narrowing import exp, is_narrow, readings
 
 _NAMES = frozenset(
     "sql query queries statement statements sqlquery querystring querytext sqlstatement sqltext sqlstring stmt q "
@@ -43,6 +41,45 @@ _SECRETS = re.compile(
 )
 _FILE = re.compile(r"[/\\]|://|\.(?:csv|tsv|json|jsonl|ndjson|parquet|db|sqlite|txt|xlsx?|gz)$", re.IGNORECASE)
 
+# Functions of databases that only compute, besides those that the parser knows.
+_COMPUTING = frozenset(
+    (
+        "addtime age any_value approx_count_distinct array_agg array_append array_cat array_length array_position "
+        "array_remove array_to_json arraysum bin_to_uuid bm25 bool_and bool_or btrim cardinality casefold ceil "
+        "ceiling changes char_length character_length charindex checksum choose clock_timestamp col_description "
+        "concat_ws connection_id cosine_distance cot countif crc32 curdate current_database current_schema currval "
+        "curtime database date date_diff date_format date_part dateadd datefromparts datename datepart daterange "
+        "datetime datetime2fromparts datetrunc dayofweek dayofyear decode difference digest div encode endswith "
+        "eomonth every field find_in_set floor format_date format_type found_rows from_unixtime gcd "
+        "gen_random_uuid generate_subscripts getdate getutcdate glob hashbytes hex highlight hour ifnull iif "
+        "inet_aton inet_ntoa inner_product instr int4range isdate isempty isjson isnull isnumeric json json_agg "
+        "json_array json_array_elements json_array_elements_text json_array_length json_build_array "
+        "json_build_object json_contains json_each json_each_text json_extract_path json_extract_path_text "
+        "json_group_array json_group_object json_keys json_length json_merge_patch json_modify json_object "
+        "json_object_agg json_object_keys json_patch json_query json_quote json_search json_tree json_type "
+        "json_typeof json_unquote json_valid json_value jsonb jsonb_agg jsonb_array_elements "
+        "jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each "
+        "jsonb_each_text jsonb_extract_path_text jsonb_object_agg jsonb_object_keys jsonb_path_exists "
+        "jsonb_path_query jsonb_pretty jsonb_set jsonb_strip_nulls jsonb_typeof julianday l2_distance last_day "
+        "last_insert_id last_insert_rowid lastval lcm len levenshtein likelihood listagg locate log10 log2 lower "
+        "lower_inf lpad ltrim make_date make_timestamp makedate md5 metaphone minute mod month_name months_between "
+        "newid now ntile num_nonnulls num_nulls numrange nvl obj_description octet_length overlay parse parse_date "
+        "patindex percentile period_add pg_database_size pg_get_constraintdef pg_get_indexdef pg_get_viewdef "
+        "pg_indexes_size pg_relation_size pg_size_pretty pg_table_size pg_total_relation_size pg_typeof "
+        "phraseto_tsquery plainto_tsquery pow printf quarter quote quote_ident quote_literal quotename "
+        "regexp_count regexp_like regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table "
+        "regexp_substr row_count row_to_json rownum rpad rtrim safe_divide schema sec_to_time second sha1 sha256 "
+        "sign similarity snippet soundex sqlite_source_id sqlite_version square st_area st_asgeojson st_astext "
+        "st_contains st_dwithin st_geomfromtext st_intersects st_length st_makepoint st_setsrid st_within st_x "
+        "st_y startswith statement_timestamp stddev_samp stdev str strftime string_agg string_escape string_split "
+        "string_to_table subtime sysdate sysdatetime sysutcdatetime time time_to_sec timediff timestamp_trunc "
+        "timezone to_clob to_date to_json to_jsonb to_number to_regclass to_timestamp to_tsquery to_tsvector total "
+        "total_changes translate trim_array trunc truncate try_convert ts_headline ts_rank tsrange unaccent unistr "
+        "unix_timestamp unixepoch unlikely upper user uuid_generate_v4 uuid_to_bin var version "
+        "websearch_to_tsquery weekday width width_bucket word_similarity xmlagg zeroblob "
+    ).split()
+)
+
 
 def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, functions: Sequence[str]) -> list[str]:  # noqa: FBT001
     """The kinds of danger in the arguments of a call that runs SQL; without a statement, it is unreadable.
@@ -73,7 +110,7 @@ def _of_text(text: str, dialect: str, functions: tuple[str, ...]) -> frozenset[s
     if not found:
         return frozenset({"unreadable"})
     try:
-        return frozenset(kind for one in found for kind in _of_statements(one, COMPUTING | set(functions)))
+        return frozenset(kind for one in found for kind in _of_statements(one, _COMPUTING | set(functions)))
     except RecursionError:  # nested too deeply
         return frozenset({"unreadable"})
 

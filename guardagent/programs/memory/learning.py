@@ -20,9 +20,8 @@ from typing import Any, Literal, get_args
 from guardagent._support.content import shipped_folder
 from guardagent._support.files import parse_json, read_text
 from guardagent.errors import ContentError, InputError, UnknownNameError
-from guardagent.programs.memory.additions import known_demonstrations, store_demonstrations
-from guardagent.programs.memory.agents import AgentMemory
-from guardagent.programs.memory.demonstrations import Demonstration, parse_demonstration
+from guardagent.programs.memory.agents import AgentMemory, known_demonstrations, store_demonstrations
+from guardagent.programs.memory.retrieval import Demonstration, parse_demonstration
 from guardagent.types import Verdict
 
 Remember = Literal["no", "review", "always"]
@@ -77,7 +76,7 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
     return learn
 
 
-def pending(folder: Path) -> list[PendingGuard]:
+def pending_guards(folder: Path) -> list[PendingGuard]:
     """Returns the pending guards, oldest first.
 
     Args:
@@ -90,13 +89,13 @@ def pending(folder: Path) -> list[PendingGuard]:
     return sorted(waiting, key=lambda candidate: (candidate.time, candidate.id))
 
 
-def resolve(folder: Path, *, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> None:
+def resolve_guards(folder: Path, *, accepted: Collection[str] = (), rejected: Collection[str] = ()) -> None:
     """Turns the accepted guards into demonstrations, and removes accepted and rejected ones from `pending/`.
 
     Raises:
         InputError: an id is unknown, or is both accepted and rejected.
     """
-    waiting = {candidate.id: candidate for candidate in pending(folder)}
+    waiting = {candidate.id: candidate for candidate in pending_guards(folder)}
     for name in (*accepted, *rejected):
         if name not in waiting:
             raise UnknownNameError("pending guard", name, waiting, where=str(folder / PENDING))

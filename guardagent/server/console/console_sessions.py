@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from guardagent.errors import InputError
 from guardagent.server.settings.console_settings import ConsoleSettings
-from guardagent.server.state import StateStore
-from guardagent.server.state.state_store import StoredItem
+from guardagent.server.state import StateStore, StoredItem
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

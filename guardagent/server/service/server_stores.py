@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from guardagent.enforcement.ledger import open_ledger
-from guardagent.enforcement.ledger.final_ledger import FinalLedger
+from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.errors import InputError
 from guardagent.log import AuditLog
 from guardagent.server.service.tenant_counters import TenantCounters

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.session.counters.protocol import CounterReading, CounterStore, Reservation
+from guardagent.session.counters import CounterReading, CounterStore, Reservation
 
 
 @dataclass(frozen=True, slots=True)

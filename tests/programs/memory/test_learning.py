@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import GuardAgent, InputError
 from guardagent.programs.memory.agents import read_demonstrations
-from guardagent.programs.memory.learning import pending
+from guardagent.programs.memory.learning import pending_guards
 from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM
@@ -44,7 +44,7 @@ def test_what_was_executed_waits_for_a_person(memory: Path) -> None:
     """The run, the plan and the code that ran, with the verdict it gave; once, however often it is judged."""
     judge(memory, PLAN, MISSPELT, CODE)
     judge(memory, PLAN, CODE)
-    (waiting,) = pending(memory / "ehragent")
+    (waiting,) = pending_guards(memory / "ehragent")
     found = waiting.demonstration
     assert (found.agent_input, found.code, len(found.plan), waiting.label) == (
         ehr_input("nursing"),
@@ -60,7 +60,7 @@ def test_what_was_not_executed_is_not_remembered(memory: Path) -> None:
     """Failures are not learned, and nothing is learned by default."""
     judge(memory, PLAN, *[MISSPELT] * 4)
     judge(memory, PLAN, CODE, remember="no")
-    assert pending(memory / "ehragent") == []
+    assert pending_guards(memory / "ehragent") == []
 
 
 def test_always_learns_at_once_and_the_next_guard_is_shown_it(memory: Path) -> None:
@@ -89,7 +89,7 @@ def test_review_accepts_and_rejects(memory: Path, cli: Callable[..., CommandResu
     done = cli(*review, "--accept", first, "--reject", second)
     assert (done.status, done.out) == (0, "1 accepted, 1 rejected, 1 waiting\n")
     assert demonstrations(memory) == 5
-    assert [candidate.id for candidate in pending(memory / "ehragent")] == [third]
+    assert [candidate.id for candidate in pending_guards(memory / "ehragent")] == [third]
     assert cli(*review, "--accept", first).status == 2
     assert cli(*review, "--accept", third, "--reject", third).status == 2
     assert cli("memory", "list", "--memory", memory).status == 0

@@ -1,0 +1,319 @@
+"""The interface of a ledger, the ledger in memory, and the history of one conversation in the others.
+
+A conversation in a ledger on a server or in a file continues in another process: its history is a sequence of entries,
+each of which a process adds only at the next place.
+"""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from guardagent.enforcement.calls import HostCall
+from guardagent.errors import GuardError, InputError, LedgerError
+from guardagent.session.shared_history import HistoryChangedError, HistoryEntry, Journal, SessionEndedError
+
+USED = "the approval of this call was used already; propose the call again with a new id"
+REJECTED = "a reviewer rejected this call; propose it again"
+_DECIMAL = "\0decimal"  # marks decimals, which JSON does not distinguish from floats
+_HASHED = "sha256:"
+_LONGEST_NAME = 200
+_OTHER_POLICY = (
+    "conversation {!r} began under another policy, or another state of it; "
+    "continue under that policy, or end the conversation and begin a new one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """An approval request for a call.
+
+    Attributes:
+        rules: the ids of the rules that escalated.
+        root: the digest of the call as the agent proposed it; edits may have led to further requests.
+        rejected: whether the reviewer rejected it.
+    """
+
+    rules: tuple[str, ...]
+    root: str
+    rejected: bool = False
+
+
+class ConversationJournal(Journal, Protocol):
+    """The history of a conversation, and the ids of the calls that were proposed in it."""
+
+    def add_call_id(self, call_id: str) -> None:
+        """Stores the id of a proposed call that is not in flight."""
+
+    def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
+        """Returns the ids that were never proposed in this conversation."""
+
+
+class Ledger(Protocol):
+    """The store of a guard's approvals and conversations. Each method is atomic among all users of the ledger.
+
+    A ledger that keeps histories may also have `policy_of(conversation)`, the digest of the policy under which a
+    conversation began, or None; with it, conversations continue under their version after the policy was reloaded.
+
+    Attributes:
+        name: identifies the ledger.
+    """
+
+    name: str
+
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        """Records an approval request for a call. A repeated request only replaces the rules.
+
+        Args:
+            call: the call that is shown.
+            rules: the ids of the rules that escalated.
+            edited: the call that the reviewer edited into this one.
+
+        Raises:
+            InputError: an approval of the call was used.
+        """
+
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
+        """Returns the approval request of a call; None if there is none.
+
+        Raises:
+            InputError: an approval of the call was used.
+        """
+
+    def reject(self, call: HostCall) -> None:
+        """Records a rejection. The call needs a new request before it can be approved."""
+
+    def use(self, call: HostCall) -> None:
+        """Uses the approval of a call, and of the call that it was edited from, once, before the tool runs.
+
+        Raises:
+            InputError: the approval was already used, or the call was rejected.
+        """
+
+    def end(self, conversation: str) -> None:
+        """Ends a conversation: its open requests are void, and its history is deleted."""
+
+    def journal(self, conversation: str, policy: str) -> ConversationJournal | None:
+        """Returns the journal of a conversation; None if this ledger keeps no histories.
+
+        Args:
+            conversation: the id of the conversation.
+            policy: the digest of this process's policy.
+        """
+
+
+class MemoryLedger:
+    """A `Ledger` that ends with the process. Its address is `memory:`; `memory:NAME` is another one.
+
+    Args:
+        label: distinguishes the addresses.
+    """
+
+    def __init__(self, label: str = "") -> None:
+        self.label = label
+        self.name = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._requests: dict[str, dict[str, RecordedRequest]] = {}  # conversation -> digest -> request
+        self._used: set[str] = set()
+
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        with self._lock:
+            root = self._root(edited or call)
+            self._require_unused(call.digest, root)
+            self._of(call)[call.digest] = RecordedRequest(tuple(rules), root)
+
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
+        with self._lock:
+            self._require_unused(call.digest, self._root(call))
+            return self._of(call).get(call.digest)
+
+    def reject(self, call: HostCall) -> None:
+        with self._lock:
+            self._of(call)[call.digest] = RecordedRequest((), self._root(call), rejected=True)
+
+    def use(self, call: HostCall) -> None:
+        with self._lock:
+            root, question = self._root(call), self._of(call).get(call.digest)
+            self._require_unused(call.digest, root)
+            if question is not None and question.rejected:
+                raise InputError(REJECTED)
+            self._of(call).pop(call.digest, None)
+            self._used |= {call.digest, root}
+
+    def end(self, conversation: str) -> None:
+        with self._lock:
+            self._requests.pop(conversation, None)
+
+    def journal(self, conversation: str, policy: str) -> None:
+        """Returns None: no other process continues its conversations."""
+
+    def _of(self, call: HostCall) -> dict[str, RecordedRequest]:
+        return self._requests.setdefault(str(call.conversation), {})
+
+    def _root(self, call: HostCall) -> str:
+        question = self._of(call).get(call.digest)
+        return question.root if question is not None else call.digest
+
+    def _require_unused(self, *digests: str) -> None:
+        if not self._used.isdisjoint(digests):
+            raise InputError(USED)
+
+
+class FinalLedger:
+    """A `Ledger` in which no conversation begins under the name of one that has ended.
+
+    Otherwise a server that was stopped could go on with a call in a new conversation, without the history.
+
+    Raises:
+        InputError: the ledger keeps no histories.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.name = ledger.name
+
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        self._ledger.record_request(call, rules, edited)
+
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
+        return self._ledger.recorded_request(call)
+
+    def reject(self, call: HostCall) -> None:
+        self._ledger.reject(call)
+
+    def use(self, call: HostCall) -> None:
+        self._ledger.use(call)
+
+    def end(self, conversation: str) -> None:
+        self._ledger.end(conversation)
+
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
+        journal = self._ledger.journal(conversation, policy)
+        if journal is None or not hasattr(journal, "ends_for_good"):
+            raise InputError("this ledger keeps no histories for servers; expected sqlite:, postgresql: or redis:")
+        journal.ends_for_good = True
+        return journal
+
+    def policy_of(self, conversation: str) -> str | None:
+        """Returns the digest of the policy under which a conversation runs."""
+        found: str | None = self._ledger.policy_of(conversation)  # type: ignore[attr-defined]
+        return found
+
+
+# --- histories
+
+
+class EntryStore(Protocol):
+    """A store of conversation histories, which are sequences of entries."""
+
+    def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
+        """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
+
+    def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        """Adds an entry at a place; each entry is unique, and one that is already there is not added again.
+
+        Raises:
+            HistoryChangedError: another entry is at this place.
+            LedgerError: the place is not the next one.
+        """
+
+    def add_call_id(self, conversation: str, call_id: str) -> None:
+        """Stores the id of a call."""
+
+    def has_call_id(self, conversation: str, call_id: str) -> bool:
+        """Whether the id is stored."""
+
+
+class StoredJournal:
+    """The journal of a conversation in a ledger; known entries are not read again.
+
+    Args:
+        ledger: stores the journal.
+        conversation: the id of the conversation.
+        policy: the digest of this process's policy.
+
+    Attributes:
+        ends_for_good: whether no conversation of the same name may begin after the end of this one.
+    """
+
+    ends_for_good = False
+
+    def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
+        self._ledger, self._conversation, self._policy = ledger, conversation, policy
+        self._known = 0  # the place of the last entry read or added here
+
+    def news(self) -> Sequence[HistoryEntry]:
+        known, found = self._known, []
+        for place, policy, entry in self._ledger.entries(self._conversation, known):
+            if entry is None:
+                if known or self.ends_for_good:
+                    raise SessionEndedError(f"conversation {self._conversation!r} was ended by another process")
+            elif place != known + 1:
+                raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
+            elif policy != self._policy:
+                raise InputError(_OTHER_POLICY.format(self._conversation))
+            else:
+                found.append(json.loads(entry, object_hook=_decode))
+            known = place
+        self._known = known
+        return found
+
+    def append(self, entry: HistoryEntry) -> None:
+        placed = entry.get("placed")
+        call_id = placed["id"] if placed is not None else None
+        unique = {**entry, "entry": secrets.token_hex(8)}  # two processes may do the same
+        self._ledger.append(self._conversation, self._known + 1, self._policy, _encode(unique), call_id)
+        self._known += 1
+
+    def add_call_id(self, call_id: str) -> None:
+        self._ledger.add_call_id(self._conversation, call_id)
+
+    def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
+        return {one for one in call_ids if not self._ledger.has_call_id(self._conversation, one)}
+
+
+def stored_name(text: str) -> str:
+    """Returns a name for a text that each store takes: the text itself, if it is short and plain, or its hash."""
+    if len(text) <= _LONGEST_NAME and text.isprintable() and text.isascii() and not text.startswith(_HASHED):
+        return text
+    return f"{_HASHED}{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def refused_place(conversation: str, place: int, last: int) -> GuardError:
+    """Returns the error of an entry at a place that is not the next one after the last."""
+    if last < place - 1:
+        return LedgerError(
+            f"the ledger has lost entries of conversation {conversation!r}: it has {last} of {place - 1}; restore it "
+            "from a backup with all of them, or end the conversation"
+        )
+    return HistoryChangedError(f"another process added to conversation {conversation!r}")
+
+
+def _encode(entry: HistoryEntry) -> str:
+    try:
+        return json.dumps(entry, default=_encode_value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        if entry.get("output") is not None:  # the call has run; other processes do not see its output
+            return _encode({**entry, "output": None})
+        raise InputError(
+            f"the call cannot be stored in the ledger: {error}; expected JSON in calls and facts"
+        ) from None
+
+
+def _encode_value(value: Any) -> Any:
+    if isinstance(value, decimal.Decimal):
+        return {_DECIMAL: str(value)}
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _decode(value: Mapping[str, Any]) -> Any:
+    try:
+        return decimal.Decimal(value[_DECIMAL]) if value.keys() == {_DECIMAL} else value
+    except (decimal.InvalidOperation, TypeError):
+        return value

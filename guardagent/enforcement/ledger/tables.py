@@ -1,0 +1,284 @@
+"""A ledger in the tables of a database: an SQLite file of one machine, or a PostgreSQL server of several."""
+
+from __future__ import annotations
+
+import abc
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.ledger.history import (
+    REJECTED,
+    USED,
+    RecordedRequest,
+    StoredJournal,
+    refused_place,
+    stored_name,
+)
+from guardagent.errors import InputError, LedgerError
+
+_ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
+
+
+class TableLedger(abc.ABC):
+    """A `Ledger` in the tables of a database. A conversation has one writer at a time.
+
+    Attributes:
+        name: identifies the ledger.
+    """
+
+    name: str
+
+    @abc.abstractmethod
+    def _connected(self) -> AbstractContextManager[Any]:
+        """Gives a connection; each statement is a transaction of its own."""
+
+    @abc.abstractmethod
+    def _transaction(self, conversation: str, /) -> AbstractContextManager[Any]:
+        """Opens a transaction. No other one writes the approvals or the end of this conversation meanwhile."""
+
+    @abc.abstractmethod
+    def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
+        """Adds an entry (conversation, place, policy, entry) if its place is the next one. Returns whether it was."""
+
+    # --- approvals
+
+    def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
+        with self._transaction(_conversation(call)) as db:
+            root = _root(db, edited or call)
+            _require_unused(db, call.digest, root)
+            _put(db, call, RecordedRequest(tuple(rules), root))
+
+    def recorded_request(self, call: HostCall) -> RecordedRequest | None:
+        with self._connected() as db:
+            found = _recorded_request(db, call)
+            _require_unused(db, call.digest, found.root if found else call.digest)
+            return found
+
+    def reject(self, call: HostCall) -> None:
+        with self._transaction(_conversation(call)) as db:
+            _put(db, call, RecordedRequest((), _root(db, call), rejected=True))
+
+    def use(self, call: HostCall) -> None:
+        with self._transaction(_conversation(call)) as db:
+            question = _recorded_request(db, call)
+            used = {call.digest, question.root if question else call.digest}
+            _require_unused(db, *used)
+            if question is not None and question.rejected:
+                raise InputError(REJECTED)
+            for one in used:
+                db.execute("INSERT INTO used VALUES (?)", (one,))
+
+    # --- conversations
+
+    def end(self, conversation: str) -> None:
+        name = stored_name(conversation)
+        with self._transaction(name) as db:
+            db.execute("DELETE FROM questions WHERE conversation = ?", (name,))
+            db.execute("DELETE FROM proposed WHERE conversation = ?", (name,))
+            while last := _last(db, name):  # an entry may be added meanwhile
+                mark = "INSERT INTO entries VALUES (?, ?, '', NULL) ON CONFLICT DO NOTHING"
+                if db.execute(mark, (name, last + 1)).rowcount:  # so that other processes see the end
+                    db.execute("DELETE FROM entries WHERE conversation = ? AND place <= ?", (name, last))
+                    return
+
+    def journal(self, conversation: str, policy: str) -> StoredJournal:
+        return StoredJournal(self, conversation, policy)
+
+    def policy_of(self, conversation: str) -> str | None:
+        """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
+        query = "SELECT policy FROM entries WHERE conversation = ? AND entry IS NOT NULL LIMIT 1"
+        with self._connected() as db:
+            found = db.execute(query, (stored_name(conversation),)).fetchone()
+        return None if found is None else str(found[0])
+
+    def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
+        query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
+        with self._connected() as db:
+            return list(db.execute(query, (stored_name(conversation), after)).fetchall())
+
+    def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        name = stored_name(conversation)
+        if self._add_entry((name, place, policy, entry), None if call_id is None else stored_name(call_id)):
+            return
+        with self._connected() as db:
+            found = db.execute(
+                "SELECT entry FROM entries WHERE conversation = ? AND place = ?", (name, place)
+            ).fetchone()
+            last = _last(db, name)
+        if found is None or found[0] != entry:  # else it was added, and the answer was lost
+            raise refused_place(conversation, place, last)
+
+    def add_call_id(self, conversation: str, call_id: str) -> None:
+        with self._connected() as db:
+            row = stored_name(conversation), stored_name(call_id)
+            db.execute("INSERT INTO proposed VALUES (?, ?) ON CONFLICT DO NOTHING", row)
+
+    def has_call_id(self, conversation: str, call_id: str) -> bool:
+        query = "SELECT 1 FROM proposed WHERE conversation = ? AND id = ?"
+        with self._connected() as db:
+            return db.execute(query, (stored_name(conversation), stored_name(call_id))).fetchone() is not None
+
+
+def _conversation(call: HostCall) -> str:
+    return stored_name(str(call.conversation))
+
+
+def _last(db: Any, name: str) -> int:
+    """Returns the place of the last entry, or 0."""
+    query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
+    return db.execute(query, (name,)).fetchone()[0]  # type: ignore[no-any-return]
+
+
+def _recorded_request(db: Any, call: HostCall) -> RecordedRequest | None:
+    row = db.execute("SELECT rules, root, rejected FROM questions WHERE digest = ?", (call.digest,)).fetchone()
+    return RecordedRequest(tuple(json.loads(row[0])), row[1], bool(row[2])) if row else None
+
+
+def _root(db: Any, call: HostCall) -> str:
+    question = _recorded_request(db, call)
+    return question.root if question else call.digest
+
+
+def _put(db: Any, call: HostCall, one: RecordedRequest) -> None:
+    row = (call.digest, _conversation(call), one.root, json.dumps(one.rules), int(one.rejected))
+    db.execute(
+        """INSERT INTO questions VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE
+           SET root = excluded.root, rules = excluded.rules, rejected = excluded.rejected""",
+        row,
+    )
+
+
+def _require_unused(db: Any, *digests: str) -> None:
+    for digest in digests:
+        if db.execute("SELECT 1 FROM used WHERE digest = ?", (digest,)).fetchone():
+            raise InputError(USED)
+
+
+# --- databases
+
+_SQLITE_TABLES = (
+    "CREATE TABLE ledger (name TEXT NOT NULL)",
+    """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
+                               rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX questions_of ON questions (conversation)",
+    "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
+    """CREATE TABLE entries (conversation TEXT NOT NULL, place INTEGER NOT NULL, policy TEXT NOT NULL,
+                             entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
+    "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
+)
+_SQLITE_FORMAT = SqliteFormat(
+    "ledger",
+    "SqliteLedger",
+    0x47414C42,
+    1,
+    (*_SQLITE_TABLES, "INSERT INTO ledger VALUES (lower(hex(randomblob(8))))"),
+    _ADVICE,
+    LedgerError,
+)
+
+
+class SqliteLedger(TableLedger):
+    """A `Ledger` in a file, which is created in an existing folder. Only its owner may read it.
+
+    Acknowledged writes are on the disk. Processes share conversations by sharing the file. The file must not be on a
+    network file system, since SQLite cannot rely on its locks. Its address is `sqlite:PATH`.
+
+    Args:
+        path: the path of the file.
+
+    Raises:
+        InputError: the file cannot be opened, is not a ledger, or belongs to another release.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        if not str(path):
+            raise InputError("'sqlite:' has no path; expected an address such as 'sqlite:ledger.db'")
+        self.path = Path(path)
+        self._file = SqliteFile(self.path, _SQLITE_FORMAT)
+        with self._connected() as db:
+            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
+
+    def close(self) -> None:
+        """Closes the file; the next use opens it again."""
+        self._file.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._file.connected()
+
+    def _transaction(self, _conversation: str) -> AbstractContextManager[Any]:
+        return self._file.transaction()
+
+    def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
+        query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
+        with self._file.transaction() as db:
+            if db.execute(query, row[:1]).fetchone()[0] != row[1] - 1:
+                return False
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            if call_id is not None:
+                db.execute("INSERT OR IGNORE INTO proposed VALUES (?, ?)", (row[0], call_id))
+            return True
+
+
+_POSTGRES_TABLES = (
+    "CREATE TABLE ledger (name text NOT NULL)",
+    "INSERT INTO ledger VALUES (gen_random_uuid())",
+    """CREATE TABLE questions (digest text PRIMARY KEY, conversation text NOT NULL, root text NOT NULL,
+                               rules text NOT NULL, rejected integer NOT NULL)""",
+    "CREATE INDEX questions_of ON questions (conversation)",
+    "CREATE TABLE used (digest text PRIMARY KEY)",
+    """CREATE TABLE entries (conversation text, place bigint, policy text NOT NULL, entry text,
+                             PRIMARY KEY (conversation, place))""",
+    "CREATE TABLE proposed (conversation text, id text, PRIMARY KEY (conversation, id))",
+)
+_ADD_NEXT_ENTRY = """
+WITH added AS (
+    INSERT INTO entries SELECT ?, ?, ?, ?
+    WHERE (SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?) = ?
+    ON CONFLICT DO NOTHING RETURNING conversation
+), noted AS (
+    INSERT INTO proposed SELECT conversation, ? FROM added WHERE ? ON CONFLICT DO NOTHING
+)
+SELECT count(*) FROM added
+"""
+
+
+class PostgresLedger(TableLedger):
+    """A `Ledger` in a database schema. Its address is `postgresql://user@host/database`.
+
+    Acknowledged writes are on the server's disk. An entry is added by one statement, which only succeeds at the next
+    place of its conversation, so a process that was stopped or cut off adds nothing late.
+
+    Args:
+        rest: the address after `postgresql:`.
+
+    Raises:
+        InputError: as `PostgresServer`.
+    """
+
+    def __init__(self, rest: str) -> None:
+        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+
+        tables = PostgresFormat("ledger", "guardagent_ledger", 1, _POSTGRES_TABLES, _ADVICE, LedgerError)
+        self._server = PostgresServer(rest, tables)
+        with self._connected() as db:
+            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
+
+    def close(self) -> None:
+        """Closes idle connections; the next use opens new ones."""
+        self._server.close()
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._server.connected()
+
+    def _transaction(self, conversation: str) -> AbstractContextManager[Any]:
+        return self._server.transaction(conversation)
+
+    def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
+        conversation, place = row[:2]
+        call = call_id or "", call_id is not None
+        return bool(self._server.repeatable(_ADD_NEXT_ENTRY, (*row, conversation, place - 1, *call))[0][0])

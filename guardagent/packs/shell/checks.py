@@ -1,0 +1,400 @@
+"""The checks of what a single command does to files and packages, and of code in it. Each yields kinds of danger."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from itertools import dropwhile, groupby, pairwise, takewhile
+
+from guardagent.packs.shell.commands import (
+    SHELLS,
+    copies_example,
+    operands,
+    options,
+    plain_words,
+    printed_words,
+    value_after,
+)
+from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
+from guardagent.packs.shell.paths import changed, deleted, is_elsewhere, paths_of, zone
+from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word
+
+# --- changed files outside of the workspace, and devices
+
+_FORMATTERS = re.compile(
+    r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
+    r"badblocks|diskutil|nvme|tune2fs|mdadm|losetup|debugfs|efibootmgr|resize2fs|fsck(?:\..*)?|e2fsck|dmsetup|grub-install)"
+)
+_ALL = frozenset("mv ln link tee touch mkdir truncate setfacl mkfifo mknod gunzip sponge fallocate".split())
+_LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
+_COMPRESSORS = ("gzip", "bzip2", "bunzip2", "xz", "unxz", "lzma")
+_AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
+_AFTER_OPTION = {
+    "curl": ("-o", "--output", "--output-dir"),
+    "wget": ("-O", "--output-document", "-P", "--directory-prefix"),
+    "aria2c": ("-o", "-d", "--dir"),
+    "tar": ("-C", "--directory"),
+    "unzip": ("-d",),
+    "patch": ("-d", "-o"),
+    "sort": ("-o",),
+    "pg_dump": ("-f", "--file"),
+    "mysqldump": ("-r", "--result-file"),
+    "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
+    **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "-d", "--dest")),
+    "cpio": ("-D", "--directory"),
+    **dict.fromkeys(
+        ("pytest", "py.test"), ("--basetemp", "--junitxml", "--junit-xml", "--log-file", "--html", "--report-log")
+    ),
+    "mypy": ("--cache-dir", "--junit-xml", "--html-report", "--txt-report", "--xml-report"),
+    "tsc": ("--outDir", "--declarationDir", "--tsBuildInfoFile"),
+    "jest": ("--outputFile", "--coverageDirectory", "--cacheDirectory"),
+    "eslint": ("--cache-location",),
+}
+
+
+def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
+    for path in paths_of((*_targets(command), *_outputs(command)), command, workspace):
+        yield from changed(path)
+    if _FORMATTERS.fullmatch(command.name or ""):
+        yield "device"
+    if command.name == "tar" and any(
+        re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names", one) for one in options(command)
+    ):
+        yield "outside"
+    if command.name == "git" and _changes_settings(plain_words(command)):
+        yield "outside"
+
+
+def _outputs(command: ShellCommand) -> Iterator[Word]:
+    """The files of `-o FILE` of any program, if they are outside of projects."""
+    joined = (word[2:] for word in plain_words(command) if re.match(r"-o[/~]", word))
+    equal = (word.partition("=")[2] for word in plain_words(command) if re.match(r"--?out(?:put|file)?\S*=", word))
+    after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir")
+    for value in (*joined, *equal, *(value for word in after for value in word)):
+        if is_elsewhere(value):
+            yield (value,)
+
+
+def _targets(command: ShellCommand) -> tuple[Word, ...]:
+    """The files that a command changes."""
+    name, found = command.name or "", operands(command)
+    if copies_example(command):
+        return ()
+    if name == "ln" and len(found) == 2 and all(found) and not found[0][0].startswith(("/", "~")):
+        return ((posixpath.join(posixpath.dirname(found[1][0]), found[0][0]),), found[1])
+    if name in _ALL or _replaces_files(command):
+        return found
+    if name in _LAST:
+        return value_after(command, "-t", "--target-directory") or found[-1:]
+    if name in _AFTER_MODE or name in ("perl", "ruby"):
+        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", one) for one in options(command))
+        return found[1:] if in_place else ()
+    if name == "sed":
+        scripts = value_after(command, "-e", "-f", "--expression", "--file")
+        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
+        return () if not in_place else tuple(one for one in found if one not in scripts) if scripts else found[1:]
+    if name == "dd":
+        return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
+    if name in ("docker", "podman") and ("cp",) in found[:2]:
+        return tuple(word for word in found[-1:] if not word or ":" not in word[0])
+    if name == "git" and found[:1] == (("clone",),):
+        return found[2:3]
+    return value_after(command, *_AFTER_OPTION.get(name, ()))
+
+
+def _replaces_files(command: ShellCommand) -> bool:
+    """Whether `gzip` and its like put a compressed file in the place of each."""
+    keeps = any(re.fullmatch(r"-[a-zA-Z0-9]*[ckltV]\w*|--(?:stdout|keep|list|test)", one) for one in options(command))
+    return command.name in _COMPRESSORS and not keeps
+
+
+def _changes_settings(words: list[str]) -> bool:
+    reads = {"--get", "--list", "-l", "--get-all"} & set(words)
+    return words[:1] == ["config"] and bool({"--global", "--system"} & set(words)) and not reads
+
+
+# --- deleted folders, and deleted files outside of the workspace
+
+_DELETERS = (
+    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory",
+)  # fmt: skip
+# Programs that delete what they put into an archive, or copy, with an option.
+_MOVES = {
+    "tar": re.compile("--remove-files"),
+    "zip": re.compile("-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move"),
+    **dict.fromkeys(("7z", "7za", "7zz"), re.compile("-sdel")),
+    "rsync": re.compile("--remove-source-files"),
+}
+_NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
+_EXCLUDED_GROUPS = [(one, group) for one in _NOT for group in ("(", "\\(")]
+_NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
+
+
+def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
+    name, words = command.name, plain_words(command)
+    emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
+    for path in paths_of((*emptied, *_deleted(command)), command, workspace):
+        yield from deleted(path)
+    if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
+        yield "delete"
+    is_piped = name == "xargs" or (name == "parallel" and ":::" not in words)
+    if is_piped and set(words) & set(_DELETERS) and not printed_words(command):
+        yield "delete"
+    if name == "find" and ("-delete" in words or set(words) & set(_DELETERS)):
+        yield from _of_find(command, workspace)
+    if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", one) for one in words[:-1])):
+        yield "delete"
+    if name == "git" and "clean" in words and any("f" in one and "n" not in one for one in options(command)):
+        yield "delete"
+    if name in ("docker", "podman") and words[1:2] == ["prune"]:
+        yield "delete"
+
+
+def _deleted(command: ShellCommand) -> tuple[Word, ...]:
+    name, found = command.name or "", operands(command)
+    if name == "gio" and found[:1] in ((("trash",),), (("remove",),)):
+        return found[1:]
+    if name in _MOVES and any(map(_MOVES[name].fullmatch, options(command))):
+        return found
+    if name == "rsync" and any(re.match("--del(?:ete)?", one) for one in options(command)):
+        return found[-1:]
+    return found if name in _DELETERS else ()
+
+
+def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
+    """A search that is narrowed by a name deletes files; another one deletes its whole folders, as `rm -r` does."""
+    is_narrowed = _is_narrowed(plain_words(command))
+    for path in paths_of(_roots(command) or ((".",),), command, workspace):
+        if path is None:
+            yield "delete"
+        elif not is_narrowed:
+            yield from deleted(path)
+        elif zone(path) not in ("inside", "temporary"):
+            yield "delete"
+
+
+def _roots(command: ShellCommand) -> tuple[Word, ...]:
+    """The folders in which `find` begins: all words before its first test."""
+    rest = dropwhile(lambda word: bool(word) and re.fullmatch(r"-(?:[HLP]|O\d+)", word[0]), command.words[1:])
+    return tuple(takewhile(lambda word: not word or not word[0].startswith(("-", "(", "!", "\\")), rest))
+
+
+def _is_narrowed(words: list[str]) -> bool:
+    """Whether a search finds only some names: each of its alternatives asks for one, and no group is excluded."""
+    excludes_group = any(pair in _EXCLUDED_GROUPS for pair in pairwise(words))
+    alternatives = [list(group) for is_or, group in groupby(words, _ALTERNATIVES.__contains__) if not is_or]
+    return not excludes_group and all(map(_asks_for_name, alternatives))
+
+
+def _asks_for_name(words: list[str]) -> bool:
+    """Whether a name is asked for. To exclude one, or to take every name, is not enough."""
+    return any(
+        one in _NARROWING and before not in _NOT and (one == "-empty" or any(map(str.isalnum, pattern)))
+        for before, one, pattern in zip(["", *words], words, [*words[1:], ""], strict=False)
+    )
+
+
+# --- packages and modules from an address of the command, and settings of package managers
+
+_ADDRESS = re.compile(r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist):|\.git(?:#|@|$)")
+_INSTALLS = {  # a manager -> its commands that fetch packages; none for any
+    "pip pip3 pipx uv poetry conda mamba": "install add download tool run create",
+    "npm pnpm yarn bun": "install i add exec dlx x create link ci",
+    "npx bunx uvx": "",
+    "cargo": "install add",
+    "gem": "install",
+    "go": "get install run",
+    "composer": "require global",
+    "apt apt-get dpkg rpm dnf yum brew snap apk": "install -i add tap",
+    "deno": "run install",
+    "helm": "install upgrade repo",
+    "kubectl": "apply create replace",
+}
+_ACTIONS = {name: frozenset(actions.split()) for names, actions in _INSTALLS.items() for name in names.split()}
+_OTHER_INDEX = re.compile(
+    r"(?:--(?:extra-)?index-url|--find-links|--registry|--trusted-host|--source|--git|--repo)(?:=|$)"
+)
+_CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
+_MANAGER_SETTINGS = {
+    "npm": ("set", "edit"),
+    "pnpm": ("set",),
+    "yarn": ("set",),
+    "pip": ("set", "edit"),
+    "pip3": ("set", "edit"),
+    "composer": ("--global",),
+    "bundle": ("--global",),
+}
+
+
+def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    if name.startswith("python") and words[:2] in (["-m", "pip"], ["-m", "pipx"]):
+        name, words = words[1], words[2:]
+    actions = _ACTIONS.get(name)
+    if actions is not None and (not actions or actions & set(words[:3])):
+        if (
+            any(_ADDRESS.search(word) for word in words)
+            or any(map(_OTHER_INDEX.match, words))
+            or _short_index(name, words)
+        ):
+            yield "remote_code"
+        if (
+            name == "go"
+            and any("@" in word and "." in word.partition("/")[0] for word in words)
+            and words[:1] == ["run"]
+        ):
+            yield "remote_code"
+    if _installs_for_user(name, words):
+        yield "outside"
+    if (name == "go" and words[:2] == ["env", "-w"]) or (name == "npm" and words[:1] == ["set"]):
+        yield "persistence"
+    if words[:1] == ["config"] and set(_MANAGER_SETTINGS.get(name, ())) & set(words[1:]):
+        yield "persistence"
+
+
+def _installs_for_user(name: str, words: list[str]) -> bool:
+    """Whether packages are added or removed outside of the project, by an option that says so."""
+    if name in ("npm", "pnpm", "bun"):
+        is_global = bool({"-g", "--global", "--location=global"} & set(words))
+        return is_global and bool(set(words) & _CHANGES_PACKAGES)
+    if name in ("yarn", "composer"):
+        return words[:1] == ["global"] and bool(set(words[1:2]) & _CHANGES_PACKAGES)
+    if name == "conda":
+        return bool({"install", "remove", "update"} & set(words)) and bool({"base", "-nbase"} & set(words))
+    return (
+        name in ("pip", "pip3", "uv")
+        and bool({"install", "uninstall"} & set(words[:2]))
+        and bool({"--user", "--break-system-packages", "--system"} & set(words))
+    )
+
+
+def _short_index(name: str, words: list[str]) -> bool:
+    return name in ("pip", "pip3", "uv") and bool({"-i", "-f"} & set(words))
+
+
+# --- parts that are only known at run time, code of other languages, and options that run commands
+
+# Commands for which an unknown argument makes no difference.
+_HARMLESS = frozenset(
+    "echo printf test [ [[ true false date basename dirname expr seq sleep exit return wait cd pushd "
+    "popd pwd whoami id wc mktemp "
+    "uname hostname let shift break continue ls du df which type command pgrep ps set local read".split()
+)
+_HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top stats images build tag".split()]
+_ESCAPES = re.compile(
+    r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
+    r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
+    r"^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
+)
+_EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
+_AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")
+_SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s")
+_DATABASES = {
+    "psql": re.compile(r"\\(?:!|copy|o\b|w\b|g\s*\|)|COPY\b.*\bPROGRAM\b", re.IGNORECASE),
+    "sqlite3": re.compile(r"\.(?:shell|system|import|output|once|load|read)\b|load_extension"),
+    "mysql": re.compile(r"\\!|\bsystem\b"),
+    "mariadb": re.compile(r"\\!|\bsystem\b"),
+}
+_SHELL_SETTINGS = ("complete", "bind", "enable", "hash")
+# Agents, which run what a prompt says, perhaps without any hooks.
+_AGENTS = ("claude", "codex", "gemini", "cursor-agent", "aider", "opencode", "crush")
+_COMPILERS = {
+    "go": re.compile(r"--?(?:toolexec|exec)(?:=|$)"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), re.compile(r"-wrapper")),
+    "cargo": re.compile(r"(?:--config=)?.*(?:wrapper|runner|linker)\"?\s*="),
+}
+# The consoles of frameworks: how they get code, and its language.
+_CONSOLES = (
+    (re.compile(r"(?:^|/)rails (?:runner|r) (?!\S+\.rb(?: |$))(?P<code>.*)", re.DOTALL), "ruby"),
+    (re.compile(r"manage\.py shell\S* (?:.* )?(?:-c|--command)[ =](?P<code>.*)", re.DOTALL), "python"),
+    (re.compile(r"artisan tinker .*--execute[ =](?P<code>.*)", re.DOTALL), "php"),
+    (re.compile(r"^mix run (?:.* )?(?:-e|--eval)[ =](?P<code>.*)", re.DOTALL), "elixir"),
+)
+_READS_CODE = re.compile(r"(?:^|/| )(?:rails (?:c|console)|artisan tinker|manage\.py shell\S*|iex|flask shell)(?: |$)")
+_CHANGES_ROWS = re.compile(r"\.(?:delete|update|raw|execute|create|save)\w*\(")
+_DEBUGGER_COMMAND = re.compile(
+    r"(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
+)
+
+
+def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
+    if any(found(command) for found in _UNREADABLE):
+        yield "unreadable"
+    if INTERPRETERS.fullmatch(command.name or ""):
+        yield from _of_foreign_code(command, workspace)
+
+
+def _known(command: ShellCommand) -> list[str | None]:
+    return [word[0] if len(word) == 1 else None for word in command.words[1:]]
+
+
+def _is_dynamic(command: ShellCommand) -> bool:
+    is_harmless = command.name in _HARMLESS or command.words[:2] in _HARMLESS_PAIRS
+    return not is_harmless and any(not word for word in command.words[1:])
+
+
+def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
+    codes = inline_code(command.words)
+    found = [code_effects(command.name or "", code) for code in codes or ()]
+    if codes is None or None in found:
+        yield "unreadable"
+    yield from (kind for one in found if one for kind in one.kinds(command.folder, workspace))
+
+
+def _has_script(command: ShellCommand) -> bool:
+    name = command.name or ""
+    pattern = _AWK if name in ("awk", "gawk", "mawk", "nawk") else _SED if name == "sed" else None
+    return pattern is not None and any(word is None or pattern.search(word) for word in _known(command))
+
+
+def _runs_by_option(command: ShellCommand) -> bool:
+    name, words = command.name or "", [word for word in _known(command) if word is not None]
+    if name in _EDITORS and (
+        name in ("ed", "ex")
+        or any(
+            one.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
+            for one in words
+        )
+        or (name == "man" and any(one.startswith(("-P", "-H", "--pager", "--html")) for one in words))
+    ):
+        return True
+    if name in ("xargs", "parallel") and set(words) & SHELLS:
+        return True
+    if name in ("make", "gmake") and (_make_runs_by_option(words) or (command.text is not None and "-f" in words)):
+        return True
+    if name in _AGENTS and not {"--version", "--help"} & set(words):
+        return True
+    if name in _SHELL_SETTINGS:
+        return bool(words)
+    if name in ("gdb", "lldb"):
+        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command", "-o", "-O")]
+        plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
+        return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
+            one[0] == "-" for one in words if one and one not in plain
+        )
+    if name in _COMPILERS and any(map(_COMPILERS[name].match, words)):
+        return True
+    if _gives_code_to_console(command, " ".join((name, *words))):
+        return True
+    if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
+        return True
+    return any(map(_ESCAPES.search, words))
+
+
+def _gives_code_to_console(command: ShellCommand, text: str) -> bool:
+    """Whether the console of a framework gets code that does more than to compute and print."""
+    if _READS_CODE.search(text) and (command.sources or command.text or command.reads):
+        return True
+    codes = ((found["code"], language) for pattern, language in _CONSOLES if (found := pattern.search(text)))
+    return any(code_effects(language, code) is None or _CHANGES_ROWS.search(code) for code, language in codes)
+
+
+def _make_runs_by_option(words: list[str]) -> bool:
+    is_other = {"/dev/stdin", "-f-", "-", SUBSTITUTED} & set(words)
+    return bool(is_other) or any(
+        one.startswith(("SHELL=", ".SHELLFLAGS=", "--eval", "-E", "MAKEFLAGS=")) for one in words
+    )
+
+
+_UNREADABLE = (_is_dynamic, _has_script, _runs_by_option)

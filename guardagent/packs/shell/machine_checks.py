@@ -1,0 +1,496 @@
+"""The checks of what a single command does beyond files: to the machine, its network, services and credentials.
+
+Each yields kinds of danger.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from guardagent.packs.shell.commands import after_options, copies_example, operands, options, plain_words, printed
+from guardagent.packs.shell.foreign_code import INTERPRETERS
+from guardagent.packs.shell.listings import PICKS_SECRETS
+from guardagent.packs.shell.paths import holds_secrets, paths_of, resolved, secret_kinds
+from guardagent.packs.shell.script import NUMBER, ShellCommand
+
+# --- permissions, other users, processes, containers and scheduled commands
+
+MAX_MODE = 40  # characters of a mode
+_OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
+_CONTROL = frozenset(
+    "shutdown reboot halt poweroff init telinit killall killall5 pkill skill snice iptables ip6tables nft ufw "
+    "swapoff modprobe insmod "
+    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
+    "sysctl setenforce "
+    "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
+    "update-alternatives update-rc.d chkconfig rc-service".split()
+)
+_READING = {
+    "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
+    "service": ("--status-all",),
+    "sysctl": ("-a", "-n"),
+    "mount": ("", "-l"),
+    "firewall-cmd": ("--state", "--list-all"),
+    "update-alternatives": ("--list", "--display", "--query"),
+    **dict.fromkeys(("csrutil", "spctl"), ("status", "--status")),
+}
+# Commands that change the machine's settings and what runs on it.
+_ADMINISTRATION = {
+    **dict.fromkeys(
+        ("ip", "ifconfig", "route"), re.compile(r"(?:^| )(?:set|add|del|delete|flush|replace|change|up|down)(?: |$)")
+    ),
+    "nmcli": re.compile(r"\b(?:off|on|up|down|delete|modify|add|disconnect)\b"),
+    **dict.fromkeys(("hostnamectl", "timedatectl", "localectl"), re.compile(r"set-|^hostname .")),
+    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove")),
+    "journalctl": re.compile(r"--(?:vacuum|rotate|flush)"),
+    **dict.fromkeys(("defaults", "gsettings", "dconf"), re.compile(r"^(?:write|delete|import|rename|set|reset|load)")),
+    **dict.fromkeys(
+        ("dscl", "scutil", "networksetup", "pmset"),
+        re.compile(r"(?:^| )-+(?:delete|create|append|passwd|change|set|remove)"),
+    ),
+    "brew": re.compile(r"^services (?:stop|kill)"),
+    **dict.fromkeys(("supervisorctl", "pm2", "initctl"), re.compile(r"^(?:stop|shutdown|remove|delete|kill)\b")),
+    "ssh-add": re.compile(r"-[dD]"),
+    "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
+}
+_ODD_MODES = re.compile(
+    r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
+)
+_DEVELOPMENT_SERVER = re.compile(
+    r"(?:python3? (?:-m )?|node |npx )?(?:uvicorn|gunicorn|flask run|vite|webpack|next dev|nodemon|http\.server|"
+    r"(?:manage\.py )?runserver|npm run \w+|jest|pytest|storybook|playwright)(?: [\w.:=-]+)*"
+)
+_LEAVES_CONTAINER = re.compile(
+    r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
+    r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
+)
+
+
+_LISTS_PROCESSES = ("ps", "pgrep", "pidof")
+_PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|-i|\d+/(?:tcp|udp)")
+# The ports of the machine's services, and of databases.
+_SERVICE_PORT = re.compile(r"(?:.*:)?(?:\d{1,3}|1433|1521|3306|5432|5672|6379|9200|27017)(?:/\w+)?")
+
+
+def _ends_found(command: ShellCommand, words: list[str]) -> bool:
+    """Whether `kill` ends what its input lists, other than the server of a port and development servers."""
+    if not command.sources or not all(word.startswith("-") or word == NUMBER for word in words):
+        return False
+    first = command.sources[0]
+    if first.name == "lsof":
+        return not any(map(_PORT.fullmatch, plain_words(first))) or any(
+            map(_SERVICE_PORT.fullmatch, plain_words(first))
+        )
+    patterns = [
+        word
+        for one in command.sources
+        if one.name in ("pgrep", "grep", "egrep", "rg")
+        for word in plain_words(one)
+        if not word.startswith("-") and word != "grep"
+    ]
+    return first.name in _LISTS_PROCESSES and not (patterns and all(map(_DEVELOPMENT_SERVER.fullmatch, patterns)))
+
+
+def _ends_users_of_files(words: list[str]) -> bool:
+    """Whether `fuser -k` ends the processes that use files, rather than the server of a port."""
+    is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", one) for one in words)
+    return is_kill and not all(
+        one.startswith("-") or (_PORT.fullmatch(one) and not _SERVICE_PORT.fullmatch(one)) for one in words
+    )
+
+
+def _only_reads(name: str, words: list[str]) -> bool:
+    first = [*words[:1], *[word for word in words if not word.startswith("-")][:1]] or [""]
+    sets = name == "sysctl" and any("=" in word for word in words)
+    return not sets and bool(set(first) & set(_READING.get(name, ())))
+
+
+def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    if name in _OTHER_USERS:
+        yield "privilege"
+    ends_server = (
+        name == "pkill" and len(words) == 2 and words[0] == "-f" and bool(_DEVELOPMENT_SERVER.fullmatch(words[1]))
+    )
+    if name in _CONTROL and not _only_reads(name, words) and not ends_server:
+        yield "control"
+    is_changed = name in _ADMINISTRATION and _ADMINISTRATION[name].search(" ".join(words))
+    if is_changed or (name == "kill" and words[-1:] in (["-1"], ["1"], ["0"])):
+        yield "control"
+    if (name == "kill" and _ends_found(command, words)) or (name == "fuser" and _ends_users_of_files(words)):
+        yield "control"
+    if name == "chmod" and any(_ODD_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
+        yield "permissions"
+    if name in ("chown", "setfacl", "chattr", "setcap"):
+        yield "permissions"
+    yield from _of_containers(name, words)
+    if name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words):
+        yield "persistence"
+    if name in ("crontab", "at", "batch", "atrm") and words != ["-l"]:
+        yield "persistence"
+    if (name == "systemctl" and "enable" in words) or name == "launchctl":
+        yield "persistence"
+
+
+def _of_containers(name: str, words: list[str]) -> Iterator[str]:
+    if name in ("nsenter", "unshare", "chroot", "capsh"):
+        yield "isolation"
+    if name in ("docker", "podman", "nerdctl", "kubectl") and _LEAVES_CONTAINER.search(" ".join(words)):
+        yield "isolation"
+
+
+# --- files, packages, mail and shells that leave the machine, and requests that change what is elsewhere
+
+_SOCKETS = ("nc", "ncat", "netcat", "socat", "telnet")
+_TRANSFERS = ("sftp", "ftp", "lftp", "sshfs", "ssh-copy-id", "mail", "mailx", "sendmail", "msmtp", "mutt", "swaks")
+_METHOD = re.compile(r"(?:(?:^| )(?:-\w*X ?|--request[ =]|--method=)|^(?:-\S+ )*)(?:DELETE|PUT|PATCH)(?: |$)")
+_SHELL_SOCKET = re.compile(r"(?:^| )-\w*[ecl]|exec:|system:|--exec|--sh-exec|listen", re.IGNORECASE)
+_REQUESTS = ("curl", "wget", "http", "https", "xh")
+_FILES = {
+    "curl": re.compile(r"(?:^| )(?:-T|--upload-file)|(?:^| )(?:-d|--data\S*|-F|--form) ?\S*@"),
+    "wget": re.compile(r"--(?:post|body)-file"),
+}
+_REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
+
+
+_UPLOADS = {
+    "aws": re.compile(r"s3 (?:cp|mv|sync) (?!s3:)|s3api put-object"),
+    "gsutil": re.compile(r"(?:-m )?(?:cp|mv|rsync) (?!gs:)"),
+    "gcloud": re.compile(r"storage (?:cp|mv|rsync) (?!gs:)|compute scp"),
+    "az": re.compile(r"storage (?:blob|file|fs) .*upload"),
+    "rclone": re.compile(r"(?:copy|sync|move|copyto|moveto|serve)\b"),
+    "s3cmd": re.compile(r"put|sync"),
+    "kubectl": re.compile(r"cp .*\S+:"),
+    **dict.fromkeys(
+        "docker podman nerdctl buildah gem helm dotnet snap nuget cf".split(),
+        re.compile(r"(?:^|^compose |^nuget |^manifest |^image )push\b|^(?:buildx )?build .*--push\b"),
+    ),
+    **dict.fromkeys(
+        "npm pnpm yarn bun deno lerna changeset poetry uv hatch flit pdm cargo vsce ovsx jsr dart flutter twine stack "
+        "cabal mix pod luarocks snapcraft charmcraft".split(),
+        re.compile(r"^(?:npm |pub |trunk |hex\.)?(?:publish|upload|push)\b"),
+    ),
+    **dict.fromkeys(
+        "mvn mvnw gradle gradlew".split(),
+        re.compile(r"(?:^|[ :])(?:deploy|release:perform|publish(?!ToMavenLocal)\w*)(?: |$)"),
+    ),
+    "goreleaser": re.compile(r"^release(?!.*--(?:snapshot|skip=\S*publish))"),
+    "semantic-release": re.compile(r""),
+    **dict.fromkeys(("skopeo", "crane", "oras"), re.compile(r"^(?:copy|cp|sync|push|delete|tag)\b")),
+    "gh": re.compile(r"gist create|release upload|secret set"),
+}
+
+
+_HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
+_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)")
+_LOCAL = re.compile(r" (?:-b|--bind)[ =](?:localhost|127\.0\.0\.1|::1)(?: |$)")
+_OTHER_HOST = re.compile(
+    r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
+)
+
+
+def _sends_file(command: ShellCommand) -> bool:
+    """Whether HTTPie sends a file: `@file`, `field@file`, `field:=@file`, or its standard input."""
+    has_file = any(re.match(r"(?:[\w.-]*:?=?)@", word) for word in plain_words(command))
+    return has_file or bool(command.sources or command.reads)
+
+
+def _stays_here(words: list[str]) -> bool:
+    """Whether all addresses of a command are of this machine."""
+    here = [word for word in words if _HERE.fullmatch(word)]
+    return bool(here) and not any(_OTHER_HOST.search(word) for word in words if word not in here)
+
+
+def check_network(command: ShellCommand, _: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    text = " ".join(words)
+    if name in ("ssh", "mosh", "autossh"):
+        yield "reverse_shell" if re.search(r"(?:^| )-\w*[RLDwN]", text) else "upload"
+    texts = map(" ".join, after_options(words))
+    if name in _UPLOADS and any(map(_UPLOADS[name].search, texts)) and "--dry-run" not in words:
+        yield "upload"
+    if name in _SOCKETS and not re.fullmatch(r"(?:-(?:[vnu]*z[vnu]*|v|n|w ?\d+) )+[\w.-]+ [\d-]+", text):
+        yield "reverse_shell" if _SHELL_SOCKET.search(text) else "upload"
+    if name in _REQUESTS and not _stays_here(words):
+        yield from _of_request(command, text)
+    if name in _TRANSFERS or (name in ("scp", "rsync") and _REMOTE.search(re.sub(r"(?:https?|file)://\S+", "", text))):
+        yield "upload"
+    if name == "openssl" and text.startswith("s_client"):
+        yield "upload"
+    if name.startswith("python") and _SERVER.search(text) and not _LOCAL.search(text):
+        yield "upload"
+
+
+def _of_request(command: ShellCommand, text: str) -> Iterator[str]:
+    """The kinds of a request to another machine."""
+    files = _FILES.get(command.name or "")
+    if files.search(text) if files else _sends_file(command):
+        yield "upload"
+    if _METHOD.search(text):
+        yield "services"
+
+
+# --- programs that manage services, clusters, databases and backups: which of their commands change something
+
+_DELETES = (
+    r"(?:^|[ :-]|ecto\.)(?:delete|del|destroy|terminate|remove|rm|rb|purge|drop|drop-all|wipe|uninstall|decommission"
+    r"|deregister|revoke|reset|forget|undefine)(?:[- :]|$)"
+)
+_CLOUD = re.compile(
+    rf"{_DELETES}|(?:^| )(?:stop|reboot|modify|put|update|scale)-"
+    r"|create-access-key|keys create|attach-\S+-policy|add-iam-policy-binding|role assignment create"
+)
+_MANAGED = re.compile(
+    rf"{_DELETES}|(?:^| )(?:deploy|down|promote|rollback|launch|scale|prune|suspend|d1 execute .*--remote)(?: |$)"
+    r"|(?:^| )--accept-data-loss|:(?:fresh|refresh|undo:all|scale)(?: |$)"
+    r"|^(?:job stop|downgrade base|flush|clean)(?: |$)|^--prod"
+)
+_CHANGES: dict[str, re.Pattern[str]] = {
+    **dict.fromkeys("aws gcloud az doctl linode-cli hcloud oci ibmcloud kubectl oc".split(), _CLOUD),
+    **dict.fromkeys(
+        "flyctl fly heroku vercel netlify railway render wrangler firebase supabase eksctl kops serverless sls sam "
+        "amplify argocd flux istioctl nomad consul etcdctl influx kafka-topics kafka-topics.sh minikube kind k3d "
+        "vagrant multipass virsh lxc incus colima restic borg kopia duplicity zfs btrfs snapper timeshift tmutil "
+        "rclone gsutil s3cmd s5cmd mc azcopy b2 rails rake artisan console symfony manage.py django-admin mix knex "
+        "typeorm sequelize sequelize-cli prisma drizzle-kit flyway liquibase hasura dbmate sqlx diesel alembic flask "
+        "hub".split(),
+        _MANAGED,
+    ),
+    **dict.fromkeys(
+        ("terraform", "tofu", "terragrunt", "pulumi", "cdk"),
+        re.compile(
+            r"^(?:(?:run-all|run --all|stack|workspace) )?(?:apply|destroy|import|taint|state (?:rm|mv|push|replace)|up"
+            r"|down|deploy|force-unlock|apply-all|destroy-all|delete|rm|refresh|bootstrap)\b"
+        ),
+    ),
+    **dict.fromkeys(
+        ("docker", "podman"),
+        re.compile(
+            r"^(?:volume (?:rm|prune)|(?:system|image|container|network|builder) prune|(?:stack|service|secret) rm"
+            r"|swarm leave|log(?:in|out)\b|machine (?:rm|reset))"
+            r"|^compose .*\bdown\b.* (?:-v|--volumes)|^compose (?:-\S+ (?:\S+ )?)*rm\b"
+        ),
+    ),
+    "docker-compose": re.compile(r"\bdown\b.* (?:-v|--volumes)"),
+    "dotnet": re.compile(r"^(?:ef database drop|nuget (?:push|delete))"),
+    "npm": re.compile(
+        r"^(?:unpublish|deprecate|owner|access|token|team|org|login|adduser|logout|profile set|dist-tags? (?:add|rm))"
+    ),
+    "cargo": re.compile(r"^(?:yank|owner|login|logout)"),
+    "gem": re.compile(r"^(?:yank|owner|signin)"),
+    **dict.fromkeys(("dropdb", "dropuser"), re.compile("")),
+    "pg_ctl": re.compile(r"(?:^| )(?:stop|restart|kill|promote)\b"),
+    "pg_restore": re.compile(r"(?:^| )(?:-[a-zA-Z]*[cC]|--clean|--create)\b"),
+    "mongorestore": re.compile(r"--drop\b"),
+    "mysqladmin": re.compile(r"(?:^| )(?:drop|shutdown|password|kill|flush-privileges)\b"),
+    "redis-cli": re.compile(
+        r"(?:^| )(?:flushall|flushdb|shutdown|config set|debug|slaveof|replicaof)\b", re.IGNORECASE
+    ),
+    "rabbitmqadmin": re.compile(r"^(?:delete|purge)"),
+    "rabbitmqctl": re.compile(r"^(?:delete|purge|reset|force_reset|stop)"),
+    "vault": re.compile(r"^(?:delete|kv (?:delete|destroy|put)|write|operator)"),
+}
+_GROUPS = r"^(?:[^- ]\S* )*"  # words before the first option
+_NAMED = (
+    rf"{_GROUPS}(?:list\S*|ls|show\S*|get\S*|view|describe\S*|info|version|help|logs?|tail|wait|read|search"
+    r"|--version|--help)(?: |$)"
+)
+_FORGE = re.compile(
+    r"^(?:\S+ )?(?:view|list|ls|status|diff|checks|download|watch|clone|checkout|trace|lint|get|--version)(?: |$)"
+    r"|^(?:pr|mr|issue) (?:create|new|edit|update|comment|note|review|ready|close|reopen|develop)\b"
+    r"|^(?:search|browse|status|version|help|completion)\b|^run (?:rerun|cancel)\b|^repo set-default\b"
+)
+# Of these programs, what is not known to read is a change.
+_READS: dict[str, re.Pattern[str]] = {
+    "aws": re.compile(
+        r"^\S+ (?:describe|list|get|head|batch-get|search|lookup|filter|validate|test|simulate|estimate|detect)-"
+        r"|^(?:s3 (?:ls|presign)|configure (?:list\S*|get)|dynamodb (?:query|scan)|logs tail|sso login|--version)\b"
+        r"|^s3 (?:cp|sync) s3://\S+ (?!s3://)|(?:^| )(?:wait|help)(?: |$)"
+    ),
+    "gcloud": re.compile(rf"{_NAMED}|^auth (?:login|print)|^storage (?:cat|du|cp gs://\S+ (?!gs:))|^emulators"),
+    "az": re.compile(rf"{_NAMED}|^login|^account set|{_GROUPS}(?:exists|download\S*|what-if|validate|query)(?: |$)"),
+    **dict.fromkeys("doctl linode-cli hcloud oci ibmcloud".split(), re.compile(_NAMED)),
+    **dict.fromkeys(
+        ("kubectl", "oc"),
+        re.compile(
+            r"^(?:get|describe|logs|top|explain|version|api-resources|api-versions|cluster-info|diff"
+            r"|auth (?:can-i|whoami)|wait|port-forward|completion|kustomize|events|options|plugin list|help|cp|--help"
+            r"|--version|projects?|whoami|config (?:view|current-context|get-\S+|use-context|set-context)"
+            r"|rollout (?:status|history))(?: |$)"
+        ),
+    ),
+    "helm": re.compile(
+        r"^(?:template|lint|list|ls|get|status|history|show|search|repo|dependency|dep|version|env|create|package|pull|test"
+        r"|diff|plugin list|completion|help|push)\b"
+    ),
+    **dict.fromkeys(("gh", "glab"), _FORGE),
+    "ansible-playbook": re.compile(r"(?:^| )(?:--(?:syntax-check|list-(?:hosts|tasks|tags)|version|check)|-C)(?: |$)"),
+}
+_CALLS = ("gh", "glab")
+_CALL_CHANGES = re.compile(r"(?:^| )(?:-X|--method)(?![= ]?GET)|\bmutation\b", re.IGNORECASE)
+_CALL_FIELDS = re.compile(r"^(?!.*(?:-X|--method)[= ]?GET).* (?:-[fF]|--field|--raw-field|--input)\b", re.IGNORECASE)
+_TRIES = re.compile(r"--dry-?run(?:=(?:client|server|true))?")
+_LOCAL_CLOUD = re.compile(r"--endpoint(?:-url)?[= ]https?://(?:localhost|127\.0\.0\.1)[:/]")
+_DOCKER_READS = re.compile(
+    r"(?:context|ps|images?|logs|inspect|info|version|stats|top|port|events|diff|history|search"
+    r"|compose (?:ps|logs|config))\b"
+)
+
+
+def _changes_service(command: ShellCommand) -> bool:
+    """Whether a command deletes or changes services, clusters, databases or backups."""
+    name, words = _program(command)
+    tries = [one for one in (words[: words.index("--")] if "--" in words else words) if one.startswith("--dry")]
+    if tries and _TRIES.fullmatch(tries[-1]):
+        return False
+    texts = [" ".join(rest) for rest in after_options(words)]
+    text = texts[0]
+    if name in _CALLS and any(one.startswith("api ") for one in texts):
+        is_query = "graphql" in words and "--input" not in words
+        return bool(_CALL_CHANGES.search(text) or (not is_query and _CALL_FIELDS.search(text)))
+    if name == "aws" and _LOCAL_CLOUD.search(text):
+        return False
+    if name == "docker" and _is_other_machine(command, words):
+        return not any(map(_DOCKER_READS.match, texts))
+    reads = _READS.get(name)
+    is_change = name in _CHANGES and any(map(_CHANGES[name].search, texts))
+    return is_change or (reads is not None and bool(words) and not any(map(reads.search, texts)))
+
+
+def _program(command: ShellCommand) -> tuple[str, list[str]]:
+    """The name and arguments; those of the script for `php artisan`, `python manage.py` and their like."""
+    name, words = command.name or "", plain_words(command)
+    if INTERPRETERS.fullmatch(name) and words and not words[0].startswith("-"):
+        name, words = words[0].rpartition("/")[2], words[1:]
+    return name, words if name in _READS or name == "redis-cli" else list(_without_text(words))
+
+
+def _without_text(words: list[str]) -> Iterator[str]:
+    """The words that are no messages."""
+    yield from (one for one in words if not any(map(str.isspace, one)))
+
+
+def _is_other_machine(command: ShellCommand, words: list[str]) -> bool:
+    before = words[: len(words) - len(after_options(words)[-1])]
+    named = any(re.match(r"-H|--host|-c$|--context", one) for one in before)
+    return named or bool({"DOCKER_HOST", "DOCKER_CONTEXT"} & set(command.variables))
+
+
+# --- services, clusters and databases that a command changes, and credentials that it has them print
+
+_STATEMENTS = re.compile(
+    r"\b(?:drop\s+(?:database|table|schema|user|role|view|index|column|keyspace|collection|function|trigger|type|sequence|extension)|truncate\b|delete\s+from|alter\s+(?:table|user|role|system)"
+    r"|update\s+\S+\s+set|grant\s|revoke\s|dropDatabase|deleteMany|remove\(|drop\(\)|flush(?:all|db)\b)",
+    re.IGNORECASE,
+)
+_DATABASES = frozenset(
+    "redis-cli psql mysql mariadb sqlite3 mongo mongosh sqlcmd sqlplus duckdb clickhouse-client cqlsh bq "
+    "snowsql".split()
+)
+_CREDENTIALS: dict[str, re.Pattern[str]] = {
+    "gh": re.compile(r"^auth (?:token|status .*-t)"),
+    "gcloud": re.compile(r"auth (?:application-default )?print-|secrets versions access"),
+    "aws": re.compile(
+        r"sts get-session-token|configure (?:get|export-credentials)|get-secret-value|get-login-password|get-parameter"
+    ),
+    "az": re.compile(r"account get-access-token|keyvault secret show|keys list"),
+    "kubectl": re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token"),
+    "vault": re.compile(r"^(?:read|kv get|token|print)"),
+    "op": re.compile(r"^(?:read|item get|inject)"),
+    "pass": re.compile(r"^(?:show|-c|\w+/)"),
+    "security": re.compile(r"^(?:find|dump)-"),
+    "doppler": re.compile(r"secrets"),
+    "heroku": re.compile(r"^(?:config|auth:token)"),
+    "npm": re.compile(r"^token list|^config get .*_auth"),
+    "git": re.compile(r"^credential (?:fill|get)"),
+    "printenv": re.compile(r"SECRET|TOKEN|PASSW|KEY|CREDENTIAL"),
+}
+_TUNNELS = frozenset("ngrok cloudflared localtunnel lt bore frpc chisel sish zrok sshuttle wg-quick openvpn".split())
+_SCANNERS = frozenset(
+    "nmap masscan zmap tcpdump tshark ettercap arp-scan hydra nikto sqlmap metasploit msfconsole john hashcat".split()
+)
+_REMOVES_PACKAGES = re.compile(r"^(?:-\S+ )*(?:remove|purge|autoremove|erase|uninstall|-r|--remove|-R\w*)\b")
+_SYSTEM_PACKAGES = frozenset("apt apt-get dpkg rpm dnf yum zypper pacman apk brew snap flatpak".split())
+
+
+def check_services(command: ShellCommand, _: str) -> Iterator[str]:
+    name, text = command.name or "", " ".join(plain_words(command))
+    if name not in _DATABASES and plain_words(command)[-1:] == ["--help"]:
+        return
+    if _changes_service(command):
+        yield "services"
+    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or printed(command.sources) or ""))):
+        yield "services"
+    if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
+        yield "secrets"
+    is_funnel = name == "tailscale" and bool({"funnel", "serve", "up", "set", "ssh"} & set(plain_words(command)[:1]))
+    if name in _TUNNELS or is_funnel or (name == "code" and text.startswith("tunnel")):
+        yield "reverse_shell"
+    if name in _SCANNERS or (name in _SYSTEM_PACKAGES and _REMOVES_PACKAGES.search(text)):
+        yield "control"
+    if name in ("code", "cursor", "codium") and "--install-extension" in text:
+        yield "persistence"
+
+
+# --- credentials and the history of commands
+
+_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
+_CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
+_METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
+_KEY_STORES = {
+    "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
+    "secret-tool": ("lookup", "search"),
+    "pass": ("show",),
+    "gpg": ("--export-secret-keys", "--export-secret-subkeys"),
+}
+
+
+def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
+    name, words = command.name or "", plain_words(command)
+    if name not in _NO_READERS and not copies_example(command):
+        for word in words:
+            value = word.rpartition("=")[2] or word
+            yield from _of_word(value.partition(":/")[0] if name in _CONTAINERS else value, command, workspace)
+    if _reads_whole_folders(command) or (name == "find" and _reads_secrets_found(words)):
+        for path in paths_of(operands(command), command, workspace):
+            if path is not None and holds_secrets(path):
+                yield "secrets"
+    if _prints_environment(command) or set(words) & set(_KEY_STORES.get(name, ())):
+        yield "secrets"
+    if name == "history" or (name == "set" and "history" in words):
+        yield "history"
+    if name == "unset" and any(word.startswith("HIST") for word in words):
+        yield "history"
+
+
+def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:
+    path = resolved(word.lstrip("@").rpartition("@")[2], command.folder, workspace)
+    yield from secret_kinds(path or "")
+    if any(one in word for one in _METADATA):
+        yield "secrets"
+    if re.search(r"/dev/(?:tcp|udp)/", word):
+        yield "reverse_shell"
+
+
+def _reads_whole_folders(command: ShellCommand) -> bool:
+    name = command.name or ""
+    if name in ("grep", "egrep", "fgrep", "cp", "zip", "scp", "diff"):
+        return any(re.match(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive", one) for one in options(command)) or (
+            name == "cp" and bool({"-a", "--archive"} & options(command))
+        )
+    return name in ("rg", "ag", "ack", "tar", "rsync", "7z")
+
+
+def _reads_secrets_found(words: list[str]) -> bool:
+    """Whether `find` runs a command for all files, or for those with a name like that of a credential."""
+    names = [after for one, after in pairwise(words) if one in ("-name", "-iname", "-path", "-regex")]
+    runs = any(one.startswith(("-exec", "-ok")) for one in words)
+    return runs and (not names or any(map(PICKS_SECRETS.search, names)))
+
+
+def _prints_environment(command: ShellCommand) -> bool:
+    if command.name in ("env", "set"):
+        return len(command.words) == 1
+    return command.name in ("printenv", "export", "declare", "typeset") and not operands(command)

@@ -1,1 +1,0 @@
-"""Stores for many demonstrations: one module per store, each with a class `Store(address)`."""

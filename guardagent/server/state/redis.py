@@ -1,0 +1,105 @@
+"""A server's state on a Redis server that several machines share.
+
+last                          hash: the number of the newest item
+item:KIND:LENGTH:TENANT:NAME  hash: value, number, version
+items:KIND:TENANT             sorted set: the names of the items by their numbers
+tenants:KIND                  set: the tenants with items
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from guardagent._support.redis_server import RedisFormat, RedisServer
+from guardagent.errors import StateError
+from guardagent.server.state import ADVICE, StoredItem
+
+MAX_TRIES = 100  # while other servers add items
+_FORMAT = RedisFormat("server's state", "guardagent_server", 1, ADVICE, StateError)
+
+
+class RedisState:
+    """A `StateStore` on a Redis server. Its address is `redis://user:password@host/0`, or `rediss://…` with TLS.
+
+    Raises:
+        InputError: as `RedisServer`.
+    """
+
+    def __init__(self, rest: str, scheme: str = "redis") -> None:
+        self._server = RedisServer(scheme, rest, _FORMAT)
+        self._last = self._server.key("last")
+
+    def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
+        key = self._key(kind, tenant, name)
+        for _ in range(MAX_TRIES):
+            last, found = self._server.read(("HGET", self._last, "number"), ("EXISTS", key))
+            if found:
+                return False
+            number = int(last or 0) + 1
+            writes = [
+                ("HSET", key, "value", json.dumps(value), "number", number, "version", 1),
+                ("ZADD", self._items(kind, tenant), number, name),
+                ("SADD", self._server.key("tenants", kind), tenant),
+                ("HSET", self._last, "number", number),
+            ]
+            failed = self._server.commit([(key, "number", None), (self._last, "number", last)], writes)
+            if not failed:
+                return True
+            if failed == 1:
+                return False
+        raise StateError("other servers kept adding to the state; nothing was added; try again")
+
+    def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
+        (found,) = self._server.read(("HMGET", self._key(kind, tenant, name), "value", "number", "version"))
+        return _item(name, found)
+
+    def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
+        key = self._key(kind, tenant, name)
+        write = ("HSET", key, "value", json.dumps(value), "version", version + 1)
+        return not self._server.commit([(key, "version", str(version))], [write])
+
+    def delete(self, kind: str, tenant: str, *names: str) -> None:
+        if names:
+            keys = [self._key(kind, tenant, name) for name in names]
+            self._server.commit([], [("DEL", *keys), ("ZREM", self._items(kind, tenant), *names)])
+
+    def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
+        top = "+inf" if before is None else f"({before}"
+        range_of = ("ZREVRANGEBYSCORE", self._items(kind, tenant), top, "-inf", "LIMIT", 0, limit)
+        return self._read(kind, tenant, range_of)
+
+    def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
+        range_of = ("ZRANGEBYSCORE", self._items(kind, tenant), f"({after}", "+inf", "LIMIT", 0, limit)
+        return self._read(kind, tenant, range_of)
+
+    def tenants(self, kind: str) -> list[str]:
+        (found,) = self._server.read(("SMEMBERS", self._server.key("tenants", kind)))
+        return sorted(found)
+
+    def _read(self, kind: str, tenant: str, range_of: tuple[Any, ...]) -> list[StoredItem]:
+        (names,) = self._server.read(range_of)
+        reads = [("HMGET", self._key(kind, tenant, name), "value", "number", "version") for name in names]
+        found = self._server.read(*reads) if reads else []
+        items = [_item(name, one) for name, one in zip(names, found, strict=True)]
+        return [one for one in items if one is not None]
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _key(self, kind: str, tenant: str, name: str) -> str:
+        return self._server.key("item", kind, str(len(tenant)), tenant, name)  # no two items share a key
+
+    def _items(self, kind: str, tenant: str) -> str:
+        return self._server.key("items", kind, tenant)
+
+
+def open_with_tls(rest: str) -> RedisState:
+    """Opens `rediss://…`."""
+    return RedisState(rest, "rediss")
+
+
+def _item(name: str, found: Any) -> StoredItem | None:
+    value, number, version = found
+    return None if value is None else StoredItem(name, json.loads(value), int(number), int(version))

@@ -1,1 +1,0 @@
-"""The stores of a server's state, a module for each scheme of addresses."""
