@@ -21,9 +21,11 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/core
 	$(BIN)/guardagent demo
 
-# `lint` has run tests/test_words.py.
+LINT_TESTS = tests/test_words.py tests/test_house.py
+
+# `lint` has run its tests.
 test: lint
-	$(BIN)/pytest -n 2 -m 'not slow' --ignore=tests/test_words.py $(ROOMS)
+	$(BIN)/pytest -n 2 -m 'not slow' $(LINT_TESTS:%=--ignore=%) $(ROOMS)
 
 test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
@@ -103,7 +105,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q -p no:xdist tests/test_words.py
+	$(BIN)/pytest -q -p no:xdist $(LINT_TESTS)
 
 format: .venv/dev
 	$(BIN)/ruff check --fix .

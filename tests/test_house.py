@@ -1,4 +1,4 @@
-"""The package layout: few rooms in layers, and no import cycles."""
+"""The package layout: few rooms in layers, no import cycles, and rooms that do not grow unnoticed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
+
+from benchmarks.house import count_files, count_rooms
 
 HOUSE = Path(__file__).parents[1]
 PACKAGE = HOUSE / "guardagent"
 DOOR = ("guardagent.policy.policies", "guardagent.session.session")  # a policy opens its sessions
 
 
+@cache
+def settings() -> dict[str, Any]:
+    """Returns the tables of tools in pyproject.toml."""
+    tools: dict[str, Any] = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]
+    return tools
+
+
 def layer_names() -> list[str]:
     """Returns the layers of the import-linter contract, which cover the whole package."""
-    contracts = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = settings()["importlinter"]["contracts"]
     layers: list[str] = next(one["layers"] for one in contracts if one["containers"] == ["guardagent"])
     return layers
 
@@ -52,6 +62,16 @@ def test_the_package_root_stays_small() -> None:
     assert len(folders) <= 20
     assert len(list(PACKAGE.glob("*.py"))) <= 6
     assert len(layer_names()) <= 12
+
+
+def test_no_room_is_larger_than_its_row() -> None:
+    """`[tool.house]` in pyproject.toml has the files and the lines of code that each room may have."""
+    rows = settings()["house"]
+    assert {
+        room: f"{count.files} files, {count.code} lines of code; its row: {rows.get(room)}"
+        for room, count in count_rooms(count_files()).items()
+        if room not in rows or count.files > rows[room]["files"] or count.code > rows[room]["code"]
+    } == {}
 
 
 def test_the_page_names_every_room() -> None:
