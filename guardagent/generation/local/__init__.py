@@ -20,18 +20,14 @@ _MISSING = [name for name in ("torch", "transformers", "llguidance") if find_spe
 if _MISSING:
     raise InputError(f"{', '.join(_MISSING)} missing; guarded decoding needs: pip install 'guardagent[generation]'")
 
-from guardagent.generation.local.batch import (  # noqa: E402
-    BatchEngine,
-    GuardedBatch,
-    PendingTurn,
-    TransformersBatch,
-    guarded_generate_batch,
-)
+from guardagent.generation.local.batch import GuardedBatch, PendingTurn, guarded_generate_batch  # noqa: E402
+from guardagent.generation.local.batch_engine import BatchEngine  # noqa: E402
 from guardagent.generation.local.decoding import guarded_generate  # noqa: E402
-from guardagent.generation.local.engines import ModelEngine  # noqa: E402 - the extra is looked for first
+from guardagent.generation.local.engine import ModelEngine  # noqa: E402 - the extra is looked for first
 from guardagent.generation.local.formats import Format, format_names  # noqa: E402
 from guardagent.generation.local.processor import GuardedLogits  # noqa: E402
 from guardagent.generation.local.result import GeneratedCall, GeneratedTurn  # noqa: E402
+from guardagent.generation.local.transformers_batch import TransformersBatch  # noqa: E402
 from guardagent.generation.local.turn_request import TurnRequest  # noqa: E402
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from guardagent.generation.local.ending import Ending, ending_text
-from guardagent.generation.local.engines import ModelEngine
+from guardagent.generation.local.engine import ModelEngine
 from guardagent.generation.local.result import Ended, GeneratedCall, GeneratedTurn
 from guardagent.generation.local.sampling import Sampler
 from guardagent.generation.local.token_trie import ForbiddenTrie

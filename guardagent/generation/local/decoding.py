@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.generation.local.ending import Ending
-from guardagent.generation.local.engines import engine_of
+from guardagent.generation.local.engine import engine_of
 from guardagent.generation.local.result import GeneratedTurn
 from guardagent.generation.local.turn import ToolChoice
 from guardagent.generation.local.turn_request import MAX_BACKTRACKS, Mode, TurnRequest

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from guardagent.errors import InputError
 from guardagent.generation.local.decoder import Decoder
 from guardagent.generation.local.ending import Ending, check_ending
-from guardagent.generation.local.engines import ModelEngine
+from guardagent.generation.local.engine import ModelEngine
 from guardagent.generation.local.prompt import end_tokens, prompt_end, prompt_tokens
+from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.sampling import Sampler
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import ToolChoice, TurnBuffer
 from guardagent.generation.local.turn_check import ReserveCalls, TurnChecker
-from guardagent.generation.local.vocabulary import vocabulary_of
 from guardagent.session.session import Session
 
 Mode = Literal["exact", "fast"]

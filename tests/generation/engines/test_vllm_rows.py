@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from guardagent import GuardError, InputError
-from guardagent.generation.local.masked_turn import MaskedTurn
+from guardagent.generation.local.checks import MaskedTurn
 from guardagent.generation.local.vllm import GuardedRequest
 from guardagent.generation.local.vllm.batch_rows import BatchRows
 from guardagent.generation.local.vllm.request_slots import RequestSlots

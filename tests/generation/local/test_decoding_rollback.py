@@ -12,7 +12,7 @@ import torch
 from transformers import MistralConfig, MistralForCausalLM
 
 from guardagent.generation.local import guarded_generate
-from guardagent.generation.local.engines.huggingface import HuggingFace
+from guardagent.generation.local.huggingface import HuggingFace
 from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from guardagent.errors import GuardError, InputError
-from guardagent.generation.local.masked_turn import MaskedTurn, MaskOptions
+from guardagent.generation.local.checks import MaskedTurn, MaskOptions
 from guardagent.generation.local.result import GeneratedCall
 from guardagent.session.session import Session
 

@@ -1,4 +1,4 @@
-"""Engines that run local models: one file per engine, each with a function `engine(model)`.
+"""Engines that run local models: a file for each, with a function `engine(model)`.
 
 An engine holds one sequence of tokens and the model's computation on it.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-
-_ENGINES = Plugins("generation engine", __name__, ("engine",))
+from guardagent.generation.local import huggingface, llama_cpp
 
 
 @runtime_checkable
@@ -49,8 +47,8 @@ def engine_of(model: Any) -> ModelEngine:
     """
     if isinstance(model, ModelEngine):
         return model
-    for _, found in _ENGINES.load_all():
-        engine: ModelEngine | None = found.engine(model)
+    for engine_for in (huggingface.engine, llama_cpp.engine):
+        engine: ModelEngine | None = engine_for(model)
         if engine is not None:
             return engine
     expected = "a model of transformers or llama.cpp, or a ModelEngine"

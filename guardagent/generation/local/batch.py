@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.errors import GuardError, InputError
-from guardagent.generation.local.batch.batch_engine import BatchEngine, BatchSequence
-from guardagent.generation.local.batch.transformers_batch import TransformersBatch
+from guardagent.generation.local.batch_engine import BatchEngine, BatchSequence
 from guardagent.generation.local.decoder import Decoder
 from guardagent.generation.local.result import GeneratedTurn
+from guardagent.generation.local.transformers_batch import TransformersBatch
 from guardagent.generation.local.turn_request import TurnRequest
 
 

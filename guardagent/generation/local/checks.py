@@ -13,11 +13,11 @@ import numpy as np
 
 from guardagent.errors import GuardError
 from guardagent.generation.local.prompt import end_tokens
+from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.result import GeneratedCall
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
 from guardagent.generation.local.turn_check import TurnChecker
-from guardagent.generation.local.vocabulary import vocabulary_of
 from guardagent.session.session import Session
 
 WIDTH = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from guardagent.generation.local.engines import ModelEngine
+from guardagent.generation.local.engine import ModelEngine
 
 
 class BatchSequence(ModelEngine, Protocol):

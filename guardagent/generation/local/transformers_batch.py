@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from guardagent.errors import InputError
-from guardagent.generation.local.batch.key_value_rows import RowWrite, row_cache
-from guardagent.generation.local.batch.row_masks import RowMasks
-from guardagent.generation.local.engines.huggingface import cache_argument, last_logits_only
+from guardagent.generation.local.huggingface import cache_argument, last_logits_only
+from guardagent.generation.local.key_value_rows import RowWrite, row_cache
+from guardagent.generation.local.row_masks import RowMasks
 
 MAX_LENGTH = 4096
 _ATTENTION = ("eager", "sdpa")
