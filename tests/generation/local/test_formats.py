@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guardagent import InputError
 from guardagent.generation.local.formats import Format, find_format, format_names
-from guardagent.generation.local.json_scanner import JsonScanner, MalformedCall, parse_value
+from guardagent.generation.local.formats.objects import JsonScanner, MalformedCall, parse_value
 from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, TurnBuffer

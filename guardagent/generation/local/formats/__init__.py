@@ -15,7 +15,11 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
-_FORMATS = Plugins("tool format", __name__, ("FORMAT",))
+_NAMES = (
+    "cohere", "deepseek_v3", "deepseek_v31", "glm", "granite", "harmony", "hermes", "kimi_k2", "llama3", "minimax_m2",
+    "mistral", "pythonic", "qwen3_coder",
+)  # fmt: skip
+_FORMATS = Plugins("tool format", "", (), members={name: f"{__name__}.{name}:FORMAT" for name in _NAMES})
 
 LiteralWriter = Callable[[str], str]
 """Writes a string as a literal of a Lark grammar; as a special token if the tokenizer has one."""
@@ -121,11 +125,9 @@ def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
     if name != "auto":
         if name not in _FORMATS:
             raise UnknownNameError("tool format", name, [*_FORMATS, "auto"])
-        named: Format = _FORMATS.load(name).FORMAT
+        named: Format = _FORMATS.load(name)
         return named
-    fitting: dict[str, Format] = {
-        found: module.FORMAT for found, module in _FORMATS.load_all() if module.FORMAT.fits(template, tokens)
-    }
+    fitting: dict[str, Format] = {found: one for found, one in _FORMATS.load_all() if one.fits(template, tokens)}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     if fitting:

@@ -15,7 +15,7 @@ from guardagent._support import strict_json
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._objects import json_grammar, quoted
-from guardagent.generation.local.json_scanner import MalformedCall, parse_value
+from guardagent.generation.local.formats.objects import MalformedCall, parse_value
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
 ALL_TYPES = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})

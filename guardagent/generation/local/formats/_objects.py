@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guardagent.generation.local.formats import PartialCall
-from guardagent.generation.local.json_scanner import JsonMember, JsonScanner, MalformedCall, parse_value
+from guardagent.generation.local.formats.objects import JsonMember, JsonScanner, MalformedCall, parse_value
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 

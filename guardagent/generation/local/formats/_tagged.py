@@ -12,7 +12,7 @@ from guardagent.generation.local.formats import LiteralWriter, PartialCall
 from guardagent.generation.local.formats._bare_values import BareSchema, check_schema, conforms, value_rules
 from guardagent.generation.local.formats._marked import MarkedFormat, check_names
 from guardagent.generation.local.formats._objects import quoted
-from guardagent.generation.local.json_scanner import MalformedCall
+from guardagent.generation.local.formats.objects import MalformedCall
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._marked import MarkedFormat, check_names
-from guardagent.generation.local.formats._named import NamedReader, named_rules
 from guardagent.generation.local.formats._objects import quoted
 from guardagent.generation.local.formats.deepseek_v3 import BEGIN, CLOSING, END, FENCE, OPENING, SEPARATOR
+from guardagent.generation.local.formats.models import NamedReader, named_rules
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _HEAD = re.compile(rf"(?:{END})?{BEGIN}(.*?){SEPARATOR}".encode(), re.DOTALL)

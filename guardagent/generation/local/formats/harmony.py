@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._marked import MarkedFormat, check_names
-from guardagent.generation.local.formats._named import NamedReader, named_rules
 from guardagent.generation.local.formats._objects import EITHER_STYLE, quoted
+from guardagent.generation.local.formats.models import NamedReader, named_rules
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _START, _CHANNEL, _CONSTRAIN, _MESSAGE, _CALL = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>"

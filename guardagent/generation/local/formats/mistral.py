@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import BlockReader, LiteralWriter, PartialCall
 from guardagent.generation.local.formats._marked import MarkedFormat
-from guardagent.generation.local.formats._named import NamedReader, named_rules
 from guardagent.generation.local.formats._objects import ObjectReader, call_rules
+from guardagent.generation.local.formats.models import NamedReader, named_rules
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _ARGS, _ID = "[ARGS]", "[CALL_ID]"

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 from guardagent.generation.local.formats import LiteralWriter
 from guardagent.generation.local.formats._marked import MarkedFormat, check_names
-from guardagent.generation.local.formats._python_literals import PythonicReader, call_rules
+from guardagent.generation.local.formats.literals import PythonicReader, call_rules
 from guardagent.generation.local.tool_schemas import ClosedSchema
 
 _BRACKET = re.compile(rb"\s*\[")

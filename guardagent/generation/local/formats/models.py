@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent.generation.local.formats import PartialCall
 from guardagent.generation.local.formats._objects import STYLE, arguments
-from guardagent.generation.local.json_scanner import JsonScanner, parse_value
+from guardagent.generation.local.formats.objects import JsonScanner, parse_value
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 

@@ -17,7 +17,7 @@ from guardagent.generation.local.formats._bare_values import (
     referenced,
 )
 from guardagent.generation.local.formats._objects import json_grammar, quoted
-from guardagent.generation.local.json_scanner import MalformedCall, parse_value
+from guardagent.generation.local.formats.objects import MalformedCall, parse_value
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
