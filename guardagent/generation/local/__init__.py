@@ -24,7 +24,8 @@ from guardagent.generation.local.batch import GuardedBatch, PendingTurn, guarded
 from guardagent.generation.local.batch_engine import BatchEngine  # noqa: E402
 from guardagent.generation.local.decoding import guarded_generate  # noqa: E402
 from guardagent.generation.local.engine import ModelEngine  # noqa: E402 - the extra is looked for first
-from guardagent.generation.local.formats import Format, format_names  # noqa: E402
+from guardagent.generation.local.formats import Format  # noqa: E402
+from guardagent.generation.local.formats.models import format_names  # noqa: E402
 from guardagent.generation.local.processor import GuardedLogits  # noqa: E402
 from guardagent.generation.local.result import GeneratedCall, GeneratedTurn  # noqa: E402
 from guardagent.generation.local.transformers_batch import TransformersBatch  # noqa: E402

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from guardagent.errors import InputError
-from guardagent.generation.local.formats import Format, find_format
+from guardagent.generation.local.formats import Format
+from guardagent.generation.local.formats.models import find_format
 from guardagent.generation.local.thinking import ThinkingMarks, thinking_marks
 from guardagent.generation.local.tool_schemas import ClosedSchema
 

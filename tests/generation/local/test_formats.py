@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import InputError
-from guardagent.generation.local.formats import Format, find_format, format_names
+from guardagent.generation.local.formats import Format
+from guardagent.generation.local.formats.models import find_format, format_names
 from guardagent.generation.local.formats.objects import JsonScanner, MalformedCall, parse_value
 from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
