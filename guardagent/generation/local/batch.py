@@ -1,18 +1,19 @@
-"""Generates many turns at once. Each has its own session and decoder, and takes a slot until it ends."""
+"""Guarded decoding of many turns at once. Each has a session and a decoder of its own, and takes a slot until it ends.
+
+turns = guarded_generate_batch(model, tokenizer, [TurnRequest(messages, tools, session), ...], slots=16)
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from guardagent.errors import GuardError, InputError
-from guardagent.generation.local.batch_engine import BatchEngine, BatchSequence
-from guardagent.generation.local.decoder import Decoder
-from guardagent.generation.local.result import GeneratedTurn
+from guardagent.generation.local.checks import GeneratedTurn
+from guardagent.generation.local.decoder import Decoder, ModelEngine, TurnRequest
 from guardagent.generation.local.transformers_batch import TransformersBatch
-from guardagent.generation.local.turn_request import TurnRequest
 
 
 class CancelledTurnError(GuardError):
@@ -224,3 +225,38 @@ def _engine_of(model: Any, slots: int | None) -> BatchEngine:
     if isinstance(model, PreTrainedModel):
         return TransformersBatch(model, 16 if slots is None else slots)
     raise InputError(f"'model' is a {type(model).__name__}; expected a model of transformers, or a BatchEngine")
+
+
+class BatchSequence(ModelEngine, Protocol):
+    """One sequence of a batch, which is written and cut like that of any engine."""
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the logits of the next token are known."""
+        ...
+
+
+class BatchEngine(Protocol):
+    """Runs a model on sequences that begin, end and are cut independently.
+
+    Attributes:
+        defaults: a generation configuration of transformers, or anything with some of its attributes.
+        slots: the most sequences at once.
+        max_length: the most tokens of a sequence, prompt included.
+    """
+
+    defaults: Any
+    slots: int
+    max_length: int
+
+    def open(self) -> BatchSequence:
+        """Takes a free slot for a new sequence, which `start` begins."""
+        ...
+
+    def close(self, sequence: Any) -> None:
+        """Frees the slot of a sequence."""
+        ...
+
+    def compute(self, sequences: Sequence[Any]) -> None:
+        """Computes the logits of these sequences, which are all that are open and not computed yet."""
+        ...

@@ -1,11 +1,12 @@
-"""A tokenizer's tokens as bytes, and matchers of grammars over them."""
+"""A tokenizer's side of a request: tokens as bytes, grammars over them, the prompt, and the marks around thinking."""
 
 from __future__ import annotations
 
 import json
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import Format
 from guardagent.generation.local.formats.models import find_format
-from guardagent.generation.local.thinking import ThinkingMarks, thinking_marks
-from guardagent.generation.local.tool_schemas import ClosedSchema
+from guardagent.generation.local.tool_schemas import ClosedSchema, definitions
 
+_PROMPT_END = 32
+_EXPECTED = "expected chat messages, a string, or a list of tokens"
 _MARK = re.compile(r"(<[|\uff5c][^<>]*[|\uff5c]>)")
 _MAX_GRAMMARS = 64  # compiled grammars in the cache
 _CACHE: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Vocabulary]] = weakref.WeakKeyDictionary()
@@ -126,3 +128,93 @@ def _template(tokenizer: Any) -> str:
 def _literal_bytes(before: bytes | str) -> str:
     text = before if isinstance(before, str) else before.decode()
     return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+# --- the prompt
+
+
+def prompt_tokens(tokenizer: Any, messages: Any, tools: Iterable[Any]) -> list[int]:
+    """The tokens of a prompt: chat messages, a string, or a list of tokens.
+
+    Raises:
+        InputError: the prompt is none of these, the tokenizer is not a fast tokenizer, or it has no chat template.
+    """
+    _check_tokenizer(tokenizer)
+    if isinstance(messages, str):
+        return list(tokenizer(messages)["input_ids"])
+    if not isinstance(messages, Sequence):
+        raise InputError(f"'messages' is a {type(messages).__name__}; {_EXPECTED}")
+    if all(type(one) is int for one in messages):
+        return list(messages)
+    if not all(isinstance(one, Mapping) for one in messages):
+        raise InputError(f"'messages' contains an item that is not a message; {_EXPECTED}")
+    return _of_chat(tokenizer, messages, tools)
+
+
+def _of_chat(tokenizer: Any, messages: Sequence[Any], tools: Iterable[Any]) -> list[int]:
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError("the tokenizer has no chat template; expected the prompt as a string or a list of tokens")
+    text = tokenizer.apply_chat_template(
+        list(messages), tools=definitions(tools) or None, add_generation_prompt=True, tokenize=False
+    )
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def prompt_end(tokenizer: Any, prompt: Sequence[int]) -> str:
+    """The last characters of a prompt, which may be the opening mark of thinking."""
+    return str(tokenizer.decode(prompt[-_PROMPT_END:], skip_special_tokens=False))
+
+
+def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
+    """The tokens that end a turn, from the model's configuration or else the tokenizer.
+
+    Raises:
+        InputError: neither defines one, or the tokenizer is not a fast tokenizer.
+    """
+    _check_tokenizer(tokenizer)
+    for found in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
+        if found is not None:
+            return [int(one) for one in found] if isinstance(found, Iterable) else [int(found)]
+    raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")
+
+
+def _check_tokenizer(tokenizer: Any) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"'tokenizer' is a {type(tokenizer).__name__}; expected a fast tokenizer of transformers")
+
+
+# --- thinking
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingMarks:
+    """The marks of thinking blocks.
+
+    Attributes:
+        opening: the mark before the thinking.
+        closing: the mark after it.
+        token: the beginning of the opening that is a token of its own where the tokenizer has it.
+    """
+
+    opening: str
+    closing: str
+    token: str
+
+    def is_open_after(self, prompt: str) -> bool:
+        """Whether a prompt ends with the opening."""
+        return prompt.rstrip().endswith(self.opening)
+
+
+_THINKING_MARKS = (
+    ThinkingMarks("<think>", "</think>", "<think>"),  # Qwen, DeepSeek, GLM, Kimi, MiniMax
+    ThinkingMarks("[THINK]", "[/THINK]", "[THINK]"),  # Magistral
+    ThinkingMarks("<|START_THINKING|>", "<|END_THINKING|>", "<|START_THINKING|>"),  # Command A
+    ThinkingMarks("<|channel|>analysis<|message|>", "<|end|>", "<|channel|>"),  # gpt-oss
+)
+
+
+def thinking_marks(template: str, tokens: Collection[str]) -> tuple[ThinkingMarks, ...]:
+    """Finds the marks that a chat template or a vocabulary has."""
+    return tuple(marks for marks in _THINKING_MARKS if marks.token in template or marks.token in tokens)

@@ -3,22 +3,26 @@
 With `invariant`, each computation has the same shape: all slots, occupied or not, and the whole length of the cache. So
 the tokens of a sequence do not depend on the others, nor on their number, not even by rounding. Otherwise the slots up
 to the last occupied one are computed, as far as the longest of them.
+
+The cache of keys and values has a row for each sequence, and each with a length of its own. Cutting a row costs
+nothing: its later entries are masked, and written over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
 
 from guardagent.errors import InputError
 from guardagent.generation.local.huggingface import cache_argument, last_logits_only
-from guardagent.generation.local.key_value_rows import RowWrite, row_cache
-from guardagent.generation.local.row_masks import RowMasks
 
 MAX_LENGTH = 4096
 _ATTENTION = ("eager", "sdpa")
+_FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 class TransformersBatch:
@@ -154,3 +158,105 @@ def _check(model: Any, config: Any, slots: int, length: int, longest: int) -> No
         raise InputError(f"'slots' is {slots!r}; expected an integer of at least 1")
     if type(length) is not int or not 1 < length <= longest:
         raise InputError(f"'max_length' is {length!r}; expected an integer from 2 to the model's {longest}")
+
+
+@dataclass(slots=True)
+class RowWrite:
+    """The places of the next tokens, in all layers.
+
+    Attributes:
+        rows: the rows that are computed, as a slice; all of them if their number is fixed.
+        positions: int64 [rows, tokens], the position of each token in its row.
+        width: the number of positions that attention reads.
+    """
+
+    rows: slice
+    positions: Any
+    width: int
+
+
+class RowLayer(CacheLayerMixin):  # type: ignore[misc]
+    """The keys and values of one layer.
+
+    Args:
+        write: where the next tokens are written; shared by all layers.
+        slots: the number of rows.
+        length: the number of positions of a row.
+    """
+
+    is_sliding = False
+    is_croppable = True
+
+    def __init__(self, write: RowWrite, slots: int, length: int) -> None:
+        super().__init__()
+        self._write, self._slots, self._length = write, slots, length
+
+    def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
+        def rows(of: Any) -> Any:
+            return torch.zeros((self._slots, of.shape[1], self._length, of.shape[3]), dtype=of.dtype, device=of.device)
+
+        self.keys, self.values = rows(key_states), rows(value_states)
+        self.is_initialized = True
+
+    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+        """Writes the states [rows, heads, tokens, size] of new tokens; returns those of the rows as far as is read."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        write = self._write
+        index = write.positions[:, None, :, None]
+        for kept, new in ((self.keys, key_states), (self.values, value_states)):
+            kept[write.rows].scatter_(2, index.expand(new.shape), new)
+        read = (write.rows, slice(None), slice(write.width))
+        return self.keys[read], self.values[read]
+
+    def get_seq_length(self) -> int:
+        return self._write.width
+
+    def get_max_length(self) -> int:
+        return self._length
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002 - the interface's
+        return self._write.width, 0
+
+
+def row_cache(write: RowWrite, layers: int, slots: int, length: int) -> Any:
+    """A cache of transformers with rows in each layer."""
+    return Cache(layers=[RowLayer(write, slots, length) for _ in range(layers)])
+
+
+class RowMasks:
+    """Builds the masks that a model expects: a token sees its row up to itself, or a window of it.
+
+    Args:
+        config: the configuration of the model's decoder.
+        dtype: of the model.
+
+    Raises:
+        InputError: the model has layers that are no attention over earlier tokens.
+    """
+
+    def __init__(self, config: Any, dtype: Any) -> None:
+        kinds: Sequence[str] = getattr(config, "layer_types", None) or ()
+        if unknown := sorted({*kinds} - {_FULL, _SLIDING}):
+            raise InputError(f"the model has layers of the type {unknown[0]!r}; a batch supports attention layers only")
+        self._window: int | None = getattr(config, "sliding_window", None)
+        self._kinds = {*kinds} or {_SLIDING if self._window else _FULL}
+        self._dtype = dtype
+
+    def of(self, positions: Any, width: int) -> Any:
+        """The mask of tokens at positions [rows, tokens], over the first positions of their rows.
+
+        Returns:
+            A tensor [rows, 1, tokens, width] to add to the scores; or, if the layers differ, one for each type.
+        """
+        masks = {kind: self._mask(positions, width, self._window if kind == _SLIDING else None) for kind in self._kinds}
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _mask(self, positions: Any, width: int, window: int | None) -> Any:
+        keys = torch.arange(width, device=positions.device)
+        queries = positions[:, :, None]
+        hidden = keys > queries
+        if window is not None:
+            hidden |= keys <= queries - window
+        mask = torch.zeros(hidden.shape, dtype=self._dtype, device=positions.device)
+        return mask.masked_fill_(hidden, torch.finfo(self._dtype).min)[:, None]
