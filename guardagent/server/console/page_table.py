@@ -7,15 +7,15 @@ import pkgutil
 
 from guardagent.server.access import Caller
 from guardagent.server.access.permissions import PERMITTED
-from guardagent.server.console import pages
+from guardagent.server.console import page_tables, pages
 from guardagent.server.console.console_page import ConsolePage
 
 
 def console_pages() -> tuple[ConsolePage, ...]:
-    """Returns the pages of all modules of `pages/`."""
-    names = sorted(one.name for one in pkgutil.iter_modules(pages.__path__))
-    found = [importlib.import_module(f"{pages.__name__}.{name}").PAGES for name in names]
-    return tuple(page for table in found for page in table)
+    """Returns the pages for approvals, and those of all modules of `page_tables/`."""
+    names = sorted(one.name for one in pkgutil.iter_modules(page_tables.__path__))
+    found = [importlib.import_module(f"{page_tables.__name__}.{name}").PAGES for name in names]
+    return tuple(page for table in [pages.PAGES, *found] for page in table)
 
 
 def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:

@@ -22,7 +22,7 @@ from guardagent._support.http.request_limits import RequestLimits
 from guardagent.enforcement.wire import dumps, loads
 from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize
-from guardagent.server.console.console_application import ConsoleApplication
+from guardagent.server.console.application import ConsoleApplication
 from guardagent.server.console.console_page import PREFIX as CONSOLE
 from guardagent.server.console.console_sessions import ConsoleSessions
 from guardagent.server.http.api_route import ApiRequest, ApiRoute
