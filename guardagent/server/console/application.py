@@ -1,11 +1,23 @@
-"""Serves the console: its pages, the sign-in, and headers that let a browser run only the console's own files."""
+"""Serves the console: its pages, the sign-in, and headers that let a browser run only the console's own files.
+
+Every server with the same state knows who is signed in. A cookie has a random secret. The state has the secret's hash,
+and the token of the person, encrypted with a key that comes from the secret: who reads the state can neither sign in
+nor use the token.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -18,15 +30,30 @@ from guardagent._support.http.asgi import RefusedError
 from guardagent._support.http.request_limits import RequestLimits
 from guardagent._support.loopback import is_loopback
 from guardagent._version import __version__
-from guardagent.errors import GuardError, UnauthenticatedError
+from guardagent.errors import GuardError, InputError, UnauthenticatedError
 from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.access.caller import EVERY_TENANT
-from guardagent.server.console.console_page import PREFIX, Answer, ConsolePage, ConsoleRequest, GoTo, Picture
-from guardagent.server.console.console_sessions import ConsoleSession, ConsoleSessions
-from guardagent.server.console.page_table import console_pages, navigation
-from guardagent.server.console.rendering import options, render
+from guardagent.server.console import (
+    PREFIX,
+    Answer,
+    ConsolePage,
+    ConsoleRequest,
+    GoTo,
+    Picture,
+    navigation,
+    options,
+    render,
+)
+from guardagent.server.console.pages import PAGES
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.settings.console_settings import ConsoleSettings
+from guardagent.server.state import StateStore
+from guardagent.server.state.state_store import StoredItem
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
 
 MAX_FORM = 1024 * 1024
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -44,6 +71,10 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 _PICTURE = {**_HEADERS, "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_STORED = ("console", "")  # the kind and the tenant of sessions in the state
+_SECRET = re.compile(r"[0-9a-f]{64}")
+_TOUCH = 60.0  # seconds after which a use is written down
+_SWEEP = 200  # sessions that each sign-in looks through for expired ones
 
 
 class ConsoleApplication:
@@ -60,7 +91,6 @@ class ConsoleApplication:
         self, service: GuardService, access: AccessControl, sessions: ConsoleSessions, limits: RequestLimits
     ) -> None:
         self._service, self._access, self._sessions, self._limits = service, access, sessions, limits
-        self._table = console_pages()
         self._busy = asyncio.Semaphore(limits.requests)
         self._router = Router(
             [
@@ -69,7 +99,7 @@ class ConsoleApplication:
                 Route(f"{PREFIX}/sign-in", self._sign_in_page, methods=["GET"]),
                 Route(f"{PREFIX}/sign-in", self._sign_in, methods=["POST"]),
                 Route(f"{PREFIX}/sign-out", self._sign_out, methods=["POST"]),
-                *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in self._table),
+                *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in PAGES),
             ],
             redirect_slashes=False,
             default=self._missing,
@@ -186,7 +216,7 @@ class ConsoleApplication:
             "chooses_tenant": caller.tenant == EVERY_TENANT,
             "tail": options({"tenant": tenant}) if caller.tenant == EVERY_TENANT else "",
             "csrf": session.csrf,
-            "navigation": navigation(self._table, caller),
+            "navigation": navigation(PAGES, caller),
         }
 
 
@@ -239,3 +269,95 @@ def _set_cookie(response: Response, request: Request, secret: str) -> None:
         response.set_cookie(name, secret, path="/", secure=is_safe, httponly=True, samesite="strict")
     else:
         response.delete_cookie(name, path="/", secure=is_safe, httponly=True, samesite="strict")
+
+
+# --- who is signed in
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSession:
+    """A person who is signed in.
+
+    Attributes:
+        secret: the content of the cookie.
+        token: the bearer token with which the person signed in; it is verified on each request.
+    """
+
+    secret: str
+    token: str
+
+    @property
+    def csrf(self) -> str:
+        """The value that a form has to send back: another site cannot know it."""
+        return hmac.new(self.secret.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def require_form(self, value: str) -> None:
+        """Requires that a form comes from a page of this session.
+
+        Raises:
+            InputError: it does not.
+        """
+        if not hmac.compare_digest(value.encode(), self.csrf.encode()):
+            raise InputError("the form does not come from this session; open the page again, and send it from there")
+
+
+class ConsoleSessions:
+    """The sessions of the console.
+
+    Args:
+        state: stores them.
+        settings: how long they last.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(self, state: StateStore, settings: ConsoleSettings, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._settings, self._clock = state, settings, clock
+
+    def begin(self, token: str) -> ConsoleSession:
+        """Begins a session of a person whose token was verified."""
+        self._sweep()
+        secret, now = secrets.token_hex(32), self._clock()
+        sealed = _cipher(secret).encrypt(token.encode()).decode()
+        self._state.add(*_STORED, _stored_name(secret), {"token": sealed, "begun": now, "used": now})
+        return ConsoleSession(secret, token)
+
+    def find(self, secret: str, *, is_used: bool = True) -> ConsoleSession | None:
+        """Returns the session of a cookie; None if there is none or it has expired.
+
+        Args:
+            secret: the content of the cookie.
+            is_used: whether a person uses it, so that it lasts; a page that refreshes itself does not count.
+        """
+        if not _SECRET.fullmatch(secret):
+            return None
+        item = self._state.get(*_STORED, _stored_name(secret))
+        if item is None or self._has_expired(item):
+            return None
+        if is_used and self._clock() - item.value["used"] > _TOUCH:
+            self._state.replace(*_STORED, item.name, item.version, {**item.value, "used": self._clock()})
+        return ConsoleSession(secret, _cipher(secret).decrypt(item.value["token"].encode()).decode())
+
+    def end(self, secret: str) -> None:
+        """Ends a session on all servers."""
+        self._state.delete(*_STORED, _stored_name(secret))
+
+    def _has_expired(self, item: StoredItem) -> bool:
+        now = self._clock()
+        ends = item.value["used"] + self._settings.idle_seconds, item.value["begun"] + self._settings.longest_seconds
+        return bool(now >= min(ends))
+
+    def _sweep(self) -> None:
+        for item in self._state.page(*_STORED, None, _SWEEP):
+            if self._has_expired(item):
+                self._state.delete(*_STORED, item.name)
+
+
+def _stored_name(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _cipher(secret: str) -> Fernet:
+    from cryptography.fernet import Fernet
+
+    key = hmac.new(bytes.fromhex(secret), b"guardagent console token", hashlib.sha256).digest()
+    return Fernet(base64.urlsafe_b64encode(key))

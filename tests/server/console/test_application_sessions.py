@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.console.console_sessions import ConsoleSessions
+from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.settings.console_settings import ConsoleSettings
 from guardagent.server.state import open_state
 

@@ -6,7 +6,7 @@ import gc
 import time
 import weakref
 
-from guardagent.server.http.garbage_collection import rare_full_collections
+from guardagent.server.http import rare_full_collections
 
 
 class Node:

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from guardagent.server.access.permissions import PERMITTED
-from guardagent.server.console.page_table import console_pages
+from guardagent.server.console.pages import PAGES
 from tests.server.servers import ROLES, LocalServer, local_server
 
 HOSTILE = "<script>alert(1)</script>\n\x1b[31mred\u202e"
@@ -75,7 +75,7 @@ def _address(page: Any, pending: str) -> str:
 @pytest.mark.parametrize("role", ROLES)
 def test_each_page_is_for_the_roles_of_its_operation(server: LocalServer, pending: str, role: str) -> None:
     visitor = Visitor(server).sign_in(f"shop.{role}")
-    for page in console_pages():
+    for page in PAGES:
         if page.method == "GET":
             is_permitted = role in PERMITTED[page.operation]
             missing = page.path.startswith("/workflows/")  # the settings of this server name none
