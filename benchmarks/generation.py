@@ -23,12 +23,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from guardagent import Event, Session, load_policies
 from guardagent.generation.local import TransformersBatch, TurnRequest, guarded_generate, guarded_generate_batch
-from guardagent.generation.local.engines.huggingface import HuggingFace
-from guardagent.generation.local.sampling import Sampler
+from guardagent.generation.local.checks import TurnChecker
+from guardagent.generation.local.decoder import Sampler
+from guardagent.generation.local.huggingface import HuggingFace
+from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import TurnBuffer
-from guardagent.generation.local.turn_check import TurnChecker
-from guardagent.generation.local.vocabulary import vocabulary_of
 
 POLICY = """
 version: 1

@@ -83,7 +83,7 @@ def serve(
     """
     from guardagent._support.http.endpoint import HttpEndpoint
     from guardagent._support.http.request_limits import RequestLimits
-    from guardagent.server.http.http_server import run_server
+    from guardagent.server.http import run_server
 
     if json_logs:
         log_as_json()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.server.access.permissions import PERMITTED
-from guardagent.server.http.route_table import api_routes
+from guardagent.server.http.routes import ROUTES
 from tests.docs.test_docs import BLOCK, run_python
 from tests.server.servers import ServerProcess, server_processes, tokens_of
 
@@ -37,7 +37,7 @@ def test_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_route_and_option_is_on_the_page() -> None:
     """The table has the roles of each route; the options of the command are explained."""
     page = PAGE.read_text(encoding="utf-8")
-    for route in api_routes():
+    for route in ROUTES:
         roles = ", ".join(sorted(PERMITTED[route.operation]))
         assert f"| `{route.method} {route.path}` | {roles} | {route.summary} |" in page
     options = re.findall(r"`(--[a-z-]+)", (PAGE.parent / "commands" / "serve.md").read_text(encoding="utf-8"))

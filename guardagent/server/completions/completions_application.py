@@ -26,7 +26,7 @@ from guardagent._support.http.request_limits import RequestLimits
 from guardagent.enforcement.wire import loads
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.generation.local import GeneratedTurn, TurnRequest
-from guardagent.generation.local.turn_request import Mode
+from guardagent.generation.local.decoder import Mode
 from guardagent.server.completions.chat_completion import ChatCompletion
 from guardagent.server.completions.chat_request import ChatRequest, read_chat_request
 from guardagent.server.completions.generation_thread import GenerationThread, TurnStream

@@ -1,9 +1,201 @@
 """The console: pages about a server for its approvers, auditors and admins, in a browser.
 
-console_application   routes, sign-in, headers
-console_sessions      who is signed in
-console_page          a page, and what its handler gets and returns
-page_table            all pages
-rendering             templates and their filters
-pages/                a module for each page
+Here is what a page is, what its handler gets and returns, and how it is rendered; `pages` has all pages, and
+`application` serves them. The templates show strings that agents, tools and policies chose. The template engine escapes
+each of them, and characters that control the text around them, or are invisible, become a replacement mark.
 """
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from guardagent._terminal import printable
+from guardagent.server.access import AccessedOperation, Caller
+from guardagent.server.access.caller import EVERY_TENANT
+from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.service_errors import UnknownItemError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+PREFIX = "/console"
+_SHORT = 160  # characters
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """A request of a person who is signed in.
+
+    Attributes:
+        path: the parts of the address.
+        query: the options of the address, and the fields of a form.
+        form: the fields of a form.
+    """
+
+    caller: Caller
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the person looks at.
+
+        Raises:
+            UnknownItemError: it is another one than theirs, or an admin of all tenants has not named it yet.
+        """
+        named = self.query.get("tenant", "")
+        if self.caller.tenant != EVERY_TENANT:
+            if named not in ("", self.caller.tenant):
+                raise UnknownItemError("there is no such tenant")
+            return self.caller.tenant
+        if not named:
+            raise UnknownItemError("choose a tenant first: enter its name at the top")
+        return named
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPage:
+    """A page as an answer.
+
+    Attributes:
+        template: the name of its template.
+        values: what the template shows.
+    """
+
+    template: str
+    values: Mapping[str, Any]
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class GoTo:
+    """Another page as an answer to a form; `path` begins after the prefix of the console."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG picture as an answer."""
+
+    svg: str
+
+
+Answer = ShownPage | GoTo | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolePage:
+    """A page.
+
+    Attributes:
+        path: its address below the prefix, with parts in braces.
+        operation: what it shows or does, which determines the roles that may see it.
+        handle: makes the answer.
+        title: its name in the navigation; empty if it is not there.
+        place: its place in the navigation.
+        method: POST for a form.
+    """
+
+    path: str
+    operation: AccessedOperation
+    handle: Callable[[GuardService, ConsoleRequest], Answer]
+    title: str = ""
+    place: int = 0
+    method: str = "GET"
+
+
+def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:
+    """Returns the pages that a person may open from everywhere, in order."""
+    found = [one for one in table if one.title and caller.roles & PERMITTED[one.operation]]
+    return sorted(found, key=lambda one: one.place)
+
+
+# --- rendering
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Returns a page."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("guardagent.server.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
+    found.filters |= {"options": options, "words": words, "short": short}
+    return found
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if type(value) is str else value
+
+
+def moment(value: float | str) -> str:
+    """Returns a time as a machine reads it: seconds since the epoch, or the text of a log entry."""
+    return value if isinstance(value, str) else datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
+
+
+def time_text(value: float | str) -> str:
+    """Returns a time as a person reads it, such as `2026-05-04 12:30:05 UTC`."""
+    return f"{moment(value)[:19].replace('T', ' ')} UTC"
+
+
+def left(seconds: float) -> str:
+    """Returns a duration in its largest unit, such as `12 minutes`."""
+    seconds = max(0, int(seconds))
+    unit, size = next((one for one in _UNITS if seconds >= one[1]), ("second", 1))
+    count = seconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def pretty(value: Any) -> str:
+    """Returns a value as JSON on several lines."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def short(value: Any) -> str:
+    """Returns a value as JSON on one line, cut to a readable length."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def words(value: str) -> Markup:
+    """Returns a rule in words; what stands between backquotes is code."""
+    from markupsafe import Markup, escape
+
+    parts = printable(value).split("`")
+    if len(parts) % 2 == 0:
+        return escape(printable(value))
+    shown = [Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)]
+    return Markup("").join(shown)
+
+
+def segment(value: str) -> str:
+    """Returns a string as one part of an address."""
+    return quote(value, safe="")
+
+
+def options(value: Mapping[str, Any]) -> str:
+    """Returns options of an address, without those that are empty; with `?` if there are any."""
+    text = urlencode({name: one for name, one in value.items() if one not in (None, "")})
+    return f"?{text}" if text else ""

@@ -1,13 +1,22 @@
-"""The ASGI application of a server."""
+"""The ASGI application of a server, with its stream of events, its spans and its metrics.
+
+The stream has the entries of a tenant's log as they are written, by any server. Each request has a span if this process
+has loaded OpenTelemetry; it continues the client's trace. Attribute names follow the HTTP conventions; all others begin
+with `guardagent.`. No argument, output, token or address goes into a span, since an address may have the id of a
+session, or a token by mistake. No label of a metric has text of users.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -19,25 +28,26 @@ from guardagent._support.http import asgi
 from guardagent._support.http.admission import HttpAdmission
 from guardagent._support.http.asgi import Head, RefusedError
 from guardagent._support.http.request_limits import RequestLimits
-from guardagent.enforcement.wire import dumps, loads
+from guardagent.enforcement.telemetry import PREFIX as SPAN_PREFIX
+from guardagent.enforcement.telemetry import configured_trace, verdict_attributes
+from guardagent.enforcement.wire import dumps, loads, read_verdict
 from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize
-from guardagent.server.console.console_application import ConsoleApplication
-from guardagent.server.console.console_page import PREFIX as CONSOLE
-from guardagent.server.console.console_sessions import ConsoleSessions
-from guardagent.server.http.api_route import ApiRequest, ApiRoute
+from guardagent.server.console import PREFIX as CONSOLE
+from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.http.event_stream import event_stream
 from guardagent.server.http.openapi import openapi_document
-from guardagent.server.http.request_span import RequestSpan
-from guardagent.server.http.route_table import api_routes
-from guardagent.server.http.server_metrics import ServerMetrics
+from guardagent.server.http.routes import ROUTES, ApiRequest, ApiRoute
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.service.service_errors import RequestConflictError
 
 MAX_KEY = 200
 MAX_STREAMS = 500
+POLL_SECONDS = 1.0
+CHECK_SECONDS = 5.0  # after which the token is looked at again
 _SMALL_DIGITS = 5  # of the length of a body: up to 99,999 bytes
+# of an event
+_FIELDS = ("kind", "time", "conversation", "tool", "call_id", "agent", "decision", "rules", "status", "name", "policy")
 _log = logging.getLogger("guardagent")
 
 
@@ -62,9 +72,8 @@ class ServerApplication:
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
         self._in_flight = self._streams = 0
-        table = api_routes()
-        self._router = Router([self._route(one) for one in table], redirect_slashes=False)
-        self.document = openapi_document(table)
+        self._router = Router([self._route(one) for one in ROUTES], redirect_slashes=False)
+        self.document = openapi_document(ROUTES)
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
             lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)
@@ -262,3 +271,166 @@ def _json(value: Any, status: int = 200, head: Head | None = None) -> Response:
     content = dumps(value) if status < 400 else json.dumps(value, default=str).encode()
     headers |= {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     return Response(content, status, headers, media_type="application/json")
+
+
+# --- events, as Server-Sent Events
+
+
+async def event_stream(
+    service: GuardService, tenant: str, after: int, still_admitted: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Yields events until the token of the client is no longer valid, or the log cannot be read.
+
+    Args:
+        service: has the log.
+        tenant: the tenant.
+        after: the number of the last event that the client has.
+        still_admitted: whether the client's token is valid; it may block.
+    """
+    yield b": events follow\n\n"
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
+    while True:
+        entries = await run_in_threadpool(service.log.entries, tenant, after, 500)
+        for one in entries:
+            after = one["seq"]
+            yield _event(one)
+        if loop.time() - checked >= CHECK_SECONDS:
+            if not await run_in_threadpool(still_admitted):
+                return
+            checked = loop.time()
+            yield b": still there\n\n"
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _event(entry: dict[str, Any]) -> bytes:
+    data = {name: entry[name] for name in _FIELDS if entry.get(name) is not None}
+    text = json.dumps(data, ensure_ascii=True, default=str)
+    return f"id: {entry['seq']}\nevent: {entry['kind']}\ndata: {text}\n\n".encode()
+
+
+# --- spans
+
+
+class RequestSpan:
+    """The span of a request, open while it is handled. A telemetry failure changes no answer.
+
+    Args:
+        method: the method of the request.
+        route: the address of its route, with parts in braces.
+        headers: the headers of the request; `traceparent` names the client's span.
+    """
+
+    def __init__(self, method: str, route: str, headers: Mapping[str, str]) -> None:
+        self._scope = self._span = None
+        self._trace = configured_trace()
+        if self._trace is None:
+            return
+        try:
+            self._scope = _span_scope(self._trace, method, route, headers)
+            self._span = self._scope.__enter__()
+        except Exception:  # noqa: BLE001 - any error of telemetry
+            self._scope = None
+            _log.exception("OpenTelemetry fails; this request has no span")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._scope is not None:
+            with suppress(Exception):
+                self._scope.__exit__(*raised)
+
+    def set_caller(self, tenant: str) -> None:
+        """Sets the tenant of the caller."""
+        self._set({f"{SPAN_PREFIX}tenant": tenant})
+
+    def set_verdict(self, answer: Any) -> None:
+        """Sets the attributes of the verdict in an answer."""
+        if self._span is not None:
+            with suppress(Exception):
+                self._set(verdict_attributes(read_verdict(answer["verdict"])))
+
+    def set_status(self, status: int) -> None:
+        """Sets the status of the answer; the span of a failed request is an error."""
+        self._set({"http.response.status_code": status})
+        if status >= 500 and self._span is not None:
+            self._set({"error.type": str(status)})
+            with suppress(Exception):
+                self._span.set_status(self._trace.StatusCode.ERROR)
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        if self._span is not None:
+            with suppress(Exception):
+                self._span.set_attributes(values)
+
+
+def _span_scope(trace: Any, method: str, route: str, headers: Mapping[str, str]) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    client = TraceContextTextMapPropagator().extract(headers)
+    attributes = {"http.request.method": method, "http.route": route}
+    return trace.get_tracer("guardagent").start_as_current_span(
+        f"{method} {route}", client, kind=trace.SpanKind.SERVER, attributes=attributes
+    )
+
+
+# --- metrics, in the format of Prometheus
+
+
+class ServerMetrics:
+    """Counts and times requests.
+
+    Args:
+        verdicts: returns the numbers of verdicts by policy and decision.
+        requests: returns the number of requests in flight.
+        webhooks: returns the numbers of webhooks by host and result.
+    """
+
+    def __init__(
+        self,
+        verdicts: Callable[[], Mapping[tuple[str, str], int]],
+        requests: Callable[[], int],
+        webhooks: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
+        from prometheus_client import CollectorRegistry, Histogram
+
+        self._verdicts, self._requests, self._webhooks = verdicts, requests, webhooks
+        self._answers = Counter[tuple[str, str, int]]()
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "guardagent_request_seconds", "The time of requests.", ["method", "route"], registry=self._registry
+        )
+        self._registry.register(self)
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Counts an answered request."""
+        self._answers[method, route, status] += 1
+        self._seconds.labels(method, route).observe(seconds)
+
+    def exposition(self) -> tuple[str, bytes]:
+        """Returns the content type and the text."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+        return CONTENT_TYPE_LATEST, generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Any]:
+        """Yields the metrics, as a collector of prometheus-client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        yield GaugeMetricFamily("guardagent_requests_in_flight", "Requests in flight.", self._requests())
+        verdicts = CounterMetricFamily("guardagent_verdicts", "Verdicts.", labels=["policy", "decision"])
+        for (policy, decision), count in sorted(self._verdicts().items()):
+            verdicts.add_metric([policy, decision], count)
+        yield verdicts
+        webhooks = CounterMetricFamily("guardagent_webhooks", "Webhooks.", labels=["host", "result"])
+        for (host, result), count in sorted(self._webhooks().items()):
+            webhooks.add_metric([host, result], count)
+        yield webhooks
+        answers = CounterMetricFamily("guardagent_requests", "Answers.", labels=["method", "route", "status"])
+        failures = 0
+        for (method, route, status), count in sorted(self._answers.items()):
+            answers.add_metric([method, route, str(status)], count)
+            failures += count if status == 503 else 0
+        yield answers
+        yield CounterMetricFamily("guardagent_unavailable", "Requests that no store or limit admitted.", failures)

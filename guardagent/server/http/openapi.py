@@ -8,8 +8,7 @@ from typing import Any
 
 from guardagent._version import __version__
 from guardagent.server.access.permissions import PERMITTED
-from guardagent.server.http.api_route import ApiRoute
-from guardagent.server.http.request_options import MAX_LIMIT
+from guardagent.server.http.routes import MAX_LIMIT, ApiRoute
 
 _ERROR = {
     "type": "object",

@@ -25,7 +25,7 @@ from transformers import (
 
 from guardagent.errors import InputError
 from guardagent.generation.local import TransformersBatch
-from guardagent.generation.local.engines.huggingface import HuggingFace
+from guardagent.generation.local.huggingface import HuggingFace
 
 pytestmark = pytest.mark.slow
 torch.set_num_threads(1)

@@ -16,8 +16,8 @@ from transformers import AutoTokenizer
 
 from guardagent import InputError
 from guardagent.generation.local import GeneratedCall, ModelEngine, guarded_generate
-from guardagent.generation.local.engines import engine_of
-from guardagent.generation.local.engines.llama_cpp import LlamaCpp
+from guardagent.generation.local.decoder import engine_of
+from guardagent.generation.local.llama_cpp import LlamaCpp
 from tests.generation.engines import gguf_files
 from tests.generation.local import tiny
 

@@ -11,10 +11,8 @@ pytest.importorskip("torch")
 import torch
 
 from guardagent import GuardError, InputError
-from guardagent.generation.local.masked_turn import MaskedTurn
-from guardagent.generation.local.vllm import GuardedRequest
-from guardagent.generation.local.vllm.batch_rows import BatchRows
-from guardagent.generation.local.vllm.request_slots import RequestSlots
+from guardagent.generation.local.checks import MaskedTurn
+from guardagent.generation.local.vllm import BatchRows, GuardedRequest, RequestSlots
 from tests.generation.engines import batch_runners
 from tests.generation.engines.batch_runners import Change, Direction, FirstRunner, SecondRunner
 from tests.generation.local import tiny

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from guardagent import InputError
 from guardagent.generation.local import GeneratedTurn, guarded_generate
-from guardagent.generation.local.token_trie import ForbiddenTrie
+from guardagent.generation.local.decoder import ForbiddenTrie
 from guardagent.session.session import Session
 from tests.generation.local import tiny
 

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from guardagent.server.access.permissions import PERMITTED
-from guardagent.server.http.api_route import ApiRoute
-from guardagent.server.http.route_table import api_routes
+from guardagent.server.http.routes import ROUTES, ApiRoute
 from tests.server.servers import ROLES, LocalServer, local_server
 
-TABLE = api_routes()
-NAMES = [f"{one.method} {one.path}" for one in TABLE]
+NAMES = [f"{one.method} {one.path}" for one in ROUTES]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def body_of(route: ApiRoute) -> Any:
 # --- roles
 
 
-@pytest.mark.parametrize("route", TABLE, ids=NAMES)
+@pytest.mark.parametrize("route", ROUTES, ids=NAMES)
 @pytest.mark.parametrize("role", ["nobody", *ROLES])
 def test_each_route_admits_its_roles_alone(route: ApiRoute, role: str, server: LocalServer) -> None:
     permitted = PERMITTED.get(route.operation)
@@ -73,7 +71,7 @@ def test_other_methods_are_refused(server: LocalServer) -> None:
 # --- other tenants
 
 
-@pytest.mark.parametrize("route", [one for one in TABLE if "/sessions/{id}" in one.path], ids=lambda one: one.path)
+@pytest.mark.parametrize("route", [one for one in ROUTES if "/sessions/{id}" in one.path], ids=lambda one: one.path)
 @pytest.mark.parametrize("tenant", ["bank", "shop"])
 def test_sessions_of_others_are_as_unknown_as_those_that_do_not_exist(
     route: ApiRoute, tenant: str, server: LocalServer
@@ -207,7 +205,7 @@ def values_of(schema: Any) -> SearchStrategy[Any]:
     return st.one_of(*found, anything) if found else anything
 
 
-@pytest.mark.parametrize("route", [one for one in TABLE if one.body is not None], ids=lambda one: one.path)
+@pytest.mark.parametrize("route", [one for one in ROUTES if one.body is not None], ids=lambda one: one.path)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, server: LocalServer) -> None:

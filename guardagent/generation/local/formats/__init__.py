@@ -1,4 +1,4 @@
-"""Formats in which models write tool calls: one file per format, each with a `FORMAT`.
+"""Formats in which models write tool calls; `models` has them by name.
 
 A format finds the opening of a block of calls in free text, provides the grammar of the block, and parses it
 incrementally.
@@ -11,11 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError, UnknownNameError
 from guardagent.generation.local.tool_schemas import ClosedSchema
-
-_FORMATS = Plugins("tool format", __name__, ("FORMAT",))
 
 LiteralWriter = Callable[[str], str]
 """Writes a string as a literal of a Lark grammar; as a special token if the tokenizer has one."""
@@ -105,38 +101,3 @@ class Format(Protocol):
     def reader(self, tools: Sequence[ClosedSchema]) -> BlockReader:
         """A parser for a block of calls of these tools, starting after its opening."""
         ...
-
-
-def format_names() -> tuple[str, ...]:
-    """The names of the installed formats."""
-    return tuple(_FORMATS)
-
-
-def find_format(name: str, template: str, tokens: Collection[str]) -> Format:
-    """Finds a format by name; `auto` finds the only one that fits the chat template and the tokens.
-
-    Raises:
-        InputError: no format has that name, none fits, or several fit.
-    """
-    if name != "auto":
-        if name not in _FORMATS:
-            raise UnknownNameError("tool format", name, [*_FORMATS, "auto"])
-        named: Format = _FORMATS.load(name).FORMAT
-        return named
-    fitting: dict[str, Format] = {
-        found: module.FORMAT for found, module in _FORMATS.load_all() if module.FORMAT.fits(template, tokens)
-    }
-    if len(fitting) == 1:
-        return next(iter(fitting.values()))
-    if fitting:
-        raise InputError(
-            f"several formats of tool calls fit the tokenizer; expected 'tool_format' {_alternatives(fitting)}"
-        )
-    raise InputError(
-        "the format of tool calls cannot be detected from the tokenizer; expected 'tool_format' "
-        f"{_alternatives(_FORMATS)}"
-    )
-
-
-def _alternatives(names: Collection[str] | Plugins) -> str:
-    return " or ".join(map(repr, names))

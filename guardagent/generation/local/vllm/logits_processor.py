@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.generation.local.vllm.batch_rows import BatchRows
-from guardagent.generation.local.vllm.guarded_request import KEY, find_request
-from guardagent.generation.local.vllm.request_slots import RequestSlots
+from guardagent.generation.local.vllm import KEY, BatchRows, RequestSlots, find_request
 
 try:
     from vllm.v1.sample.logits_processor import LogitsProcessor as BatchLogitsProcessor

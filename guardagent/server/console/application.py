@@ -1,0 +1,363 @@
+"""Serves the console: its pages, the sign-in, and headers that let a browser run only the console's own files.
+
+Every server with the same state knows who is signed in. A cookie has a random secret. The state has the secret's hash,
+and the token of the person, encrypted with a key that comes from the secret: who reads the state can neither sign in
+nor use the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+
+from guardagent._support.http import asgi
+from guardagent._support.http.asgi import RefusedError
+from guardagent._support.http.request_limits import RequestLimits
+from guardagent._support.loopback import is_loopback
+from guardagent._version import __version__
+from guardagent.errors import GuardError, InputError, UnauthenticatedError
+from guardagent.server.access import AccessControl, Caller, authorize
+from guardagent.server.access.caller import EVERY_TENANT
+from guardagent.server.console import (
+    PREFIX,
+    Answer,
+    ConsolePage,
+    ConsoleRequest,
+    GoTo,
+    Picture,
+    navigation,
+    options,
+    render,
+)
+from guardagent.server.console.pages import PAGES
+from guardagent.server.http.error_answers import error_answer
+from guardagent.server.service.guard_service import GuardService
+from guardagent.server.settings.console_settings import ConsoleSettings
+from guardagent.server.state import StateStore
+from guardagent.server.state import StoredItem
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+
+MAX_FORM = 1024 * 1024
+_STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": _POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",  # the header Origin of forms needs more than 'no-referrer'
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+_PICTURE = {**_HEADERS, "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_STORED = ("console", "")  # the kind and the tenant of sessions in the state
+_SECRET = re.compile(r"[0-9a-f]{64}")
+_TOUCH = 60.0  # seconds after which a use is written down
+_SWEEP = 200  # sessions that each sign-in looks through for expired ones
+
+
+class ConsoleApplication:
+    """The console as an ASGI application.
+
+    Args:
+        service: has everything that it shows.
+        access: finds out the callers.
+        sessions: who is signed in.
+        limits: the limits on clients.
+    """
+
+    def __init__(
+        self, service: GuardService, access: AccessControl, sessions: ConsoleSessions, limits: RequestLimits
+    ) -> None:
+        self._service, self._access, self._sessions, self._limits = service, access, sessions, limits
+        self._busy = asyncio.Semaphore(limits.requests)
+        self._router = Router(
+            [
+                Route(PREFIX, self._home),
+                Route(f"{PREFIX}/static/{{name}}", _static),
+                Route(f"{PREFIX}/sign-in", self._sign_in_page, methods=["GET"]),
+                Route(f"{PREFIX}/sign-in", self._sign_in, methods=["POST"]),
+                Route(f"{PREFIX}/sign-out", self._sign_out, methods=["POST"]),
+                *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in PAGES),
+            ],
+            redirect_slashes=False,
+            default=self._missing,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handles one HTTP request."""
+        async with self._busy:
+            await self._router(scope, receive, send)
+
+    # --- signing in and out
+
+    async def _home(self, _request: Request) -> Response:
+        return RedirectResponse(f"{PREFIX}/live", 303, _HEADERS)
+
+    async def _sign_in_page(self, request: Request) -> Response:
+        return _html("sign_in.html", {"next": _next(request.query_params.get("next", "")), "problem": ""})
+
+    async def _sign_in(self, request: Request) -> Response:
+        target = ""
+        try:
+            form = await self._form(request)
+            target = _next(form.get("next", ""))
+            token = form.get("token", "").strip()
+            await run_in_threadpool(self._access.authenticate, [f"Bearer {token}"])
+            session = await run_in_threadpool(self._sessions.begin, token)
+        except (GuardError, RefusedError) as error:
+            status, body, _ = error_answer(error, has_verdict=False)
+            values = {"next": target, "problem": body["error"]["message"]}
+            return _html("sign_in.html", values, status)
+        response = RedirectResponse(target or f"{PREFIX}/live", 303, _HEADERS)
+        _set_cookie(response, request, session.secret)
+        return response
+
+    async def _sign_out(self, request: Request) -> Response:
+        form = await self._form(request)
+        session = await run_in_threadpool(self._sessions.find, _cookie(request))
+        if session is not None:
+            session.require_form(form.get("csrf", ""))
+            await run_in_threadpool(self._sessions.end, session.secret)
+        response = RedirectResponse(f"{PREFIX}/sign-in", 303, _HEADERS)
+        _set_cookie(response, request, "")
+        return response
+
+    # --- pages
+
+    async def _missing(self, scope: Any, receive: Any, send: Any) -> None:
+        response = _html("problem.html", {"status": 404, "message": "There is no such page.", "who": None}, 404)
+        await response(scope, receive, send)
+
+    def _endpoint(self, page: ConsolePage) -> Any:
+        async def answer(request: Request) -> Response:
+            who: dict[str, Any] | None = None
+            try:
+                session = await self._session(request)
+                caller = await run_in_threadpool(self._access.authenticate, [f"Bearer {session.token}"])
+                who = self._who(page, caller, session, request)
+                found = await self._run(page, request, caller, session)
+                return _response(found, who)
+            except UnauthenticatedError:
+                return _to_sign_in(request)
+            except Exception as error:  # noqa: BLE001 - every error is an answer
+                status, body, _ = error_answer(error, has_verdict=False)
+                message = body["error"]["message"]
+                return _html("problem.html", {"status": status, "message": message, "who": who, **(who or {})}, status)
+
+        return answer
+
+    async def _session(self, request: Request) -> ConsoleSession:
+        """Returns the session of a request.
+
+        Raises:
+            UnauthenticatedError: there is none.
+        """
+        is_refresh = request.headers.get("x-refresh") == "1"
+        found = await run_in_threadpool(self._sessions.find, _cookie(request), is_used=not is_refresh)
+        if found is None:
+            raise UnauthenticatedError("the session has ended; sign in again")
+        return found
+
+    async def _run(self, page: ConsolePage, request: Request, caller: Caller, session: ConsoleSession) -> Answer:
+        query, form = dict(request.query_params), {}
+        if page.method == "POST":
+            form = await self._form(request)
+            session.require_form(form.get("csrf", ""))
+        authorize(caller, page.operation, caller.tenant)
+        found = ConsoleRequest(caller, request.path_params, query, form)
+        return await run_in_threadpool(page.handle, self._service, found)
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        """Returns the fields of a form.
+
+        Raises:
+            RefusedError: it comes from another site, or is no form.
+        """
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise RefusedError(403, "the form comes from another site")
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/x-www-form-urlencoded":
+            raise RefusedError(415, "the body has another type; expected a form")
+        text = await asgi.body_of(request.receive, min(MAX_FORM, self._limits.body), self._limits.receive_seconds)
+        try:
+            return dict(parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100))
+        except ValueError:
+            raise RefusedError(400, "the form cannot be read") from None
+
+    def _who(self, page: ConsolePage, caller: Caller, session: ConsoleSession, request: Request) -> dict[str, Any]:
+        tenant = request.query_params.get("tenant", "") if caller.tenant == EVERY_TENANT else caller.tenant
+        return {
+            "page": page,
+            "caller": caller,
+            "roles": {str(one) for one in caller.roles},
+            "tenant": tenant,
+            "chooses_tenant": caller.tenant == EVERY_TENANT,
+            "tail": options({"tenant": tenant}) if caller.tenant == EVERY_TENANT else "",
+            "csrf": session.csrf,
+            "navigation": navigation(PAGES, caller),
+        }
+
+
+def _response(answer: Answer, common: Mapping[str, Any]) -> Response:
+    if isinstance(answer, GoTo):
+        return RedirectResponse(f"{PREFIX}{answer.path}{common['tail']}", 303, _HEADERS)
+    if isinstance(answer, Picture):
+        return Response(answer.svg, headers=_PICTURE, media_type="image/svg+xml")
+    return _html(answer.template, {**common, "who": common, **answer.values}, answer.status)
+
+
+def _html(template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    text = render(template, {"prefix": PREFIX, "version": __version__, **values})
+    return Response(text, status, _HEADERS, media_type="text/html")
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return Response("", 404, _HEADERS)
+    content = files("guardagent.server.console").joinpath("static", name).read_bytes()
+    return Response(content, headers={**_HEADERS, "cache-control": "max-age=300"}, media_type=_STATIC[name])
+
+
+def _to_sign_in(request: Request) -> Response:
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    target = here if request.method == "GET" else ""
+    return RedirectResponse(f"{PREFIX}/sign-in{options({'next': _next(target)})}", 303, _HEADERS)
+
+
+def _next(target: str) -> str:
+    """Returns the address of a page of the console; empty for any other address."""
+    is_page = target.startswith(f"{PREFIX}/") and "//" not in target and "\\" not in target and target.isprintable()
+    return target if is_page and not target.startswith(f"{PREFIX}/sign-") else ""
+
+
+def _cookie_name(request: Request) -> str:
+    return "guardagent" if is_loopback(request.url.hostname or "") else "__Host-guardagent"
+
+
+def _cookie(request: Request) -> str:
+    return request.cookies.get(_cookie_name(request), "")
+
+
+def _set_cookie(response: Response, request: Request, secret: str) -> None:
+    """Sets the cookie. Only on this machine itself may it travel without TLS."""
+    name = _cookie_name(request)
+    is_safe = name.startswith("__Host-")
+    if secret:
+        response.set_cookie(name, secret, path="/", secure=is_safe, httponly=True, samesite="strict")
+    else:
+        response.delete_cookie(name, path="/", secure=is_safe, httponly=True, samesite="strict")
+
+
+# --- who is signed in
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSession:
+    """A person who is signed in.
+
+    Attributes:
+        secret: the content of the cookie.
+        token: the bearer token with which the person signed in; it is verified on each request.
+    """
+
+    secret: str
+    token: str
+
+    @property
+    def csrf(self) -> str:
+        """The value that a form has to send back: another site cannot know it."""
+        return hmac.new(self.secret.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def require_form(self, value: str) -> None:
+        """Requires that a form comes from a page of this session.
+
+        Raises:
+            InputError: it does not.
+        """
+        if not hmac.compare_digest(value.encode(), self.csrf.encode()):
+            raise InputError("the form does not come from this session; open the page again, and send it from there")
+
+
+class ConsoleSessions:
+    """The sessions of the console.
+
+    Args:
+        state: stores them.
+        settings: how long they last.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(self, state: StateStore, settings: ConsoleSettings, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._settings, self._clock = state, settings, clock
+
+    def begin(self, token: str) -> ConsoleSession:
+        """Begins a session of a person whose token was verified."""
+        self._sweep()
+        secret, now = secrets.token_hex(32), self._clock()
+        sealed = _cipher(secret).encrypt(token.encode()).decode()
+        self._state.add(*_STORED, _stored_name(secret), {"token": sealed, "begun": now, "used": now})
+        return ConsoleSession(secret, token)
+
+    def find(self, secret: str, *, is_used: bool = True) -> ConsoleSession | None:
+        """Returns the session of a cookie; None if there is none or it has expired.
+
+        Args:
+            secret: the content of the cookie.
+            is_used: whether a person uses it, so that it lasts; a page that refreshes itself does not count.
+        """
+        if not _SECRET.fullmatch(secret):
+            return None
+        item = self._state.get(*_STORED, _stored_name(secret))
+        if item is None or self._has_expired(item):
+            return None
+        if is_used and self._clock() - item.value["used"] > _TOUCH:
+            self._state.replace(*_STORED, item.name, item.version, {**item.value, "used": self._clock()})
+        return ConsoleSession(secret, _cipher(secret).decrypt(item.value["token"].encode()).decode())
+
+    def end(self, secret: str) -> None:
+        """Ends a session on all servers."""
+        self._state.delete(*_STORED, _stored_name(secret))
+
+    def _has_expired(self, item: StoredItem) -> bool:
+        now = self._clock()
+        ends = item.value["used"] + self._settings.idle_seconds, item.value["begun"] + self._settings.longest_seconds
+        return bool(now >= min(ends))
+
+    def _sweep(self) -> None:
+        for item in self._state.page(*_STORED, None, _SWEEP):
+            if self._has_expired(item):
+                self._state.delete(*_STORED, item.name)
+
+
+def _stored_name(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _cipher(secret: str) -> Fernet:
+    from cryptography.fernet import Fernet
+
+    key = hmac.new(bytes.fromhex(secret), b"guardagent console token", hashlib.sha256).digest()
+    return Fernet(base64.urlsafe_b64encode(key))

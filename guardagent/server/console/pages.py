@@ -1,0 +1,299 @@
+"""The pages of the console, with a table of them for each subject."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from guardagent._support import strict_json
+from guardagent.errors import ForbiddenError, GuardError, InputError
+from guardagent.server.access import AccessedOperation
+from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
+from guardagent.server.http.error_answers import error_answer
+from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.service_errors import RequestConflictError
+
+# --- calls that agents may not make without a person
+
+_APPROVALS_AT_ONCE = 100
+
+
+def _list_approvals(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("approvals.html", _approvals_shown(service, request))
+
+
+def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("approvals_rows.html", _approvals_shown(service, request))
+
+
+def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
+    found, cursor = service.approvals.page(request.tenant, _before(request), _APPROVALS_AT_ONCE)
+    waiting = [one for one in found if one["status"] == "pending"]
+    return {
+        "waiting": sorted(waiting, key=lambda one: one["deadline"]),
+        "decided": [one for one in found if one["status"] != "pending"],
+        "cursor": cursor,
+        "now": time.time(),
+    }
+
+
+def _show_approval(service: GuardService, request: ConsoleRequest, problem: str = "", status: int = 200) -> Answer:
+    tenant, name = request.tenant, request.path["id"]
+    found = service.show_approval(tenant, name)
+    values = {
+        "one": found,
+        "problem": problem,
+        "form": request.form,
+        "now": time.time(),
+        "words": service.reports.words(found["policy"], found["policy_version"], found["rules"]),
+        "session": _session_of(service, tenant, found["session"]),
+        "expected": _preview(service, tenant, name) if found["status"] == "pending" else None,
+    }
+    return ShownPage("approval.html", values, status)
+
+
+def _session_of(service: GuardService, tenant: str, name: str) -> Any:
+    try:
+        return service.show_session(tenant, name)
+    except GuardError:  # the session's policy may be unknown here; the request is shown all the same
+        return None
+
+
+def _preview(service: GuardService, tenant: str, name: str) -> dict[str, Any]:
+    try:
+        return service.preview_approval(tenant, name)
+    except GuardError as error:
+        none: dict[str, Any] = {"decision": "unknown", "reasons": [], "obligations": {}, "settles": {}}
+        return {**none, "errors": [str(error)]}
+
+
+def _answer_approval(service: GuardService, request: ConsoleRequest) -> Answer:
+    try:
+        service.answer_approval(request.caller, request.path["id"], _answer_in(request))
+    except (RequestConflictError, ForbiddenError, InputError) as error:
+        status, body, _ = error_answer(error, has_verdict=False)
+        if status == 404:
+            raise
+        return _show_approval(service, request, body["error"]["message"], status)
+    return GoTo(f"/approvals/{request.path['id']}")
+
+
+def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
+    """Returns the answer that a form states.
+
+    Raises:
+        InputError: a field is missing or invalid.
+    """
+    form, version = request.form, request.form.get("version", "")
+    if not (version.isascii() and version.isdecimal() and len(version) <= 9):
+        raise InputError("the form has no version; open the page again")
+    found: dict[str, Any] = {"choice": form.get("choice", ""), "version": int(version)}
+    if found["choice"] == "edit":
+        found["args"] = _arguments_in(form.get("args", ""))
+    if form.get("reason", "").strip():
+        found["reason"] = form["reason"].strip()
+    if found["choice"] == "reject" and "reason" not in found:
+        raise InputError("the reason is empty; the agent reads it, so say what it should do instead")
+    return found
+
+
+def _arguments_in(text: str) -> Any:
+    try:
+        found = strict_json.loads(text.encode())
+    except ValueError as error:
+        raise InputError(f"the arguments are no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError('the arguments are no JSON object; expected all arguments, such as {"amount": 80}')
+    return found
+
+
+_APPROVALS = (
+    ConsolePage("/approvals", AccessedOperation.READ_APPROVALS, _list_approvals, "Approvals", 2),
+    ConsolePage("/approvals/rows", AccessedOperation.READ_APPROVALS, _list_approval_rows),
+    ConsolePage("/approvals/{id}", AccessedOperation.READ_APPROVALS, _show_approval),
+    ConsolePage("/approvals/{id}", AccessedOperation.ANSWER_APPROVALS, _answer_approval, method="POST"),
+)
+
+
+# --- verdicts as they come
+
+_LIVE_ROWS = 50
+_LIVE_FILTERS = ("decision", "tool", "session")
+
+
+def _show_live(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("live.html", _verdicts_shown(service, request))
+
+
+def _list_live_rows(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("live_rows.html", _verdicts_shown(service, request))
+
+
+def _verdicts_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
+    tenant = request.tenant
+    chosen = {name: request.query.get(name, "").strip() for name in _LIVE_FILTERS}
+    entries = service.log.entries(
+        tenant,
+        None,
+        _LIVE_ROWS,
+        kind="verdict",
+        decision=chosen["decision"] or None,
+        tool=chosen["tool"] or None,
+        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
+    )
+    waiting, _ = service.approvals.page(tenant, None, 500)
+    pending = sum(one["status"] == "pending" for one in waiting)
+    return {"entries": entries[::-1], "chosen": chosen, "pending": pending}
+
+
+_LIVE = (
+    ConsolePage("/live", AccessedOperation.READ_SESSIONS, _show_live, "Live", 1),
+    ConsolePage("/live/rows", AccessedOperation.READ_SESSIONS, _list_live_rows),
+)
+
+
+# --- the log: search and verification
+
+_LOG_ROWS = 100
+_LOG_FILTERS = ("kind", "decision", "tool", "session", "text")
+
+
+def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
+    tenant = request.tenant
+    chosen = {name: request.query.get(name, "").strip() for name in _LOG_FILTERS}
+    entries = service.log.entries(
+        tenant,
+        None,
+        _LOG_ROWS,
+        _before(request),
+        chosen["text"],
+        kind=chosen["kind"] or None,
+        decision=chosen["decision"] or None,
+        tool=chosen["tool"] or None,
+        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
+    )
+    more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
+    return ShownPage("log.html", {"entries": entries[::-1], "chosen": chosen, "more": more})
+
+
+def _verify_log(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("log_verified.html", {"report": service.log.verify(request.tenant)})
+
+
+_LOG = (
+    ConsolePage("/log", AccessedOperation.READ_LOG, _search_log, "Log", 6),
+    ConsolePage("/log/verify", AccessedOperation.READ_LOG, _verify_log),
+)
+
+
+# --- policies: rules in words, how often they were violated, lint, versions with their differences, and candidates
+
+
+def _list_policies(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("policies.html", service.list_policies(request.tenant))
+
+
+def _show_policy(service: GuardService, request: ConsoleRequest, **more: Any) -> Answer:
+    status = more.pop("status", 200)
+    values = {"problem": "", "text": "", "replayed": None, **more}
+    return ShownPage("policy.html", {**service.reports.explain(request.tenant, request.path["name"]), **values}, status)
+
+
+def _lint_policy(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("policy_lint.html", service.reports.lint(request.tenant, request.path["name"]))
+
+
+def _list_versions(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("policy_versions.html", service.reports.versions(request.tenant, request.path["name"]))
+
+
+def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
+    text = request.form.get("text", "").replace("\r\n", "\n")
+    action = _POLICY_ACTIONS.get(request.form.get("action", ""))
+    if action is None:
+        return _show_policy(
+            service, request, text=text, problem="the form asks for nothing; open the page again", status=422
+        )
+    try:
+        return action(service, request, text)
+    except InputError as error:
+        return _show_policy(service, request, text=text, problem=str(error), status=422)
+
+
+def _replay_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
+    found = service.replay_policy(request.tenant, request.path["name"], {"text": text})
+    return _show_policy(service, request, text=text, replayed=found)
+
+
+def _shadow_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
+    name = request.path["name"]
+    service.shadow_policy(request.caller, request.tenant, name, {"text": text} if text.strip() else {})
+    return GoTo(f"/policies/{name}")
+
+
+def _reload_policy(service: GuardService, request: ConsoleRequest, _text: str) -> Answer:
+    name = request.path["name"]
+    service.reload_policy(request.caller, request.tenant, name)
+    return GoTo(f"/policies/{name}")
+
+
+_POLICY_ACTIONS = {"replay": _replay_policy, "shadow": _shadow_policy, "reload": _reload_policy}
+_POLICIES = (
+    ConsolePage("/policies", AccessedOperation.READ_POLICIES, _list_policies, "Policies", 4),
+    ConsolePage("/policies/{name}", AccessedOperation.READ_POLICIES, _show_policy),
+    ConsolePage("/policies/{name}", AccessedOperation.CHANGE_POLICIES, _change_policy, method="POST"),
+    ConsolePage("/policies/{name}/lint", AccessedOperation.READ_POLICIES, _lint_policy),
+    ConsolePage("/policies/{name}/versions", AccessedOperation.READ_POLICIES, _list_versions),
+)
+
+
+# --- sessions: a time line of calls with verdicts, the states of rules, and pending obligations
+
+
+def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("sessions.html", service.list_sessions(request.tenant, _before(request)))
+
+
+def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
+    found = service.show_session(request.tenant, request.path["id"])
+    words = service.reports.words(found["policy"], found["policy_version"], found["rules"])
+    return ShownPage("session.html", {"one": found, "words": words})
+
+
+_SESSIONS = (
+    ConsolePage("/sessions", AccessedOperation.READ_SESSIONS, _list_sessions, "Sessions", 3),
+    ConsolePage("/sessions/{id}", AccessedOperation.READ_SESSIONS, _show_session),
+)
+
+
+# --- workflow graphs, verified against the current version of a policy
+
+
+def _list_workflows(service: GuardService, request: ConsoleRequest) -> Answer:
+    return ShownPage("workflows.html", {"reports": service.workflows.all(request.tenant)})
+
+
+def _show_workflow(service: GuardService, request: ConsoleRequest) -> Answer:
+    name = request.path["name"]
+    return ShownPage("workflow.html", {"name": name, "report": service.workflows.report(request.tenant, name)})
+
+
+def _draw_workflow(service: GuardService, request: ConsoleRequest) -> Answer:
+    return Picture(service.workflows.picture(request.tenant, request.path["name"]))
+
+
+_WORKFLOWS = (
+    ConsolePage("/workflows", AccessedOperation.READ_POLICIES, _list_workflows, "Workflows", 5),
+    ConsolePage("/workflows/{name}", AccessedOperation.READ_POLICIES, _show_workflow),
+    ConsolePage("/workflows/{name}/graph.svg", AccessedOperation.READ_POLICIES, _draw_workflow),
+)
+
+
+def _before(request: ConsoleRequest) -> int | None:
+    """Returns the number in the option `before`, under which a page begins; None for the newest."""
+    text = request.query.get("before", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
+PAGES = (*_APPROVALS, *_LIVE, *_LOG, *_POLICIES, *_SESSIONS, *_WORKFLOWS)
+"""All pages of the console."""

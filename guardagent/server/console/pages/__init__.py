@@ -1,1 +1,0 @@
-"""The pages of the console, a module for each with a table `PAGES`."""

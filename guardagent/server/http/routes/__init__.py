@@ -1,1 +1,0 @@
-"""The routes of the interface, a module for each resource with a table `ROUTES`."""

@@ -1,0 +1,194 @@
+"""The console without a browser: who sees what, and what a form may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.console.pages import PAGES
+from tests.server.servers import ROLES, LocalServer, local_server
+
+HOSTILE = "<script>alert(1)</script>\n\x1b[31mred\u202e"
+
+
+class Visitor:
+    """A browser without JavaScript."""
+
+    def __init__(self, server: LocalServer) -> None:
+        self._server = server
+        self._client = TestClient(server.application, follow_redirects=False)
+
+    def sign_in(self, who: str) -> Visitor:
+        token = self._server.tokens[who]
+        answer = self._client.post("/console/sign-in", data={"token": token, "next": "/console/sessions"})
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/console/sessions"
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        self._client.cookies.set("__Host-guardagent", re.search(r"=([0-9a-f]{64});", cookie)[1])  # type: ignore[index]
+        return self
+
+    def get(self, path: str, status: int = 200, **headers: str) -> Any:
+        answer = self._client.get(f"/console{path}", headers=headers)
+        assert answer.status_code == status, answer.text
+        return answer
+
+    def post(self, path: str, fields: dict[str, str], status: int = 303, **headers: str) -> Any:
+        answer = self._client.post(f"/console{path}", data=fields, headers=headers)
+        assert answer.status_code == status, answer.text
+        return answer
+
+    def csrf(self) -> str:
+        found = re.search(r'name="csrf" value="([0-9a-f]{64})"', self.get("/live").text)
+        assert found
+        return found[1]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalServer]:
+    with local_server(tmp_path, "shop", "bank") as found:
+        yield found
+
+
+@pytest.fixture
+def pending(server: LocalServer) -> str:
+    agent = server.client()
+    session = agent.session("s1")
+    agent.run(session, "c1", "login", user="ann")
+    found: str = agent.check(session, "c2", "refund", order=HOSTILE, amount=900)["approval"]["id"]
+    return found
+
+
+def _address(page: Any, pending: str) -> str:
+    one = pending if page.path.startswith("/approvals") else "s1"
+    name = "default" if page.path.startswith("/policies") else "none"
+    return str(page.path.format(id=one, name=name))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_page_is_for_the_roles_of_its_operation(server: LocalServer, pending: str, role: str) -> None:
+    visitor = Visitor(server).sign_in(f"shop.{role}")
+    for page in PAGES:
+        if page.method == "GET":
+            is_permitted = role in PERMITTED[page.operation]
+            missing = page.path.startswith("/workflows/")  # the settings of this server name none
+            visitor.get(_address(page, pending), 403 if not is_permitted else 404 if missing else 200)
+
+
+def test_an_agent_changes_nothing(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("shop.agent")
+    page = visitor.get("/live", 403).text
+    csrf = re.search(r'name="csrf" value="([0-9a-f]{64})"', page)[1]  # type: ignore[index]
+    visitor.post(f"/approvals/{pending}", {"csrf": csrf, "choice": "approve", "version": "1"}, 403)
+    visitor.post("/policies/default", {"csrf": csrf, "action": "reload"}, 403)
+
+
+def test_another_tenant_sees_nothing(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("bank.admin")
+    visitor.get(f"/approvals/{pending}", 404)
+    visitor.get("/sessions/s1", 404)
+    visitor.get("/live?tenant=shop", 404)
+    assert "s1" not in visitor.get("/sessions").text
+
+
+def test_who_is_not_signed_in_comes_back_after_signing_in(server: LocalServer) -> None:
+    visitor = Visitor(server)
+    assert visitor.get("/sessions/s1?tenant=x", 303).headers["location"] == (
+        "/console/sign-in?next=%2Fconsole%2Fsessions%2Fs1%3Ftenant%3Dx"
+    )
+    visitor.post("/sign-in", {"token": "ga_0123456789ab_" + "0" * 64}, 401)
+    for bad in ("https://evil.example/", "//evil.example/", "/console//evil.example", "/console/\\evil.example"):
+        fields = {"token": server.tokens["shop.admin"], "next": bad}
+        assert visitor.post("/sign-in", fields).headers["location"] == "/console/live"
+
+
+def test_a_revoked_token_is_signed_out_at_once(server: LocalServer) -> None:
+    visitor, admin = Visitor(server).sign_in("shop.auditor"), server.client("shop.admin")
+    visitor.get("/live")
+    found = next(one for one in admin.get("/v1/tokens")["tokens"] if one["principal"] == "auditor-1")
+    assert admin.request("DELETE", f"/v1/tokens/{found['id']}").status_code == 200
+    visitor.get("/live", 303)
+
+
+def test_signing_out_ends_the_session(server: LocalServer) -> None:
+    visitor = Visitor(server).sign_in("shop.admin")
+    visitor.post("/sign-out", {"csrf": visitor.csrf()})
+    visitor.get("/live", 303)
+
+
+def test_a_form_needs_its_session_and_its_site(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("shop.approver")
+    fields = {"csrf": visitor.csrf(), "choice": "approve", "version": "1"}
+    visitor.post(f"/approvals/{pending}", {**fields, "csrf": "0" * 64}, 422)
+    visitor.post(f"/approvals/{pending}", fields, 403, **{"Sec-Fetch-Site": "cross-site"})
+    visitor.post(f"/approvals/{pending}", fields, 403, Origin="https://evil.example")
+    assert server.client("shop.approver").get(f"/v1/approvals/{pending}")["status"] == "pending"
+
+
+def test_strings_of_agents_are_text(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("shop.approver")
+    for path in ("/live", "/approvals", f"/approvals/{pending}", "/sessions/s1"):
+        page = visitor.get(path)
+        assert "alert(1)" in page.text
+        assert "<script>alert" not in page.text
+        assert not {"\x1b", "\u202e"} & set(page.text)
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_an_approver_sees_what_happens_and_decides_once(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("shop.approver")
+    page = visitor.get(f"/approvals/{pending}").text
+    assert "No other rule denies it" in page
+    assert "call &#39;receipt&#39;" in page, "what will be due"
+    fields = {"csrf": visitor.csrf(), "choice": "approve", "version": "1"}
+    visitor.post(f"/approvals/{pending}", {**fields, "choice": "reject"}, 422)
+    visitor.post(f"/approvals/{pending}", {**fields, "choice": "edit", "args": '{"amount": 1, "amount": 2}'}, 422)
+    visitor.post(f"/approvals/{pending}", {**fields, "version": "x"}, 422)
+    visitor.post(f"/approvals/{pending}", fields)
+    late = visitor.post(f"/approvals/{pending}", {**fields, "choice": "reject", "reason": "no"}, 409).text
+    assert "decided by approver-1" in late
+    agent = server.client()
+    call = {"id": "c2", "tool": "refund", "args": {"order": HOSTILE, "amount": 900}}
+    assert agent.post("/v1/sessions/s1/resolve", {"call": call, "approval": pending})["in_flight"]
+
+
+def test_looking_at_what_happens_changes_nothing(server: LocalServer, pending: str) -> None:
+    visitor, reader = Visitor(server).sign_in("shop.approver"), server.client("shop.auditor")
+    before = reader.get("/v1/log")["entries"], reader.get("/v1/sessions/s1")
+    for _ in range(3):
+        visitor.get(f"/approvals/{pending}")
+    assert (reader.get("/v1/log")["entries"], reader.get("/v1/sessions/s1")) == before
+
+
+def test_versions_show_what_changed(server: LocalServer, tmp_path: Path) -> None:
+    visitor = Visitor(server).sign_in("shop.admin")
+    text = (tmp_path / "policies.yaml").read_text()
+    (tmp_path / "policies.yaml").write_text(text.replace("a <= 100", "a <= 70"))
+    visitor.post("/policies/default", {"csrf": visitor.csrf(), "action": "reload"})
+    page = visitor.get("/policies/default/versions").text
+    assert re.search(r"small_refunds</b> was changed\s*<p class=\"text\"><del>.*100.*</del>.*<ins>.*70.*</ins>", page)
+
+
+def test_an_invalid_candidate_is_shown_with_its_problem(server: LocalServer) -> None:
+    visitor = Visitor(server).sign_in("shop.admin")
+    fields = {"csrf": visitor.csrf(), "action": "shadow", "text": "version: 1\npolicies: [<b>]"}
+    page = visitor.post("/policies/default", fields, 422).text
+    assert 'role="alert"' in page
+    assert "[&lt;b&gt;]" in page
+
+
+def test_an_unknown_page_and_a_wrong_method(server: LocalServer) -> None:
+    visitor = Visitor(server).sign_in("shop.admin")
+    visitor.get("/nothing", 404)
+    visitor.post("/live", {"csrf": visitor.csrf()}, 405)
+    visitor.get("/static/../console.css", 404)
+    visitor.get("/sessions?before=-1")
