@@ -31,7 +31,7 @@ class Plugins:
             `members` has them.
         required_names: the names that a module has to define to be such a plug-in.
         group: the entry point group of other packages; empty if they cannot register any.
-        module: the module to load of a package that does not define these names itself.
+        module: the module to load if a plug-in is a package.
         members: the shipped plug-ins by name, where several share a module. A string is the place of one, as
             `module:attribute`, which is loaded on demand.
         adapt: makes what `members` would hold from a module of another package.
@@ -93,10 +93,7 @@ class Plugins:
         yield from ((name, self.load(name)) for name in self._entry_point_plugins())
 
     def _import(self, path: str) -> Any:
-        package = importlib.import_module(path)
-        if not self.module or all(hasattr(package, needed) for needed in self.required_names):
-            return package
-        return importlib.import_module(f"{path}.{self.module}")
+        return importlib.import_module(f"{path}.{self.module}" if self.module else path)
 
     def _require_complete(self, name: str, loaded: Any, owner: str) -> Any:
         missing = [needed for needed in self.required_names if not hasattr(loaded, needed)]
