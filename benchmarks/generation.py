@@ -26,9 +26,9 @@ from guardagent.generation.local import TransformersBatch, TurnRequest, guarded_
 from guardagent.generation.local.checks import TurnChecker
 from guardagent.generation.local.decoder import Sampler
 from guardagent.generation.local.huggingface import HuggingFace
-from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import TurnBuffer
+from guardagent.generation.local.vocabulary import vocabulary_of
 
 POLICY = """
 version: 1

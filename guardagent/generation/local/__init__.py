@@ -34,9 +34,9 @@ from guardagent.generation.local.checks import GeneratedCall, GeneratedTurn, Mas
 from guardagent.generation.local.decoder import MAX_BACKTRACKS, Ending, Mode, ModelEngine, TurnRequest, engine_of
 from guardagent.generation.local.formats import Format
 from guardagent.generation.local.formats.models import format_names
-from guardagent.generation.local.requests import prompt_end
 from guardagent.generation.local.transformers_batch import TransformersBatch
 from guardagent.generation.local.turn import ToolChoice
+from guardagent.generation.local.vocabulary import prompt_end
 from guardagent.session.session import Session
 
 __all__ = [

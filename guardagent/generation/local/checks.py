@@ -16,9 +16,9 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 
 from guardagent.errors import GuardError
-from guardagent.generation.local.requests import end_tokens, vocabulary_of
 from guardagent.generation.local.tool_schemas import ClosedSchema, read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
+from guardagent.generation.local.vocabulary import end_tokens, vocabulary_of
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session

@@ -16,9 +16,9 @@ import numpy as np
 from guardagent.errors import InputError
 from guardagent.generation.local import huggingface, llama_cpp
 from guardagent.generation.local.checks import Ended, GeneratedCall, GeneratedTurn, ReserveCalls, TurnChecker
-from guardagent.generation.local.requests import end_tokens, prompt_end, prompt_tokens, vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
+from guardagent.generation.local.vocabulary import end_tokens, prompt_end, prompt_tokens, vocabulary_of
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict, freeze, unchecked_verdict
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from guardagent.errors import GuardError
 from guardagent.generation.local.formats import BlockReader, Format, PartialCall
 from guardagent.generation.local.formats.objects import MalformedCall
-from guardagent.generation.local.requests import ThinkingMarks, Vocabulary
 from guardagent.generation.local.tool_schemas import ClosedSchema
+from guardagent.generation.local.vocabulary import ThinkingMarks, Vocabulary
 
 ToolChoice = Literal["auto", "required", "none"]
 

@@ -48,8 +48,7 @@ from guardagent.server.console.pages import PAGES
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings.console_settings import ConsoleSettings
-from guardagent.server.state import StateStore
-from guardagent.server.state import StoredItem
+from guardagent.server.state import StateStore, StoredItem
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet

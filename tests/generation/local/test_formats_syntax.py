@@ -20,9 +20,9 @@ from guardagent import InputError
 from guardagent.generation.local import GuardedLogits, guarded_generate
 from guardagent.generation.local.formats import Format
 from guardagent.generation.local.formats.models import find_format
-from guardagent.generation.local.requests import vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import MalformedCall, TurnBuffer
+from guardagent.generation.local.vocabulary import vocabulary_of
 from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from guardagent import load_policies
 from guardagent.generation.local import GuardedLogits, guarded_generate
-from guardagent.generation.local.requests import Vocabulary, vocabulary_of
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, TurnBuffer
+from guardagent.generation.local.vocabulary import Vocabulary, vocabulary_of
 from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow
