@@ -20,7 +20,7 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.batch.arrow.audit_work import AuditCounts
     from guardagent.batch.arrow.output import AuditFolder
-    from guardagent.batch.arrow.work import Result, Work
+    from guardagent.batch.arrow.work import Summarized, Work
 
 Engine = Annotated[
     str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
@@ -75,7 +75,7 @@ class TableRun:
                 raise InputError(f"'--{name}' is for tables; expected '--engine' too")
 
     @contextlib.contextmanager
-    def run(self, work: Work[Result]) -> Iterator[tuple[Result, AuditFolder]]:
+    def run(self, work: Work[Summarized]) -> Iterator[tuple[Summarized, AuditFolder]]:
         """Runs the work with a progress bar; gives the summary, and the folder of the results.
 
         Raises:

@@ -29,7 +29,7 @@ def html(title: str, warning: str, sections: Iterable[ReportSection], plots: Map
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("guardagent._support.sections").joinpath("page.html.j2").read_text(encoding="utf-8")
+    template = files("guardagent._support").joinpath("page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         title=title,
         warning=warning,

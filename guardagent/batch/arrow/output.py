@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from guardagent._support.strict_json import loads
-from guardagent.batch.arrow.work import Result, Work
+from guardagent.batch.arrow.work import Summarized, Work
 from guardagent.batch.report import MANIFEST_FILE, MANIFEST_VERSION
 from guardagent.errors import InputError
 
@@ -70,7 +70,7 @@ class AuditFolder:
     def part_name(self, number: int) -> str:
         return f"part-{number:05}.parquet"
 
-    def finished(self, summary: type[Result]) -> dict[int, Result]:
+    def finished(self, summary: type[Summarized]) -> dict[int, Summarized]:
         """The summaries of the parts that are written, by number."""
         return {number: self._summary(self.part_name(number), summary) for number in sorted(self.part_numbers())}
 
@@ -89,7 +89,7 @@ class AuditFolder:
                 for batch in pq.ParquetFile(file).iter_batches(1024, columns=columns):
                     yield from batch.to_pylist()
 
-    def _summary(self, name: str, summary: type[Result]) -> Result:
+    def _summary(self, name: str, summary: type[Summarized]) -> Summarized:
         try:
             with self._system() as (system, path), system.open(f"{path}/{name}", "rb") as file:
                 metadata = pq.read_metadata(file).metadata or {}
@@ -97,7 +97,7 @@ class AuditFolder:
         except (pa.ArrowException, KeyError, ValueError, TypeError):
             raise InputError(f"{self.url}/{name}: is not a part of this run; remove it, and resume the run") from None
 
-    def write_part(self, number: int, work: Work[Result], rows: Iterable[pa.RecordBatch]) -> Result:
+    def write_part(self, number: int, work: Work[Summarized], rows: Iterable[pa.RecordBatch]) -> Summarized:
         """Writes the results of the work on a partition, also if there are none."""
         total, sink = work.summary(), pa.BufferOutputStream()
         with pq.ParquetWriter(sink, work.schema, compression="zstd") as writer:

@@ -20,7 +20,7 @@ from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.schema import VERSION
 from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.staging import is_foreign, staged
-from guardagent.batch.arrow.work import Result, Summary, Work
+from guardagent.batch.arrow.work import Summarized, Summary, Work
 from guardagent.errors import InputError
 
 ENGINES = Plugins("engine", engines.__name__, ("judge",))
@@ -29,7 +29,7 @@ _MOST_PARTITIONS = 4096
 
 def run_work(
     files: Sequence[SourceFile],
-    work: Work[Result],
+    work: Work[Summarized],
     out: str,
     *,
     engine: str = "local",
@@ -37,7 +37,7 @@ def run_work(
     partitions: int | None = None,
     resume: bool = False,
     advance: Callable[[int, int], None] = lambda *_: None,
-) -> Result:
+) -> Summarized:
     """Works on all traces of some files, and writes the results to a folder.
 
     Args:
@@ -57,7 +57,7 @@ def run_work(
     judge, folder = engine_named(engine), AuditFolder(out)
     setup = _setup(files, work)
     count = _partitions(files, work.counters, partitions)
-    done = dict[int, Result]()
+    done = dict[int, Summarized]()
     if (found := folder.manifest()) is not None:
         _refuse_other_run(folder, found, setup, resume=resume)
         count, done = found["partitions"], folder.finished(work.summary)
@@ -71,7 +71,7 @@ def run_work(
         with tempfile.TemporaryDirectory(prefix="guardagent-rows-") as staging:
             job = AuditJob(tuple(_splits(files, Path(staging))), work, count, folder)
             for part in judge(job, missing, options or {}):
-                done[part.number] = cast(Result, part.summary)
+                done[part.number] = cast(Summarized, part.summary)
                 advance(len(done), count)
     _refuse_gaps(folder, done, count)
     _note_end(folder)

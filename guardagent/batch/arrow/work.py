@@ -21,7 +21,7 @@ class Summary(Protocol):
     def from_dict(cls, values: Mapping[str, Any]) -> Self: ...
 
 
-Result = TypeVar("Result", bound=Summary)
+Summarized = TypeVar("Summarized", bound=Summary)
 Result_co = TypeVar("Result_co", bound=Summary, covariant=True)
 
 

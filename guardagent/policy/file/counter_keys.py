@@ -65,12 +65,12 @@ def _rejoined(node: SourceNode) -> SourceNode:
     if pattern is None or not isinstance(pattern.value, SourceText):
         return node
     joined = pattern.value.text
-    for name, value in node.fields.items():
+    for key, item in node.fields.items():
         if not _is_open(joined):
             break
-        if name != "on" and isinstance(value.value, SourceScalar) and value.value.source == "":
-            joined = f"{joined}, {name}"
-            del left[name]
+        if key != "on" and isinstance(item.value, SourceScalar) and item.value.source == "":
+            joined = f"{joined}, {key}"
+            del left[key]
     if len(left) == len(node.fields):
         return node
     whole = SourceText(joined, pattern.path, pattern.line)

@@ -14,10 +14,10 @@ def scope_variants(scope: Scope | None) -> Iterator[tuple[str, Scope | None, str
     """Leaves out one role, tenant or agent at a time, and the exclusion."""
     if scope is None:
         return
-    for field, word in _SETS.items():
-        names = getattr(scope, field) or ()
+    for attribute, word in _SETS.items():
+        names = getattr(scope, attribute) or ()
         for name in sorted(names):
-            changed = replace(scope, **{field: frozenset(names) - {name} or None})  # type: ignore[arg-type]  # a set
+            changed = replace(scope, **{attribute: frozenset(names) - {name} or None})  # type: ignore[arg-type]  # a set
             yield f"{word} dropped", _or_none(changed), f"without the {word} {name}"
     if scope.excluded is not None:
         yield "exclusion dropped", _or_none(replace(scope, excluded=None)), "without 'not'"

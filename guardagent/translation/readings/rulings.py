@@ -151,15 +151,15 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
     Raises:
         InputError: an answer is no position in the choices of its question, and not in own words.
     """
-    for question in questions:
-        answer = answers.get(question.id)
+    for review_question in questions:
+        answer = answers.get(review_question.id)
         if answer is None:
             continue
         if answer.choice is None and answer.words.strip():
             words = " ".join(answer.words.split())
-            yield Ruling(question, ReviewChoice(words, None, words), is_own_words=True)
+            yield Ruling(review_question, ReviewChoice(words, None, words), is_own_words=True)
             continue
-        if answer.choice is None or answer.choice not in range(len(question.choices)):
-            most = len(question.choices) - 1
-            raise InputError(f"the answer to {question.id!r} is the choice {answer.choice!r}; expected 0 to {most}")
-        yield Ruling(question, question.choices[answer.choice])
+        if answer.choice is None or answer.choice not in range(len(review_question.choices)):
+            most = len(review_question.choices) - 1
+            raise InputError(f"the answer to {review_question.id!r} is the choice {answer.choice!r}; expected 0 to {most}")
+        yield Ruling(review_question, review_question.choices[answer.choice])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
 
@@ -66,10 +67,10 @@ class BodySteps:
         known: the code could be read.
     """
 
-    found: dict[Key, BodyStep] = field(default_factory=dict)
-    links: set[tuple[Key, Key]] = field(default_factory=set)
-    parallel: set[tuple[Key, Key]] = field(default_factory=set)
-    ends: set[Key] = field(default_factory=set)
+    found: dict[Key, BodyStep] = dataclasses.field(default_factory=dict)
+    links: set[tuple[Key, Key]] = dataclasses.field(default_factory=set)
+    parallel: set[tuple[Key, Key]] = dataclasses.field(default_factory=set)
+    ends: set[Key] = dataclasses.field(default_factory=set)
     known: bool = True
 
     def without(self, drop: Callable[[BodyStep], bool]) -> BodySteps:

@@ -66,12 +66,12 @@ def _uses(tree: ast.AST, name: str) -> list[tuple[ast.AST, str]]:
 def _all_uses(tree: ast.AST) -> dict[str, list[tuple[ast.AST, str]]]:
     found: dict[str, list[tuple[ast.AST, str]]] = {}
     for parent in ast.walk(tree):
-        for field, value in () if isinstance(parent, ast.keyword) else ast.iter_fields(parent):
+        for field_name, value in () if isinstance(parent, ast.keyword) else ast.iter_fields(parent):
             several = value if isinstance(value, list) else [value]
             children = [_unnamed(one) for one in several if not _is_copied(one, parent)]
             for name in dict.fromkeys(one.id for one in children if _is_read(one)):
-                if field != "elt" or name not in _loop_names(parent):
-                    found.setdefault(name, []).append((parent, field))
+                if field_name != "elt" or name not in _loop_names(parent):
+                    found.setdefault(name, []).append((parent, field_name))
     return found
 
 
