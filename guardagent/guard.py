@@ -19,25 +19,25 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, get_args
 
+from guardagent._support.execution import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent._support.files import MAX_BYTES
-from guardagent._support.fold import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent.errors import GuardError, InputError, UnknownNameError
 from guardagent.models import Model, load_model, require_timeout
 from guardagent.models.cache import ResponseCache
 from guardagent.models.flow import Flow, adrive, drive
 from guardagent.models.lazy_model import LazyModel
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import Prompts
 from guardagent.models.redaction import Redactor
-from guardagent.programs.generation.synthesis import CHECKED_BY, GenerationSetup
-from guardagent.programs.generation.votes import vote_verdict
+from guardagent.programs.generation import CHECKED_BY, GenerationSetup
+from guardagent.programs.generation_pieces.votes import vote_verdict
+from guardagent.programs.lock import Lock, agents, toolboxes
+from guardagent.programs.lock import prompts as templates_of
 from guardagent.programs.memory.agents import Memory
 from guardagent.programs.memory.learning import Remember, learner
 from guardagent.programs.memory.review import Shadow, shadow_folder
-from guardagent.programs.runtime.lock import Lock, agents, toolboxes
-from guardagent.programs.runtime.lock import prompts as templates_of
-from guardagent.programs.runtime.program import is_undecided, program_check, required_check
-from guardagent.programs.runtime.program_file import staleness
+from guardagent.programs.program import is_undecided, program_check, required_check
+from guardagent.programs.program_file import staleness
 from guardagent.sandbox import Engines, Sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict

@@ -1,7 +1,7 @@
 import re
 
 from guardagent import errors
-from guardagent._support.fold import deny_on_crash
+from guardagent._support.execution import deny_on_crash
 from guardagent.types import Check, Context, Event, Verdict, unchecked_verdict
 
 

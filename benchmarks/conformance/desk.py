@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from benchmarks.conformance.shop import TOOLS
 from benchmarks.conformance.tasks import Call
 from guardagent import InputError, Policies, load_policies
-from guardagent.generation.chat.tool_set import ToolSet
+from guardagent.generation.tool_set import ToolSet
 from guardagent.session.joint_check import judge_jointly
 from guardagent.session.permit import Permit
 

@@ -12,7 +12,7 @@ from typing import Any
 Test = Callable[[Any], bool]
 
 _ANNOTATIONS = frozenset({"title", "description", "examples", "default", "deprecated"})
-_SCALARS: dict[str, Test] = {
+_SCALAR_TESTS: dict[str, Test] = {
     "string": lambda value: type(value) is str,
     "integer": lambda value: type(value) is int,
     "number": lambda value: type(value) in (int, float),
@@ -26,8 +26,8 @@ def plain_test(schema: Any) -> Test | None:
     if not isinstance(schema, Mapping):
         return None
     match {word: found for word, found in schema.items() if word not in _ANNOTATIONS}:
-        case {"type": str(kind), **none} if kind in _SCALARS and not none:
-            return _SCALARS[kind]
+        case {"type": str(kind), **none} if kind in _SCALAR_TESTS and not none:
+            return _SCALAR_TESTS[kind]
         case {"type": "string", "enum": list(values), **none} if not none:
             return lambda value: type(value) is str and value in values
         case {"type": "array", "items": item, **none} if not none:

@@ -15,7 +15,7 @@ import psycopg  # noqa: E402
 
 __all__ = ["PostgresConnection", "connect", "psycopg"]  # from here, its version is tested before it is imported
 
-SECONDS = 20.0  # for each answer
+ANSWER_SECONDS = 20.0  # for each answer
 _CONNECT_SECONDS = 5
 
 
@@ -23,7 +23,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection whose operations raise `psycopg.OperationalError` after a time limit."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        return super().wait(_within(gen, time.monotonic() + SECONDS), *args, **options)
+        return super().wait(_answers_within(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
 
 
 def connect(address: StoreAddress) -> PostgresConnection:
@@ -38,7 +38,7 @@ def connect(address: StoreAddress) -> PostgresConnection:
         "keepalives_idle": 10,
         "keepalives_interval": 3,
         "keepalives_count": 3,
-        "tcp_user_timeout": int(SECONDS * 1000),
+        "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
     }
     options = {**defaults, **psycopg.conninfo.conninfo_to_dict(address.url), "client_encoding": "utf8"}
     found = PostgresConnection.connect(autocommit=True, prepare_threshold=None, **options)
@@ -46,14 +46,14 @@ def connect(address: StoreAddress) -> PostgresConnection:
     return found
 
 
-def _within(steps: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any, Any]:
+def _answers_within(steps: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any, Any]:
     """Passes on the steps of an operation until a deadline."""
     try:
         state = next(steps)
         while True:
             ready = yield state
             if not ready and time.monotonic() >= deadline:
-                raise psycopg.OperationalError(f"the server has not answered for {SECONDS:.0f} s")
+                raise psycopg.OperationalError(f"the server has not answered for {ANSWER_SECONDS:.0f} s")
             state = steps.send(ready)
     except StopIteration as end:
         return end.value

@@ -29,8 +29,8 @@ def version_problem(name: str, minimum: str, installed: str | None) -> str:
     """Returns the problem with an installed version (None if it is missing); empty if it is recent enough."""
     if installed is None:
         return f"{name} is not installed"
-    return f"{name} {installed} is too old" if _numbers(installed) < _numbers(minimum) else ""
+    return f"{name} {installed} is too old" if _major_minor(installed) < _major_minor(minimum) else ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:2]))

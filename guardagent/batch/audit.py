@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
-from guardagent._support.fold import timed_verdict
+from guardagent._support.execution import timed_verdict
 from guardagent.batch.quick_proof import quick_proof
 from guardagent.batch.records import Trace
 from guardagent.policy.policies import Policies

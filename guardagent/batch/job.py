@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent._support.fold import timed_verdict
+from guardagent._support.execution import timed_verdict
 from guardagent.batch.lines import Chunk, InputLine
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies

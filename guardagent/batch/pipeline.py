@@ -9,8 +9,8 @@ from itertools import chain, repeat
 
 from guardagent._support.interrupts import remember
 from guardagent.batch.job import Job, Result, judge_lines
+from guardagent.batch.jobs import MetricsOnly
 from guardagent.batch.lines import Chunk, LineReader, open_bytes
-from guardagent.batch.resumable_log import MetricsOnly
 from guardagent.policy.policies import Policies
 
 Work = tuple[Chunk, tuple[str, ...]]  # a chunk, and the rows of its first records from an earlier run

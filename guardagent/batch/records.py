@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.batch.json_object import ARGS, FACTS, OBJECT, OBJECTS, TOOL, Instant, JsonObject, KeyType
-from guardagent.batch.trace_steps import BOOLEAN, CALL, STEP, TraceStep, checked_step, plain_step, status_of
+from guardagent.batch.traces import BOOLEAN, CALL, STEP, TraceStep, checked_step, plain_step, status_of
 from guardagent.errors import InputError
 from guardagent.types import EMPTY, Event
-from guardagent.types.principal import SessionPrincipal, read_principal
+from guardagent.types.values import SessionPrincipal, read_principal
 
 _ID = KeyType(object, "a string")
 _PRINCIPAL = KeyType(dict, "a principal: an object with 'id', and with 'roles' and 'tenant' if they are known")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from guardagent._support.fold import deny_on_crash_flow
+from guardagent._support.execution import deny_on_crash_flow
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
 from guardagent.models import Model, model_name
 from guardagent.models.flow import Flow, adrive, drive
-from guardagent.programs.generation.baseline import ModelBaseline
-from guardagent.programs.generation.votes import vote_verdict
+from guardagent.programs.generation_pieces.baseline import ModelBaseline
+from guardagent.programs.generation_pieces.votes import vote_verdict
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 

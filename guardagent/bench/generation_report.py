@@ -20,7 +20,11 @@ def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list
         measured = {"percent": found["code_written"]}
         return [*sections, _section("Answers that are code although none was requested", measured, paper.code_written)]
     title = "Executable code before and after debugging, in percent"
-    return [*sections, _section(title, found["executable"], paper.executable), *_errors(found["errors"], paper.errors)]
+    return [
+        *sections,
+        _section(title, found["executable"], paper.executable),
+        *_error_section(found["errors"], paper.errors),
+    ]
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -39,7 +43,7 @@ def _row(first: str, source: str, values: Values, columns: Sequence[str]) -> lis
     return [first, source, *(_number(values[name]) if name in values else "-" for name in columns)]
 
 
-def _errors(errors: Mapping[str, Values], paper: Sequence[PaperRow]) -> list[str]:
+def _error_section(errors: Mapping[str, Values], paper: Sequence[PaperRow]) -> list[str]:
     if not errors:
         return []
     columns = ["examples", "solved"]

@@ -13,11 +13,11 @@ from guardagent._support.locks import replace_file
 from guardagent._version import __version__
 from guardagent.batch.result_log import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation
-from guardagent.bench.generation_metrics import describe
+from guardagent.bench.generation import describe
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
-from guardagent.programs.generation.synthesis import CHECKED_BY
-from guardagent.programs.runtime.program import UNKNOWN
+from guardagent.programs.generation import CHECKED_BY
+from guardagent.programs.program import UNKNOWN
 from guardagent.types import Verdict, thaw
 
 Row = dict[str, Any]

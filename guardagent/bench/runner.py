@@ -19,7 +19,7 @@ from guardagent._version import __version__
 from guardagent.batch.pool import map_concurrently
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
-from guardagent.bench.generation_metrics import is_silent, measure_generated
+from guardagent.bench.generation import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows
 from guardagent.bench.plot import draw
 from guardagent.bench.replay import run_replay

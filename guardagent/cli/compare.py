@@ -20,10 +20,12 @@ Folders = Annotated[list[Path], typer.Argument(help="Folders written by 'bench -
 Compiled = Annotated[
     Path | None, typer.Option("--compiled", help="The report of 'compile --json', for the break-even (a file).")
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="The folder for compare.md and compare.json.")]
+ComparisonFolder = Annotated[Path | None, typer.Option("--out", help="The folder for compare.md and compare.json.")]
 
 
-def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = None, as_json: Json = False) -> None:
+def bench_compare(
+    folders: Folders, *, compiled: Compiled = None, out: ComparisonFolder = None, as_json: Json = False
+) -> None:
     """Compare the results of several evaluations.
 
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
@@ -34,14 +36,14 @@ def bench_compare(folders: Folders, *, compiled: Compiled = None, out: Out = Non
     found = compare(folders, compiled)
     table = comparison_table(found)
     if out is not None:
-        _write(out, found, table)
+        _write_comparison(out, found, table)
     if as_json:
         print_json(found.to_dict())
     else:
         sys.stdout.write(table)
 
 
-def _write(out: Path, found: Comparison, table: str) -> None:
+def _write_comparison(out: Path, found: Comparison, table: str) -> None:
     from guardagent.bench.results import write_text
 
     try:

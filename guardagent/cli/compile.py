@@ -37,7 +37,7 @@ ModelName = Annotated[
     str | None,
     typer.Option("--model", help="The model that writes the program. [env: GUARDAGENT_MODEL]"),
 ]
-Out = Annotated[
+ProgramOut = Annotated[
     Path, typer.Option("-o", "--out", help="The program's file; written only if the program passes everything.")
 ]
 Candidates = Annotated[int, typer.Option("--candidates", min=1, help="The number of programs to generate and compare.")]
@@ -68,13 +68,13 @@ Shown = Annotated[
     int, typer.Option("--show", min=0, help="The number of examples shown to the model; at least one of each kind.")
 ]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="The most that compiling may cost, in US dollars.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
+ReportJson = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
 
 
 def compile_(
     *,
     examples: Examples,
-    out: Out,
+    out: ProgramOut,
     agent: AgentName = None,
     request: RequestFile = None,
     specification: SpecificationFile = None,
@@ -97,7 +97,7 @@ def compile_(
     timeout: Timeout = None,
     max_cost: MaxCost = None,
     cache: CacheFolder = None,
-    as_json: Json = False,
+    as_json: ReportJson = False,
 ) -> None:
     """Compile a guard request into a program that needs no model.
 
@@ -185,7 +185,7 @@ def _context(
     shown: int,
 ) -> CompileContext:
     from guardagent.models.cache import ResponseCache
-    from guardagent.models.meter import Meter
+    from guardagent.models.metering import Meter
     from guardagent.models.prompts import Prompts
     from guardagent.models.redaction import Redactor
     from guardagent.programs.compile import CompileContext

@@ -12,12 +12,12 @@ from guardagent.cli.listen import (
     AllowHost,
     Certificate,
     CertificateKey,
+    ClientTokens,
     Insecure,
     MaxBody,
     MaxRequests,
     OidcFile,
     ReceiveTimeout,
-    TokenFile,
     access_of,
     certificate_of,
     read_address,
@@ -25,8 +25,8 @@ from guardagent.cli.listen import (
 from guardagent.errors import InputError
 
 ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model of transformers.")]
-PolicyFiles = Annotated[list[Path], typer.Option("--policies", help="The policy file; repeatable.")]
-StateAddress = Annotated[
+ModelPolicies = Annotated[list[Path], typer.Option("--policies", help="The policy file; repeatable.")]
+ConversationState = Annotated[
     str | None,
     typer.Option("--state", metavar="ADDRESS", help="Where conversations last: sqlite:FILE (default: in memory)."),
 ]
@@ -45,8 +45,8 @@ Address = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="The
 def generate_server(
     model: ModelFolder,
     *,
-    policies: PolicyFiles,
-    state: StateAddress = None,
+    policies: ModelPolicies,
+    state: ConversationState = None,
     log: LogFile = None,
     device: Device = "cpu",
     dtype: Dtype = "auto",
@@ -57,7 +57,7 @@ def generate_server(
     tool_format: Format = "auto",
     name: Name = None,
     listen: Address = "127.0.0.1:8765",
-    tokens: TokenFile = None,
+    tokens: ClientTokens = None,
     oidc: OidcFile = None,
     tls_cert: Certificate = None,
     tls_key: CertificateKey = None,
@@ -68,8 +68,8 @@ def generate_server(
     receive_timeout: ReceiveTimeout = 30.0,
 ) -> None:
     """Serve a local model's chat completions; a tool call that the policy forbids never leaves the model."""
-    from guardagent._support.http.endpoint import HttpEndpoint
-    from guardagent._support.http.request_limits import RequestLimits
+    from guardagent._support.http import HttpEndpoint
+    from guardagent._support.http_pieces.request_limits import RequestLimits
     from guardagent._support.log_lines import log_as_text
     from guardagent._support.requirements import require
 
@@ -88,9 +88,9 @@ def generate_server(
         behind_proxy=insecure,
         names=tuple(allow_host or ()),
     )
-    from guardagent.server.completions.completions_application import CompletionSettings
+    from guardagent.server.completions.application import CompletionSettings
     from guardagent.server.completions.completions_server import load_batch, open_guard, run_completions_server
-    from guardagent.server.completions.served_conversations import ServedConversations
+    from guardagent.server.completions.generation import ServedConversations
 
     principals: dict[str, Any] | None = None if access is None else {}
     conversations = ServedConversations(open_guard(policies, state, log, principals), principals)

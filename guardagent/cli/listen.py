@@ -10,14 +10,14 @@ import typer
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent._support.http.endpoint import HttpEndpoint
+    from guardagent._support.http import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
     from guardagent.server.access import AccessControl
 
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
 ]
-TokenFile = Annotated[
+ClientTokens = Annotated[
     Path | None,
     typer.Option("--tokens", metavar="FILE", help="Clients need a token of this store; see 'guardagent token create'."),
 ]
@@ -82,7 +82,7 @@ def endpoint_of(
     from guardagent.frameworks.mcp.adapter import require_mcp
 
     require_mcp()
-    from guardagent._support.http.endpoint import HttpEndpoint
+    from guardagent._support.http import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
 
     host, port = read_address(listen)

@@ -12,9 +12,11 @@ from guardagent.cli.output import print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.programs.runtime.lock import Content
+    from guardagent.programs.lock import Content
 
-Out = Annotated[Path, typer.Option("-o", "--out", help="The lock file to write; keep it where agents cannot write.")]
+LockOut = Annotated[
+    Path, typer.Option("-o", "--out", help="The lock file to write; keep it where agents cannot write.")
+]
 Agents = Annotated[
     list[str] | None, typer.Option("--agent", help="A known agent; repeatable (default: all known agents).")
 ]
@@ -27,7 +29,7 @@ Programs = Annotated[list[Path] | None, typer.Option("--program", help="A single
 
 def lock(
     *,
-    out: Out,
+    out: LockOut,
     agent: Agents = None,
     memory: MemoryFolder = None,
     toolbox: ToolboxFolder = None,
@@ -42,7 +44,7 @@ def lock(
     With '--locked FILE', other commands refuse any other content. Nothing is run here. A policy with an incomplete
     review is not locked; with '--require-review', neither is one without a review.
     """
-    from guardagent.programs.runtime.lock import Lock
+    from guardagent.programs.lock import Lock
 
     if require_review and not policies:
         raise InputError("'--require-review' is for policies; expected '--policies FILE'")
@@ -82,9 +84,9 @@ def _contents(
     """All named files, each validated."""
     from guardagent.models.prompts import Prompts
     from guardagent.policy.file.lock_contents import policy_contents as files_of
+    from guardagent.programs import lock
     from guardagent.programs.memory.agents import Memory
-    from guardagent.programs.runtime import lock
-    from guardagent.programs.runtime.program_file import fresh_program
+    from guardagent.programs.program_file import fresh_program
     from guardagent.sandbox.toolbox import Toolbox
 
     tools, known = Toolbox.load(*(toolbox or [])), Memory(*([memory] if memory else []))

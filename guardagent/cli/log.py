@@ -46,7 +46,7 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
 ]
 HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was stored elsewhere.")]
-Out = Annotated[Path | None, typer.Option("-o", "--out", help="The file to write instead of standard output.")]
+ExportOut = Annotated[Path | None, typer.Option("-o", "--out", help="The file to write instead of standard output.")]
 FormName = Annotated[
     ExportFormat, typer.Option("--format", help="jsonl (itself a valid log), or csv for spreadsheets.")
 ]
@@ -99,7 +99,7 @@ def verify(log: LogFiles, *, key_file: KeyFile = None, head: HeadFile = None, as
 def export(
     log: LogFiles,
     *,
-    out: Out = None,
+    out: ExportOut = None,
     form: FormName = ExportFormat.JSONL,
     as_json: JsonLines = False,
 ) -> None:

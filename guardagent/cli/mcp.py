@@ -14,6 +14,7 @@ from guardagent.cli.listen import (
     AllowHost,
     Certificate,
     CertificateKey,
+    ClientTokens,
     Insecure,
     Listen,
     MaxBody,
@@ -23,7 +24,6 @@ from guardagent.cli.listen import (
     OidcFile,
     ReceiveTimeout,
     SessionTimeout,
-    TokenFile,
     endpoint_of,
 )
 from guardagent.cli.options import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from guardagent.frameworks.mcp.adapter.links import Target
     from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
     from guardagent.log import AuditLog
-    from guardagent.types.principal import SessionPrincipal
+    from guardagent.types.values import SessionPrincipal
 
 
 class ApproverChoice(StrEnum):
@@ -152,7 +152,7 @@ def mcp_proxy(
     approver: ApproverName = None,
     header: Header = None,
     listen: Listen = None,
-    tokens: TokenFile = None,
+    tokens: ClientTokens = None,
     oidc: OidcFile = None,
     tls_cert: Certificate = None,
     tls_key: CertificateKey = None,

@@ -11,7 +11,7 @@ import typer
 from guardagent.cli.options import Json, JsonLines, MemoryFolder
 from guardagent.cli.output import print_json, print_line, screen
 
-Folder = Annotated[str, typer.Option("--memory", help="The memory that holds the agent's folder.")]
+AgentMemory = Annotated[str, typer.Option("--memory", help="The memory that holds the agent's folder.")]
 
 
 def list_agents(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
@@ -47,7 +47,7 @@ def add(
     ],
     *,
     agent: Annotated[str, typer.Option("--agent", help="The agent that they belong to.")],
-    memory: Folder,
+    memory: AgentMemory,
     as_json: Json = False,
 ) -> None:
     """Add demonstrations to an agent in your own memory.
@@ -80,7 +80,7 @@ def export(
 def review(
     *,
     agent: Annotated[str, typer.Option("--agent", help="The agent.")],
-    memory: Folder,
+    memory: AgentMemory,
     accept: Annotated[
         list[str] | None, typer.Option("--accept", help="Add the entry with this id as a demonstration; repeatable.")
     ] = None,

@@ -44,7 +44,7 @@ def show_pack(name: PackName, *, as_json: Json = False) -> None:
     print_line(f"Folder: {found.folder}")
 
 
-def add(
+def include_pack(
     name: PackName, *, policies: Target = Path("policies.yaml"), trial: Trial = False, as_json: Json = False
 ) -> None:
     """Add a pack to 'include:' of a policy file."""

@@ -28,7 +28,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.job import Job, Result
-    from guardagent.batch.resumable_log import MetricsOnly
+    from guardagent.batch.jobs import MetricsOnly
     from guardagent.batch.verdict_metrics import VerdictMetrics
     from guardagent.policy.policies import Policies
 
@@ -233,7 +233,7 @@ class _BatchRun:
 
     def _result_log(self, policies: Policies) -> MetricsOnly:
         from guardagent._version import __version__
-        from guardagent.batch.resumable_log import MetricsOnly, ResumableLog
+        from guardagent.batch.jobs import MetricsOnly, ResumableLog
         from guardagent.batch.verdict_metrics import VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)

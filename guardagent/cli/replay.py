@@ -43,7 +43,9 @@ Against = Annotated[
 Alias = Annotated[
     list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
 ]
-Out = Annotated[str | None, typer.Option("--out", help="The folder for the differences in tables, or its URL.")]
+DifferencesFolder = Annotated[
+    str | None, typer.Option("--out", help="The folder for the differences in tables, or its URL.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue with the parts that are missing in '--out'.")]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
@@ -63,7 +65,7 @@ def replay(
     file_format: FileFormat = None,
     where: Where = None,
     partitions: Partitions = None,
-    out: Out = None,
+    out: DifferencesFolder = None,
     resume: Resume = False,
     locked: Locked = None,
     as_json: JsonLines = False,
@@ -133,7 +135,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
     from guardagent.batch.arrow.bundle import PolicyBundle
-    from guardagent.batch.arrow.replay_work import ReplayWork
+    from guardagent.batch.arrow.judging import ReplayWork
     from guardagent.batch.replay.candidate import NoModel
     from guardagent.batch.replay.comparison import DifferenceTable
     from guardagent.batch.replay.replay import ReplayReport

@@ -17,7 +17,7 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="markdown, html, parquet or json (default: by the suffix of FILE, else markdown)."),
 ]
-Out = Annotated[
+ReportOut = Annotated[
     Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write (default: standard output).")
 ]
 Top = Annotated[int, typer.Option("--top", min=0, max=1000, help="The number of telling traces.")]
@@ -29,7 +29,7 @@ def report(
     results: Results,
     *,
     format: Format = None,  # noqa: A002 - as the option is called
-    out: Out = None,
+    out: ReportOut = None,
     top: Top = 10,
     since: Since = None,
     until: Until = None,
@@ -47,13 +47,13 @@ def report(
     if chosen == "parquet" and out is None and sys.stdout.isatty():
         raise InputError("'--format parquet' is binary; expected '-o FILE', or a pipe")
     figures = make_report(results, parse_period(since, until), top=top)
-    _write(render(figures, chosen), out)
+    _write_report(render(figures, chosen), out)
     if not figures.complete:
         note(f"guardagent: {figures.missing:,} of {figures.partitions:,} parts are missing; resume the audit")
         raise typer.Exit(3)
 
 
-def _write(content: bytes, out: Path | None) -> None:
+def _write_report(content: bytes, out: Path | None) -> None:
     if out is not None:
         save_bytes(out, content)
         return

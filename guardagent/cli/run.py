@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from guardagent.batch.labelled_runs import RunJudge
 
 Program = Annotated[str, typer.Argument(help="The guard program (a Python file).")]
-InputFile = Annotated[str | None, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
-OutputFile = Annotated[str | None, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")]
+RunInput = Annotated[str | None, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
+RunOutputLog = Annotated[
+    str | None, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")
+]
 Examples = Annotated[
     str | None,
     typer.Option("--examples", help="Instead of one run: labelled runs, one JSON object per line (a file, or -)."),
@@ -36,8 +38,8 @@ Examples = Annotated[
 def run(
     program: Program,
     *,
-    input: InputFile = None,  # noqa: A002 - the option's public name
-    output_log: OutputFile = None,
+    input: RunInput = None,  # noqa: A002 - the option's public name
+    output_log: RunOutputLog = None,
     examples: Examples = None,
     facts: FactsText = None,
     toolbox: ToolboxFolder = None,
@@ -52,7 +54,7 @@ def run(
     """
     from guardagent._support.files import read_text
     from guardagent.guard import judge_with
-    from guardagent.programs.runtime.program_file import fresh_program
+    from guardagent.programs.program_file import fresh_program
     from guardagent.sandbox import load_sandbox
     from guardagent.sandbox.toolbox import Toolbox
 
@@ -62,7 +64,7 @@ def run(
     tools = Toolbox.load(*(toolbox or []))
     source = fresh_program(program, tools)
     if locked is not None:
-        from guardagent.programs.runtime.lock import Lock, programs, toolboxes
+        from guardagent.programs.lock import Lock, programs, toolboxes
 
         Lock.load(locked).require([*programs(Path(program)), *toolboxes(tools)])
     judge = judge_with(source, engine, tools)

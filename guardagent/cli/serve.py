@@ -15,12 +15,12 @@ from guardagent.cli.listen import (
     AllowHost,
     Certificate,
     CertificateKey,
+    ClientTokens,
     Insecure,
     MaxBody,
     MaxRequests,
     OidcFile,
     ReceiveTimeout,
-    TokenFile,
     access_of,
     certificate_of,
     read_address,
@@ -65,7 +65,7 @@ def serve(
     state: StateAddress = None,
     log: LogFolder = None,
     listen: ServerAddress = "127.0.0.1:8764",
-    tokens: TokenFile = None,
+    tokens: ClientTokens = None,
     oidc: OidcFile = None,
     tls_cert: Certificate = None,
     tls_key: CertificateKey = None,
@@ -81,8 +81,8 @@ def serve(
     Without --tokens and --oidc, on this machine alone, the first start creates a token store with a token for an agent
     and one for you, and shows them once.
     """
-    from guardagent._support.http.endpoint import HttpEndpoint
-    from guardagent._support.http.request_limits import RequestLimits
+    from guardagent._support.http import HttpEndpoint
+    from guardagent._support.http_pieces.request_limits import RequestLimits
     from guardagent.server.http import run_server
 
     if json_logs:
@@ -124,7 +124,7 @@ def _settings(policies: list[Path] | None, path: Path | None, state: str | None,
 def _own_access(settings: ServerSettings) -> AccessControl:
     """Returns the access by tokens beside the state. The first start creates two of them and shows them."""
     from guardagent.server.access import AccessControl, TokenStore
-    from guardagent.server.settings.server_settings import DEFAULT_FOLDER
+    from guardagent.server.settings import DEFAULT_FOLDER
 
     scheme, _, rest = settings.state.partition(":")
     folder = Path(rest if scheme == "sqlite" and rest else DEFAULT_FOLDER)

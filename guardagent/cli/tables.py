@@ -84,8 +84,8 @@ class TableRun:
         if self.resume and self.out is None:
             raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
         from guardagent.batch.arrow.output import AuditFolder
+        from guardagent.batch.arrow.parquet import PartitionFilter, find_files
         from guardagent.batch.arrow.run import run_work
-        from guardagent.batch.arrow.splits import PartitionFilter, find_files
 
         filters = [PartitionFilter.parse(one) for one in self.where or ()]
         files = find_files(self.paths, file_format=self.file_format, filters=filters)

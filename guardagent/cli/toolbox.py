@@ -13,7 +13,7 @@ from guardagent.cli.output import note, print_json, print_line, screen
 from guardagent.errors import ContentError, InputError
 
 File = Annotated[Path, typer.Argument(help="The file of the proposed function, written by 'compile'.")]
-Folder = Annotated[Path, typer.Option("--toolbox", help="The toolbox folder to add it to; created if missing.")]
+TargetToolbox = Annotated[Path, typer.Option("--toolbox", help="The toolbox folder to add it to; created if missing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Add it without confirmation: you have reviewed it.")]
 
 
@@ -44,7 +44,7 @@ def show(name: str, *, toolbox: ToolboxFolder = None, as_json: Json = False) -> 
         print_line(f"{tool.describe()}\n\n{tool.path}:{tool.line}")
 
 
-def accept(file: File, *, toolbox: Folder, yes: Yes = False, as_json: Json = False) -> None:
+def accept(file: File, *, toolbox: TargetToolbox, yes: Yes = False, as_json: Json = False) -> None:
     """Review a proposed function and add it to a toolbox.
 
     Shows the function with its tests. After confirmation, runs the tests, and adds the function if they pass; before

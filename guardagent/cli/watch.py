@@ -13,7 +13,7 @@ import typer
 from guardagent.cli.output import print_line
 
 if TYPE_CHECKING:
-    from guardagent.hooks.pending_asks import PendingAsk, PendingAsks
+    from guardagent.hooks.hook_state import PendingAsk, PendingAsks
 
 PAUSE_SECONDS = 0.5
 _MARKS = {"allow": "+", "warn": "!", "deny": "-", "escalate": "?", "halt": "x"}
@@ -24,7 +24,7 @@ Denials = Annotated[bool, typer.Option("--denials", help="Leave out calls that w
 def watch(*, once: Once = False, denials: Denials = False) -> None:
     """Show the verdicts of installed hooks as they come, and answer calls that wait for a person."""
     from guardagent.hooks.hook_lock import state_folder
-    from guardagent.hooks.pending_asks import PendingAsks
+    from guardagent.hooks.hook_state import PendingAsks
     from guardagent.server.state import open_state
 
     folder = state_folder()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support.fold import combine
+from guardagent._support.execution import combine
 from guardagent.enforcement.audit_records import AuditRecords
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations

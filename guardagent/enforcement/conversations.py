@@ -17,7 +17,7 @@ from guardagent.session.permit import Permit
 from guardagent.session.session import Session
 from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision, Verdict, freeze
-from guardagent.types.principal import SessionPrincipal, read_principal
+from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.history import ConversationJournal

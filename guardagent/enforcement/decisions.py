@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.fold import verdict_or_denial
+from guardagent._support.execution import verdict_or_denial
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approval, with_edits
 from guardagent.enforcement.call_recorder import CallRecorder

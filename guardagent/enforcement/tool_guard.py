@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.fold import combine, verdict_or_denial
+from guardagent._support.execution import combine, verdict_or_denial
 from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approver
@@ -41,7 +41,7 @@ from guardagent.session.session import Session
 from guardagent.session.snapshot import read_snapshot
 from guardagent.session.withheld_answer import without_answer_text
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
-from guardagent.types.principal import read_principal
+from guardagent.types.values import read_principal
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.history import ConversationJournal

@@ -17,7 +17,7 @@ from guardagent.hooks.call_arguments import judged_arguments
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind
 from guardagent.hooks.hook_host import HookHost
 from guardagent.hooks.hook_lock import HookLock, changed
-from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.hook_state import PendingAsks
 from guardagent.hooks.protection import Protection
 from guardagent.hooks.session_retention import SessionRetention
 from guardagent.hooks.unchecked_calls import record_unchecked

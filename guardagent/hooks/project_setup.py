@@ -11,7 +11,7 @@ from pathlib import Path
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.hooks.transcripts import read_transcript, stopped_calls, transcripts_of
+from guardagent.hooks.calls import read_transcript, stopped_calls, transcripts_of
 from guardagent.policy.load import load_policies
 
 FILE = "guardagent.yaml"

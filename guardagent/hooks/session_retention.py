@@ -9,10 +9,10 @@ from pathlib import Path
 
 from guardagent.enforcement import SqliteLedger
 from guardagent.hooks.hook_lock import KEEP_DAYS, read_locks
-from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.hook_state import PendingAsks
 from guardagent.server.state import StateStore, StoredItem, open_state
 
-_KIND, _TENANT = "session", ""
+_SESSION, _SESSION_TENANT = "session", ""
 _NOTE_SECONDS = 3600.0  # a use is written at most once in this time
 _DAY = 86400.0
 _PAGE = 200
@@ -56,9 +56,9 @@ class SessionRetention:
         if now - self._noted.get(conversation, 0.0) < _NOTE_SECONDS:
             return
         value = {"used": now}
-        while not self._state.add(_KIND, _TENANT, conversation, value):
-            found = self._state.get(_KIND, _TENANT, conversation)
-            if found and self._state.replace(_KIND, _TENANT, conversation, found.version, value):
+        while not self._state.add(_SESSION, _SESSION_TENANT, conversation, value):
+            found = self._state.get(_SESSION, _SESSION_TENANT, conversation)
+            if found and self._state.replace(_SESSION, _SESSION_TENANT, conversation, found.version, value):
                 break
         self._noted[conversation] = now
 
@@ -74,13 +74,13 @@ class SessionRetention:
             host = item.name.partition("/")[0]
             if self._clock() - float(item.value["used"]) > keep_days(host) * _DAY:
                 ledger.end(item.name)
-                self._state.delete(_KIND, _TENANT, item.name)
+                self._state.delete(_SESSION, _SESSION_TENANT, item.name)
                 deleted.append(item.name)
         asks.delete_old(lambda ask: keep_days(ask.host) * _DAY)
         return deleted
 
     def _items(self) -> list[StoredItem]:
         found: list[StoredItem] = []
-        while page := self._state.oldest(_KIND, _TENANT, found[-1].number if found else 0, _PAGE):
+        while page := self._state.oldest(_SESSION, _SESSION_TENANT, found[-1].number if found else 0, _PAGE):
             found.extend(page)
         return found

@@ -17,7 +17,7 @@ from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import FIRST, Chain, Entry
 
 _VERSION = 1
-_MAX_BYTES = 10_000
+_MAX_HEAD_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Head:
         Raises:
             InputError: it is missing, or not a head.
         """
-        return _parse_head(parse_json(read_text(path, limit=_MAX_BYTES), path), path)
+        return _parse_head(parse_json(read_text(path, limit=_MAX_HEAD_BYTES), path), path)
 
     def to_dict(self) -> dict[str, Any]:
         return {"guardagent_log_head": _VERSION, **asdict(self)}

@@ -9,7 +9,7 @@ from guardagent.errors import InputError
 
 MIN_KEY = 16  # bytes
 VARIABLE = "GUARDAGENT_LOG_KEY"
-_MAX_BYTES = 4096
+_MAX_KEY_BYTES = 4096
 
 
 def load_key(path: Path | str | None = None) -> bytes | None:
@@ -25,7 +25,7 @@ def load_key(path: Path | str | None = None) -> bytes | None:
         return checked_key(os.fsencode(value).rstrip(b"\r\n"), f"${VARIABLE}") if value is not None else None
     try:
         with Path(path).open("rb") as file:
-            key = file.read(_MAX_BYTES)
+            key = file.read(_MAX_KEY_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; expected the key file of a log") from None
     return checked_key(key.rstrip(b"\r\n"), str(path))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from guardagent.errors import ModelError
 from guardagent.models import Completion, Model
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall
 from guardagent.types import Verdict
 

@@ -185,7 +185,7 @@ def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -
     """Requires every file to be pinned, before any code runs. Prompts of a model and reviews must be pinned too."""
     from guardagent.models.prompts import Prompts
     from guardagent.policy.file.lock_contents import contents_of, reviews_of
-    from guardagent.programs.runtime import lock
+    from guardagent.programs import lock
     from guardagent.sandbox.toolbox import Toolbox
 
     allowed = lock.Lock.load(locked)

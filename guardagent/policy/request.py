@@ -38,7 +38,7 @@ def _judge_function(
     request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
 ) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
     from guardagent.guard import GuardAgent, judge_with
-    from guardagent.programs.runtime.program_file import fresh_program
+    from guardagent.programs.program_file import fresh_program
     from guardagent.sandbox import Engines
     from guardagent.sandbox.toolbox import Toolbox
 

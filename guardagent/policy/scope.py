@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.types.principal import ASSIGNED
+from guardagent.types.values import ASSIGNED
 
 
 @dataclass(frozen=True, slots=True)

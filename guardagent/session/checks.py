@@ -14,14 +14,14 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.language.instants import MICROSECONDS
 from guardagent.policy.monitors.judgement import Judgement
-from guardagent.session.call_history import MAX_TRIES
+from guardagent.session.calls import NO_TIME, OpenCalls
 from guardagent.session.claimed_calls import ClaimedCalls
-from guardagent.session.open_calls import NO_TIME, OpenCalls
 from guardagent.session.permit import Permit
 from guardagent.session.session_verdicts import NO_USAGE, refused
 from guardagent.session.shared_history import HistoryChangedError
+from guardagent.session.state import MAX_TRIES
 from guardagent.types import EMPTY, Decision, FrozenMapping, Verdict, freeze, new, quick_verdict
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 _NO_TAGS: frozenset[str] = frozenset()
 

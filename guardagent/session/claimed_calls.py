@@ -17,10 +17,10 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
 from guardagent.policy.monitors.judgement import Judgement
-from guardagent.session.call_history import MAX_TRIES
-from guardagent.session.open_calls import OpenCalls
+from guardagent.session.calls import OpenCalls
 from guardagent.session.session_verdicts import refused
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError
+from guardagent.session.state import MAX_TRIES
 from guardagent.types import Decision, Verdict, Violation, sorted_json, thaw
 from guardagent.types.objects import readable_copy
 

@@ -20,7 +20,7 @@ from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.shared_history import Journal
 from guardagent.types import EMPTY, freeze
-from guardagent.types.principal import SessionPrincipal, read_principal
+from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
     from guardagent.session.counters import CounterStore, SessionCounters

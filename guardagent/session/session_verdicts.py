@@ -11,7 +11,7 @@ from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorR
 from guardagent.policy.monitors.judgement import Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
-from guardagent.session.call_history import CallHistory
+from guardagent.session.state import CallHistory
 from guardagent.types import EMPTY, Decision, Denial, Grant, Usage, Verdict, Violation, quick_verdict, quick_violation
 
 NO_USAGE = Usage()

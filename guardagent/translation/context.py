@@ -11,9 +11,9 @@ from guardagent.policy.documents import PolicyDocument, Sentence
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.translation.memory import ResultMemory
-from guardagent.translation.samples.facts import FactDescription
-from guardagent.translation.samples.traces import TraceSamples
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.samples import TraceSamples
+from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.tools import ToolSchema
 
 
 @dataclass(frozen=True, slots=True)

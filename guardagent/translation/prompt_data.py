@@ -7,8 +7,8 @@ from typing import Any
 
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.document_text import document_text
-from guardagent.translation.samples.rendering import render
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.samples_pieces.rendering import render
+from guardagent.translation.tools import ToolSchema
 
 MOST_SAMPLES = 30_000
 

@@ -11,10 +11,10 @@ from guardagent.policy.file.policy_keys import Key, choice, keys, mapping, name,
 from guardagent.policy.review.record import FATES, Fate, NeededFact
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.document_text import sentences_text
-from guardagent.translation.drafting.draft import Ambiguity
+from guardagent.translation.drafts import Ambiguity
 from guardagent.translation.model.answers import listed, optional_text, read_answer, sentence_number
-from guardagent.translation.model.requests import ModelRequests, Request
 from guardagent.translation.prompt_data import facts_text, shared_data
+from guardagent.translation.requests import ModelRequests, Request
 
 BATCH = 40
 MODEL_FATES = tuple(one for one in FATES if one != "open")

@@ -27,7 +27,7 @@ def format_value(value: Any, limit: int = 60) -> str:
 
 def _format_json(value: Any) -> str:
     try:
-        return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False, default=_plain)
+        return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False, default=_simplified)
     except (TypeError, ValueError, RecursionError):
         return f"a {type(value).__name__}"
 
@@ -39,7 +39,7 @@ def _format_fraction(value: Fraction) -> str:
         return f"a number of more than {MAX_DIGITS} digits"
 
 
-def _plain(value: Any) -> Any:
+def _simplified(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return format_value(value) if isinstance(value, Fraction | Decimal) else str(value)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from guardagent import Context, Decision, Event, GuardError, Verdict
-from guardagent._support.fold import combine, deny_on_crash, fold
+from guardagent._support.execution import combine, deny_on_crash, fold
 from guardagent.types import Check
 
 EVENT, CONTEXT = Event("tool"), Context()

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from guardagent import Limits
-from guardagent._support.fold import deny_on_crash
-from guardagent.programs.runtime.program import program_check
+from guardagent._support.execution import deny_on_crash
+from guardagent.programs.program import program_check
 from guardagent.sandbox import engine_names, load_sandbox
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.audit import MAX_FINDINGS, judge_trace, judge_traces
 from guardagent.batch.records import Trace, read_trace
-from guardagent.batch.trace_steps import TraceStep
+from guardagent.batch.traces import TraceStep
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event
 from tests.policy.rules import events

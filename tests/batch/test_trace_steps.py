@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from guardagent.batch.json_object import JsonObject, errors_at
 from guardagent.batch.records import read_trace
-from guardagent.batch.trace_steps import STEP, StepColumns, TraceStep, checked_step, plain_step, step_of_columns
+from guardagent.batch.traces import STEP, StepColumns, TraceStep, checked_step, plain_step, step_of_columns
 from guardagent.errors import ContentError, InputError
 
 FAILED = re2.compile("^Error|refused")

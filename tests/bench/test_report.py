@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.bench.generation_metrics import describe, is_silent, measure_generated
+from guardagent.bench.generation import describe, is_silent, measure_generated
 from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked_verdict
 

@@ -16,7 +16,7 @@ from guardagent.cli.watch import watch
 from guardagent.errors import InputError
 from guardagent.hooks.hook_daemon import HookDaemon
 from guardagent.hooks.hook_lock import HookLock, state_folder
-from guardagent.hooks.pending_asks import PendingAsks
+from guardagent.hooks.hook_state import PendingAsks
 from guardagent.hooks.session_retention import delete_old_sessions
 from guardagent.log.selection import Selection
 from guardagent.server.state import open_state

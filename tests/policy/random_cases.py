@@ -13,7 +13,7 @@ from guardagent.batch.cases import judge_case
 from guardagent.batch.records import Case
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision, Event
-from guardagent.types.principal import read_principal
+from guardagent.types.values import read_principal
 
 NOW = dt.datetime(2026, 3, 4, 16, 30, tzinfo=dt.UTC)
 _UNITS = {"m": 60, "h": 3600, "s": 1}

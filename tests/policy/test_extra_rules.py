@@ -12,7 +12,7 @@ from guardagent import Decision, Policies, load_policies
 from guardagent.enforcement import HostCall, MemoryLedger, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.policy.file.lock_contents import policy_contents
-from guardagent.programs.runtime.lock import Lock
+from guardagent.programs.lock import Lock
 
 Write = Callable[..., Path]
 KEY = b"0123456789abcdef"

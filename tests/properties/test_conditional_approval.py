@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import verify
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.workflow.graphs import graph_of
 
 PROGRAM = """

@@ -8,8 +8,8 @@ from typing import Any
 
 from guardagent.policy.documents import PolicyDocument
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft, RuleDraft
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.drafts import Draft, RuleDraft
+from guardagent.translation.tools import ToolSchema
 
 TOOLS = ("refund", "pay", "get_order", "open", "close")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.tools import ToolSchema
 from tests.models.server import Reply, text
 
 DOCUMENT = """\

@@ -25,7 +25,7 @@ from guardagent.policy.review.record import (
 )
 from guardagent.translation.assembly import assemble
 from guardagent.translation.change import Kept, kept, require_translation
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 from tests.translation.drafts import context, proposed
 
 TEXT = """\

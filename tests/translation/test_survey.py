@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from guardagent.models import load_model
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import Prompts
-from guardagent.translation.model.requests import ModelRequests
+from guardagent.translation.requests import ModelRequests
 from guardagent.translation.survey import Survey, survey
 from tests.models.conftest import Serve, serve
 from tests.translation.library import SURVEY, context, sentences_of, translator

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from guardagent.batch.arrow.output import AuditFolder
-from guardagent.batch.arrow.splits import Split
+from guardagent.batch.arrow.parquet import Split
 from guardagent.batch.arrow.work import Summary, Work
 
 

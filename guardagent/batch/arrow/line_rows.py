@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from guardagent.batch.arrow.parquet import Split, opened
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.splits import Split, opened
 from guardagent.batch.lines import MAX_LINE
 from guardagent.errors import InputError
 

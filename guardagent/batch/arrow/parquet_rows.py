@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from guardagent.batch.arrow.parquet import Split
 from guardagent.batch.arrow.schema import EVENTS, VERDICTS
-from guardagent.batch.arrow.splits import Split
 from guardagent.batch.near_misses import near_miss
 from guardagent.errors import InputError
 from guardagent.policy.language.instants import moment_of, parsed_instant

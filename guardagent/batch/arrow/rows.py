@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.splits import Split
+from guardagent.batch.arrow.parquet import Split
 from guardagent.batch.arrow.staging import FORMAT as STAGED
 from guardagent.batch.arrow.staging import staged_rows
 

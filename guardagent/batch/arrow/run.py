@@ -17,8 +17,8 @@ from guardagent._version import __version__
 from guardagent.batch.arrow import engines
 from guardagent.batch.arrow.job import AuditJob, PartitionJudge
 from guardagent.batch.arrow.output import AuditFolder
+from guardagent.batch.arrow.parquet import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.schema import VERSION
-from guardagent.batch.arrow.splits import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.staging import is_foreign, staged
 from guardagent.batch.arrow.work import Summarized, Summary, Work
 from guardagent.errors import InputError

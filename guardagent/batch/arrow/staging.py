@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from guardagent.batch.arrow.parquet import SourceFile, Split, opened
 from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.splits import SourceFile, Split, opened
 
 FORMAT = "rows"  # of the files that are written here: Arrow IPC in the schema `EVENTS`
 _BATCH_ROWS = 4096

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from guardagent._support.strict_json import loads
 from guardagent.batch.arrow.event_rows import EventRow
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
-from guardagent.batch.trace_steps import StepColumns, TraceStep, step_of_columns
+from guardagent.batch.traces import StepColumns, TraceStep, step_of_columns
 from guardagent.errors import InputError
 from guardagent.types import EMPTY
 

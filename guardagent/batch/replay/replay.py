@@ -167,7 +167,7 @@ class _LogReplay:
             if before is None:
                 self._report.table.unruled += 1
                 return
-        self._report.table.compare(before, after, partial(_shown, step))
+        self._report.table.compare(before, after, partial(_shown_step, step))
 
     def _logged(self, logged: RecordedDecision) -> RuleAnswers | None:
         """The logged answers by rule; None if the guard denied the call for a reason of its own."""
@@ -196,7 +196,7 @@ class _LogReplay:
             self._report.table.compare(unclear, unclear, dict)
 
 
-def _shown(step: LogStep) -> Mapping[str, Any]:
+def _shown_step(step: LogStep) -> Mapping[str, Any]:
     assert step.call is not None
     call = {} if step.kind == "end" else {"call_id": step.call.call_id, **step.call.shown}
     return {"conversation": step.conversation, **step.call.position, **call}

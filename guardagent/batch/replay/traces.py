@@ -11,9 +11,9 @@ from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import ReplayedConversation, RuleAnswers
 from guardagent.batch.replay.log_steps import LoggedCall, LogStep
-from guardagent.batch.trace_steps import TraceStep
+from guardagent.batch.traces import TraceStep
 from guardagent.types import freeze, thaw
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 
 def compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Trace], table: DifferenceTable) -> None:
@@ -26,10 +26,10 @@ def compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Tra
     """
     steps = (*new[1].steps, None)
     for at, (step, before, after) in enumerate(zip(steps, _trace_answers(*old), _trace_answers(*new), strict=True)):
-        table.compare(before, after, partial(_shown, new[1].id, at, step))
+        table.compare(before, after, partial(_shown_event, new[1].id, at, step))
 
 
-def _shown(name: str | int, at: int, step: TraceStep | None) -> Mapping[str, Any]:
+def _shown_event(name: str | int, at: int, step: TraceStep | None) -> Mapping[str, Any]:
     if step is None:
         return {"conversation": name, "event": None}
     return {"conversation": name, "event": at, "tool": step.event.tool, "args": thaw(step.event.args)}

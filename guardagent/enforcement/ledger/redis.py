@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from guardagent._support.redis_server import Command, RedisFormat, RedisServer
+from guardagent._support.redis import Command, RedisFormat, RedisServer
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,

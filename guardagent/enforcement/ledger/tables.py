@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, SqliteFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
@@ -261,7 +261,7 @@ class PostgresLedger(TableLedger):
     """
 
     def __init__(self, rest: str) -> None:
-        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+        from guardagent._support.postgres import PostgresFormat, PostgresServer  # here: requires psycopg
 
         tables = PostgresFormat("ledger", "guardagent_ledger", 1, _POSTGRES_TABLES, _ADVICE, LedgerError)
         self._server = PostgresServer(rest, tables)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from guardagent._support.fold import combine, verdict_or_denial
+from guardagent._support.execution import combine, verdict_or_denial
 from guardagent._support.procedures import Operation, Procedure
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approver
@@ -20,19 +20,19 @@ from guardagent.enforcement.deadline import DeadlinePool
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.names import Aliases, Coverage, ToolSpec
 from guardagent.enforcement.options import check_options
+from guardagent.enforcement.remote.client import SessionClient
+from guardagent.enforcement.remote.guard import RemoteConversations
 from guardagent.enforcement.remote.host_facts import HostFacts
-from guardagent.enforcement.remote.remote_conversation import RemoteConversations
-from guardagent.enforcement.remote.remote_lifecycle import RemoteLifecycle, sendable_outcome
+from guardagent.enforcement.remote.lifecycle import RemoteLifecycle, sendable_outcome
 from guardagent.enforcement.remote.reviewers import ReviewerWait
 from guardagent.enforcement.remote.server_address import checked_address, checked_token, token_source
 from guardagent.enforcement.remote.server_client import ServerClient
-from guardagent.enforcement.remote.session_client import SessionClient
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import InputError, RemoteError
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.types import EMPTY, Verdict, unchecked_verdict
-from guardagent.types.principal import read_principal
+from guardagent.types.values import read_principal
 
 if TYPE_CHECKING:
     from guardagent.guard import GuardAgent

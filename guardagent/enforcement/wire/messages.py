@@ -11,7 +11,7 @@ from guardagent.enforcement.wire.fields import WireError, below
 from guardagent.enforcement.wire.values import MAX_DEPTH, complete, read_number
 
 MAX_BYTES = 8 * 1024 * 1024
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ENVELOPE = 8  # levels around a value: the message, the call, its arguments, ...
 
 
@@ -37,7 +37,7 @@ def loads(text: bytes | bytearray, limit: int = MAX_BYTES) -> Any:
         value = strict_json.loads(text, parse_float=read_number)
     except ValueError as error:
         raise WireError("", f"the message is not JSON: {error}") from None
-    escaped = _SURROGATE.search(text.decode()) is not None
+    escaped = _ESCAPED_SURROGATE.search(text.decode()) is not None
     if escaped or text.count(b"[") + text.count(b"{") > MAX_DEPTH:
         _require_complete(value, "", 0)
     return value

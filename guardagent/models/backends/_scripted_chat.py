@@ -13,7 +13,7 @@ from guardagent.types import Usage
 
 ScriptedCall = tuple[str, Mapping[str, Any] | str]  # a tool and its arguments; a string is used unchanged
 ScriptedAnswer = str | ScriptedCall | Sequence[ScriptedCall] | ChatCandidate
-Script = Iterable[ScriptedAnswer | GuardError]
+ChatScript = Iterable[ScriptedAnswer | GuardError]
 
 
 class ScriptedChat:
@@ -27,7 +27,7 @@ class ScriptedChat:
         requests: the messages of each request.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: ChatScript) -> None:
         self.name = "scripted"
         self.requests: list[list[dict[str, Any]]] = []
         self._left = iter(list(script))

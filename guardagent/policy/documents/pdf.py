@@ -9,8 +9,8 @@ from io import BytesIO
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.documents.plain_text import Line, blocks_of
 from guardagent.policy.documents.sentences import Blocks, DocumentFinding
+from guardagent.policy.documents.text import Line, blocks_of
 
 _LARGER = 1.15  # than most of the text
 _MOST_PAGES = 2000

@@ -71,7 +71,7 @@ def _blocks(data: bytes, path: str, format: str) -> Blocks:  # noqa: A002 - as a
         from guardagent.policy.documents.html import read_html
 
         return read_html(text)
-    from guardagent.policy.documents.plain_text import read_plain_text
+    from guardagent.policy.documents.text import read_plain_text
 
     return read_plain_text(text)
 

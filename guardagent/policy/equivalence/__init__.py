@@ -13,7 +13,7 @@ question, answers    the witness as a question to a person, and the answer as a 
 
 from guardagent.policy.equivalence.answers import Choice, ReviewerAnswer, choices, with_answer
 from guardagent.policy.equivalence.comparison import compare_rules
-from guardagent.policy.equivalence.question import question
+from guardagent.policy.equivalence.questions import question
 from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
 from guardagent.policy.equivalence.witness import Witness
 

@@ -11,11 +11,11 @@ from typing import Any
 from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.equivalence.minimization import Minimization
 from guardagent.policy.equivalence.phrases import OTHER
+from guardagent.policy.equivalence.proofs import SymbolicComparison
 from guardagent.policy.equivalence.replay import rank_of
 from guardagent.policy.equivalence.results import Comparison, Same, Undecided
 from guardagent.policy.equivalence.search import Search
 from guardagent.policy.equivalence.step_comparison import StepComparison
-from guardagent.policy.equivalence.symbolic_comparison import SymbolicComparison
 from guardagent.policy.equivalence.tools import ToolDescription, read_tools
 from guardagent.policy.equivalence.variations import Variations
 from guardagent.policy.equivalence.witness import Witness

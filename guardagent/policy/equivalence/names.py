@@ -7,7 +7,8 @@ from typing import Any
 
 from guardagent.policy.equivalence.canonical import mapped
 from guardagent.policy.language import ast
-from guardagent.policy.language.formula import Conjunction, Disjunction, Literal, all_of, any_of
+from guardagent.policy.language.formula import Conjunction, Disjunction, all_of, any_of
+from guardagent.policy.language.formula import Literal as StepLiteral
 from guardagent.policy.policies import Policies
 
 
@@ -32,8 +33,10 @@ class _Unnaming:
                 node = replace(node, tools=tuple(sorted({tool for one in tools for tool in self._tools(one)})))
             case ast.CounterValue(name):
                 node = replace(node, name=self._definition(name))
-            case Literal(atom, positive) if atom in self._sets:
-                return (any_of if positive else all_of)(Literal(f"tool:{one}", positive) for one in self._tools(atom))
+            case StepLiteral(atom, positive) if atom in self._sets:
+                return (any_of if positive else all_of)(
+                    StepLiteral(f"tool:{one}", positive) for one in self._tools(atom)
+                )
             case Conjunction(parts):
                 return all_of(map(self.replaced, parts))
             case Disjunction(parts):

@@ -50,8 +50,8 @@ def _labels(one: Mapping[str, Any]) -> dict[str, Any]:
 def scenario_of(witness: Witness) -> Scenario:
     """The scenario of a witness."""
     return {
-        "history": [_call(one, witness.now) for one in witness.history],
-        "proposed": None if witness.proposed is None else _call(witness.proposed, None),
+        "history": [_call_values(one, witness.now) for one in witness.history],
+        "proposed": None if witness.proposed is None else _call_values(witness.proposed, None),
         "facts": thaw(witness.facts),
         "state": thaw(witness.state or {}),
         "principal": thaw(witness.principal or {}),
@@ -59,7 +59,7 @@ def scenario_of(witness: Witness) -> Scenario:
     }
 
 
-def _call(event: Event, now: dt.datetime | None) -> dict[str, Any]:
+def _call_values(event: Event, now: dt.datetime | None) -> dict[str, Any]:
     age = (now - event.time).total_seconds() if isinstance(event.time, dt.datetime) and now is not None else None
     labels = {name: getattr(event, name) for name in ("action", "decision", "tags") if getattr(event, name)}
     found = {"tool": event.tool, "args": thaw(event.args), "output": thaw(event.output), **labels}

@@ -60,17 +60,17 @@ class Witness:
         """The witness as a line of a file of cases; of a file of traces if it is no case."""
         known = {"facts": self.facts, "state": self.state, "principal": self.principal}
         found = {"id": id, **{name: thaw(value) for name, value in known.items() if value}}
-        history = [_call(one) for one in self.history]
+        history = [_case_call(one) for one in self.history]
         if self.is_case:
             assert self.proposed is not None
             proposed = {"tool": self.proposed.tool, "args": thaw(self.proposed.args)}
             now = {} if self.now is None else {"now": self.now.isoformat()}
             return {**found, "history": history, "proposed": proposed, **now}
-        last = [] if self.proposed is None else [_call(self.proposed, self.now)]
+        last = [] if self.proposed is None else [_case_call(self.proposed, self.now)]
         return {**found, "events": [*history, *last]}
 
 
-def _call(event: Event, now: dt.datetime | None = None) -> dict[str, Any]:
+def _case_call(event: Event, now: dt.datetime | None = None) -> dict[str, Any]:
     """A call as in a case or a trace; a call without an outcome has neither an output nor `failed`."""
     return dict(_keys(event, event.time or now))
 

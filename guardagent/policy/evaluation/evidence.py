@@ -11,8 +11,8 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.evaluation.monitor_interface import Explanation
+from guardagent.policy.evaluation.operands import OperandText
 from guardagent.policy.evaluation.source_evidence import source_evidence
-from guardagent.policy.evaluation.term_text import OperandText
 from guardagent.policy.evaluation.terms import (
     COMPARISONS,
     UNDECIDED,
@@ -26,7 +26,7 @@ from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
-from guardagent.policy.provenance.leaves import is_one_string
+from guardagent.policy.provenance.readers import is_one_string
 
 Explain = Callable[[Env, Explanation], str]
 """Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""

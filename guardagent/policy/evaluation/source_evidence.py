@@ -10,7 +10,7 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_index import Env
 from guardagent.policy.evaluation.monitor_interface import Explanation
-from guardagent.policy.evaluation.term_text import is_shown
+from guardagent.policy.evaluation.operands import is_shown
 from guardagent.policy.evaluation.terms import Compiler, Names, names_in
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Unknown

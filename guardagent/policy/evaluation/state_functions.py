@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.evaluation.library import CompileError
-from guardagent.policy.evaluation.term_text import Cause, TermText
+from guardagent.policy.evaluation.operands import Cause, TermText
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import PLAIN, Unknown, as_read, kind_of
 from guardagent.types import thaw

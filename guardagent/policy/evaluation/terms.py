@@ -16,9 +16,9 @@ from guardagent.policy.evaluation.call_properties import args_of, failed, output
 from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.operands import Cause, TermText
 from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
 from guardagent.policy.evaluation.state_functions import check_signature, in_state, state_function
-from guardagent.policy.evaluation.term_text import Cause, TermText
 from guardagent.policy.language import ast
 from guardagent.policy.language.instants import MICROSECONDS
 from guardagent.policy.language.parts import NO_VALUE, field_of, item_of, length
@@ -41,7 +41,7 @@ from guardagent.policy.language.values import (
     null_or_invalid,
     set_of,
 )
-from guardagent.types.principal import FIELDS as PRINCIPAL_FIELDS
+from guardagent.types.values import FIELDS as PRINCIPAL_FIELDS
 
 Names = dict[str, int]  # a label or variable -> its slot in the environment
 

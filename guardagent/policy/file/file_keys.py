@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.policy.file.constant_keys import CONSTANTS
+from guardagent.policy.file.constants import CONSTANTS
 from guardagent.policy.file.counter_keys import COUNTER, CounterSource, counter_problem
 from guardagent.policy.file.definition_keys import DEFINE
 from guardagent.policy.file.inclusion_keys import INCLUDE

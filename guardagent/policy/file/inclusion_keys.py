@@ -9,7 +9,7 @@ from pathlib import Path
 
 from guardagent._support.content import shipped_pack
 from guardagent.errors import InputError
-from guardagent.policy.file.constant_keys import SETTINGS, DeclaredConstant
+from guardagent.policy.file.constants import SETTINGS, DeclaredConstant
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,

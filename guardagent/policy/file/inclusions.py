@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from guardagent.errors import ContentError, name_hint
-from guardagent.policy.file.constant_keys import set_constants
+from guardagent.policy.file.constants import set_constants
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.policy_file import PolicyFile, read_single_file
 from guardagent.policy.file.rule_keys import RuleSource

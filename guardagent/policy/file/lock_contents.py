@@ -7,7 +7,7 @@ from pathlib import Path
 
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.review.review_file import review_path
-from guardagent.programs.runtime.lock import Content, programs, toolboxes
+from guardagent.programs.lock import Content, programs, toolboxes
 from guardagent.sandbox.toolbox import Toolbox
 
 

@@ -15,7 +15,7 @@ from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
 from guardagent.policy.file.yaml_reader import MAX_DEPTH, MAX_PARTS
 
-_KINDS = {bool: "boolean", int: "number", float: "number", type(None): "null"}
+_TYPE_KINDS = {bool: "boolean", int: "number", float: "number", type(None): "null"}
 _MAX_BITS = 10_000  # of an integer: Python does not print longer ones
 
 
@@ -59,7 +59,7 @@ class _MappingReader:
                 place,
                 f"has the type {found!r}; expected a string, a finite number, a boolean, None, a list or a mapping",
             )
-        return SourceScalar(value, _KINDS[type(value)], "" if value is None else repr(value))
+        return SourceScalar(value, _TYPE_KINDS[type(value)], "" if value is None else repr(value))
 
     def _fields(self, values: Mapping[Any, Any], place: str, depth: int) -> Iterator[tuple[str, SourceNode]]:
         for key, value in values.items():
@@ -73,7 +73,7 @@ class _MappingReader:
 def _is_scalar(value: Any) -> bool:
     if type(value) is int:
         return value.bit_length() < _MAX_BITS
-    return type(value) in _KINDS and (type(value) is not float or math.isfinite(value))
+    return type(value) in _TYPE_KINDS and (type(value) is not float or math.isfinite(value))
 
 
 def _valid_string(text: str, place: str) -> str:

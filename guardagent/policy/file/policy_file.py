@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.file.constant_keys import DeclaredConstant
+from guardagent.policy.file.constants import DeclaredConstant
 from guardagent.policy.file.counter_keys import CounterSource
 from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding
 from guardagent.policy.file.inclusion_keys import Inclusion

@@ -22,7 +22,7 @@ MAX_DEPTH = 32
 MAX_PARTS = 20_000  # read in about a second
 
 _TAG = "tag:yaml.org,2002:"
-_KINDS = {"bool": "boolean", "int": "number", "float": "number", "timestamp": "date", "null": "null"}
+_TAG_KINDS = {"bool": "boolean", "int": "number", "float": "number", "timestamp": "date", "null": "null"}
 _COMMENT = re.compile(r"[ \t]+#")
 _COMMA = re.compile(r"\s*,")
 
@@ -184,8 +184,8 @@ class _NodeBuilder:
     def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:
         source = self._text[node.start_mark.index : node.end_mark.index]
         kind = node.tag.removeprefix(_TAG)
-        if kind in _KINDS:
-            return SourceScalar(self._constructed(node, kind), _KINDS[kind], source)
+        if kind in _TAG_KINDS:
+            return SourceScalar(self._constructed(node, kind), _TAG_KINDS[kind], source)
         text = SourceText(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
         if any("\ud800" <= sign <= "\udfff" for sign in text.text):
             raise text.error("a '\\u' escape is half of a surrogate pair; expected a complete character")

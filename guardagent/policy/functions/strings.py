@@ -16,8 +16,8 @@ from guardagent._support.patterns import compile_pattern
 from guardagent.policy.functions import REGEX, rule_function
 from guardagent.policy.language.parts import parsed
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of
-from guardagent.policy.provenance.leaves import LeafReader
 from guardagent.policy.provenance.normalization import normalized
+from guardagent.policy.provenance.readers import LeafReader
 from guardagent.policy.provenance.tokens import Scanner
 from guardagent.types.formatting import MAX_DIGITS
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Truth
-from guardagent.policy.logic.current_session import (
-    CurrentSession,
-    Outcomes,
-    is_exhaustive,
-    outcome_combinations,
-    reading_of,
-)
 from guardagent.policy.logic.expressions import Expression, conj, disj
 from guardagent.policy.logic.operations import Operations
 from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, judge_call, uses_known
 from guardagent.policy.logic.semantics import Semantics, SymbolicCall
 from guardagent.policy.logic.session_protocol import ReasonerSession
+from guardagent.policy.logic.sessions import (
+    CurrentSession,
+    Outcomes,
+    outcome_combinations,
+    reading_of,
+    tries_every_ending,
+)
 from guardagent.policy.logic.values import FALSE, TRUE, UNKNOWN, Value, conjunction, truth, when_false, when_true
 from guardagent.policy.monitors.rule import Rule
 from guardagent.types import Decision
@@ -63,7 +63,7 @@ class CallEvaluation:
 
         self._current = context({})
         in_flight = trace.in_flight
-        self._exhaustive = is_exhaustive(in_flight)
+        self._exhaustive = tries_every_ending(in_flight)
         self._outcomes = (
             [context(outcomes) for outcomes in outcome_combinations(in_flight)] if in_flight else [self._current]
         )

@@ -9,11 +9,11 @@ from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import kind_of
-from guardagent.policy.logic.current_session import state_of
 from guardagent.policy.logic.expression_solver import as_json
 from guardagent.policy.logic.open_arguments import choices, schema_allows
 from guardagent.policy.logic.rule_tree import RuleTree
 from guardagent.policy.logic.session_protocol import ReasonerSession
+from guardagent.policy.logic.sessions import state_of
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, thaw
 

@@ -15,12 +15,12 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic import candidates
 from guardagent.policy.logic.call_evaluation import CallEvaluation
-from guardagent.policy.logic.current_session import CurrentSession, same_values
 from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.expressions import Expression, conj, implies, neg
 from guardagent.policy.logic.open_arguments import Open, open_value, schema_allows
 from guardagent.policy.logic.operations import Operations
 from guardagent.policy.logic.session_protocol import ReasonerSession
+from guardagent.policy.logic.sessions import CurrentSession, same_values
 from guardagent.policy.logic.symbols import Symbols
 from guardagent.policy.logic.values import (
     UNKNOWN,

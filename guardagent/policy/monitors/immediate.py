@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from guardagent.policy.evaluation.certain_conditions import CallScope, CertainConditions
 from guardagent.policy.evaluation.evidence import compile_with_evidence
 from guardagent.policy.evaluation.history_index import Env
 from guardagent.policy.evaluation.monitor_interface import (
@@ -15,6 +14,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     SessionCall,
     blank_explanation,
 )
+from guardagent.policy.evaluation.screen import CallScope, CertainConditions
 from guardagent.policy.evaluation.screen_code import ScreenCode
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast

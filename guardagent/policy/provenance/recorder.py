@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
 from guardagent.policy.provenance.index import Origin, SourceIndex
 from guardagent.policy.provenance.labels import DeclaredLabels
-from guardagent.policy.provenance.leaves import LeafReader, Leaves
 from guardagent.policy.provenance.messages import HOST_ROLES, HostMessage, MessageReader
+from guardagent.policy.provenance.readers import LeafReader, Leaves
 from guardagent.policy.provenance.tokens import Scanner, SourceToken
 
 LIMIT = 16_000_000  # bytes of the index of one session

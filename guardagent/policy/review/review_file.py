@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from guardagent._support.files import parse_json, read_text, save_text
-from guardagent._support.typed_json import plain, record_of
+from guardagent._support.json_values import plain, record_of
 from guardagent.errors import ContentError
 from guardagent.policy.documents.sentences import Kind, identity
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewedSentence

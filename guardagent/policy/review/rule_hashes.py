@@ -26,8 +26,8 @@ from guardagent.policy.file.policy_file import PolicyFile
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.policies import Policies
-from guardagent.programs.runtime.lock import toolboxes
-from guardagent.programs.runtime.program_file import digest_of
+from guardagent.programs.lock import toolboxes
+from guardagent.programs.program_file import digest_of
 from guardagent.sandbox.toolbox import Toolbox
 
 _PLACES = frozenset(["line", "location", "path", "place"])

@@ -89,7 +89,7 @@ def holds_text(value: str, text: str, within: list[range] | None = None) -> bool
 def holds_number(value: int | Fraction, text: str, within: list[range] | None = None) -> bool:
     """Whether a text contains a number in digits, anywhere or in given ranges."""
     whole = [range(len(text))] if within is None else within
-    return any(number == value for number in _numbers(text, whole))
+    return any(number == value for number in _numbers_in_text(text, whole))
 
 
 def _covered(inner: range, places: list[range]) -> bool:
@@ -122,7 +122,7 @@ def _of_word(character: str) -> bool:
     return character == "_" or unicodedata.category(character)[0] in "LNM" or unicodedata.category(character) == "Cf"
 
 
-def _numbers(text: str, within: list[range]) -> Iterator[int | Fraction]:
+def _numbers_in_text(text: str, within: list[range]) -> Iterator[int | Fraction]:
     for match in _DIGITS.finditer(text):
         start, end = match.span()
         negative = start > 0 and text[start - 1] in _MINUS

@@ -57,16 +57,16 @@ def _identifying_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
     """Yields the strings with a digit and all numbers; if there are none, all strings."""
     texts = [(name, value) for name, value in args.items() if isinstance(value, str) and value.strip()]
     found = [(name, value) for name, value in texts if any(map(str.isdigit, value))]
-    found += [pair for name, value in args.items() for pair in _numbers(name, value)]
+    found += [pair for name, value in args.items() for pair in _numbers_within(name, value)]
     yield from found or texts
 
 
-def _numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _numbers_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _numbers(f"{name}.{key}", item)
+            yield from _numbers_within(f"{name}.{key}", item)
     elif isinstance(value, list | tuple):
         for at, item in enumerate(value):
-            yield from _numbers(f"{name}[{at}]", item)
+            yield from _numbers_within(f"{name}[{at}]", item)
     elif kind_of(value) == "number":
         yield name, value

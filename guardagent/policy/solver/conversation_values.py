@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._support import strict_json
 from guardagent.errors import GuardError
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.policy.language.values import Unknown, equal, exact, shown
 from guardagent.policy.solver.citations import ConversationMessage, holds_number, holds_text, message_of, occurrences

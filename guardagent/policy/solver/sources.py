@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from guardagent.policy.evaluation.history_index import Term
 from guardagent.policy.evaluation.library import CompileError
-from guardagent.policy.evaluation.term_text import is_shown
+from guardagent.policy.evaluation.operands import is_shown
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.language import ast

@@ -8,6 +8,7 @@ from typing import Any
 
 from guardagent.errors import AnswerError
 from guardagent.models.prompts import ModelCall
+from guardagent.programs.answers import read_code, read_plan
 from guardagent.programs.compile.attempt import Attempt
 from guardagent.programs.compile.context import CompileContext
 from guardagent.programs.compile.examinations import examine
@@ -26,8 +27,7 @@ from guardagent.programs.compile.replies import Dispute, read_disputes, read_pro
 from guardagent.programs.compile.selection import choose_examples
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
-from guardagent.programs.generation.answers import read_code, read_plan
-from guardagent.programs.generation.relevance import FunctionSelection, select
+from guardagent.programs.generation_pieces.relevance import FunctionSelection, select
 
 __all__ = ["Attempt", "Candidate"]
 

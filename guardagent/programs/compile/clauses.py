@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from guardagent._support import syntax
-from guardagent.programs.compile.outline import SENTENCE_END, blocks_of
+from guardagent.programs.compile.request import SENTENCE_END, blocks_of
 
 _COMMENT = re.compile(r"#\s*clauses?\s+(\d+(?:\s*(?:,|and|&)\s*\d+)*)", re.IGNORECASE)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from guardagent.errors import ModelError
 from guardagent.models import Completion
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redaction, Redactor
 from guardagent.sandbox import Sandbox

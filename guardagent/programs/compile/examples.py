@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent._support.files import read_json_lines
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.programs.runtime.program_file import digest_of
+from guardagent.programs.program_file import digest_of
 from guardagent.types import Context, Event, thaw
 
 _KEYS = ("id", "agent_input", "agent_output", "label")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from guardagent.programs.answers import prose
 from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.generation.answers import prose
 from guardagent.types import thaw
 
 _FAILURES = 4  # shown at least; more if they are short

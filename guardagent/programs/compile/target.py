@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support.fold import deny_on_crash
+from guardagent._support.execution import deny_on_crash
 from guardagent.programs.compile.clauses import Clause, clauses_of
-from guardagent.programs.runtime.program import required_check
-from guardagent.programs.runtime.program_file import whole_specification
+from guardagent.programs.program import required_check
+from guardagent.programs.program_file import whole_specification
 from guardagent.types import Check
 
 if TYPE_CHECKING:

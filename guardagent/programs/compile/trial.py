@@ -21,18 +21,11 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError, SandboxError, name_hint
 from guardagent.models.error_kinds import error_kind
+from guardagent.programs.answers import python_blocks
 from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.target import CompileTarget
-from guardagent.programs.generation.answers import python_blocks
-from guardagent.programs.runtime.program import (
-    PARAMETERS,
-    Recorder,
-    clock_of,
-    copy_value,
-    failure_verdict,
-    run_program,
-)
+from guardagent.programs.program import PARAMETERS, Recorder, clock_of, copy_value, failure_verdict, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.gate import INPUTS, admit, parse
 from guardagent.sandbox.toolbox import Toolbox

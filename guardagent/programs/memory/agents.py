@@ -33,7 +33,7 @@ from guardagent.programs.memory.retrieval import (
     retrieve,
     store_of,
 )
-from guardagent.programs.runtime.program_file import ProgramFile, read_program_file, whole_specification
+from guardagent.programs.program_file import ProgramFile, read_program_file, whole_specification
 from guardagent.programs.runtime.required_checks import RequiredCheck
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from guardagent._support.files import read_json_lines, read_text
 from guardagent._support.plugins import Plugins
 from guardagent.errors import ContentError, name_hint
-from guardagent.programs.runtime.program import parse_python
+from guardagent.programs.program import parse_python
 
 PLAN_STEPS = (
     "summarise the guard request",

@@ -9,7 +9,7 @@ from guardagent.server.access.caller import EVERY_TENANT, Caller, CallerRole
 from guardagent.server.access.oidc import OidcVerifier
 from guardagent.server.access.oidc_settings import OidcSettings, read_oidc_settings
 from guardagent.server.access.permissions import AccessedOperation, authorize
-from guardagent.server.access.token_store import IssuedToken, TokenStore
+from guardagent.server.access.tokens import IssuedToken, TokenStore
 
 __all__ = [
     "EVERY_TENANT",

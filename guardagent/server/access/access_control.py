@@ -9,8 +9,8 @@ from guardagent.errors import ForbiddenError, UnauthenticatedError
 from guardagent.server.access.caller import Caller
 from guardagent.server.access.oidc import OidcVerifier
 from guardagent.server.access.permissions import AccessedOperation, authorize
-from guardagent.server.access.token_store import PREFIX, TokenStore
-from guardagent.types.principal import SessionPrincipal
+from guardagent.server.access.tokens import PREFIX, TokenStore
+from guardagent.types.values import SessionPrincipal
 
 _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]{1,16384}=*)", re.IGNORECASE | re.ASCII)
 

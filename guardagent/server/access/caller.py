@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 EVERY_TENANT = "*"
 """The tenant of an admin who manages all tenants."""

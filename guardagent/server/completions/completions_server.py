@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.http.admission import HttpAdmission
-from guardagent._support.http.endpoint import HttpEndpoint, serve
-from guardagent._support.http.request_limits import RequestLimits
+from guardagent._support.http import HttpEndpoint, serve
+from guardagent._support.http_pieces.admission import HttpAdmission
+from guardagent._support.http_pieces.request_limits import RequestLimits
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.generation.local import GuardedBatch, TransformersBatch
 from guardagent.log import AuditLog
-from guardagent.server.completions.completions_application import CompletionsApplication, CompletionSettings
+from guardagent.server.completions.application import CompletionsApplication, CompletionSettings
+from guardagent.server.completions.generation import ServedConversations
 from guardagent.server.completions.generation_thread import GenerationThread
-from guardagent.server.completions.served_conversations import ServedConversations
 
 
 def load_batch(model: str, *, device: str, dtype: str, slots: int, max_length: int) -> GuardedBatch:

@@ -12,7 +12,7 @@ from typing import Any
 
 from guardagent.errors import GuardError, error_text
 from guardagent.generation.local import GeneratedTurn, GuardedBatch, PendingTurn, TurnRequest
-from guardagent.server.completions.served_conversations import ServedConversations, ServedTurn
+from guardagent.server.completions.generation import ServedConversations, ServedTurn
 
 _log = logging.getLogger("guardagent")
 

@@ -19,8 +19,8 @@ from guardagent._terminal import printable
 from guardagent.server.access import AccessedOperation, Caller
 from guardagent.server.access.caller import EVERY_TENANT
 from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.service.service_errors import UnknownItemError
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -25,9 +25,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 
-from guardagent._support.http import asgi
-from guardagent._support.http.asgi import RefusedError
-from guardagent._support.http.request_limits import RequestLimits
+from guardagent._support.http_pieces import asgi
+from guardagent._support.http_pieces.asgi import RefusedError
+from guardagent._support.http_pieces.request_limits import RequestLimits
 from guardagent._support.loopback import is_loopback
 from guardagent._version import __version__
 from guardagent.errors import GuardError, InputError, UnauthenticatedError
@@ -47,7 +47,7 @@ from guardagent.server.console import (
 from guardagent.server.console.pages import PAGES
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.settings.console_settings import ConsoleSettings
+from guardagent.server.settings_pieces.console_settings import ConsoleSettings
 from guardagent.server.state import StateStore, StoredItem
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import gc
 import threading
 from collections.abc import Iterator
 
-from guardagent._support.http.endpoint import HttpEndpoint, serve
-from guardagent._support.http.request_limits import RequestLimits
+from guardagent._support.http import HttpEndpoint, serve
+from guardagent._support.http_pieces.request_limits import RequestLimits
 from guardagent._support.requirements import require
 from guardagent.server.access import AccessControl
-from guardagent.server.settings.server_settings import ServerSettings
+from guardagent.server.settings import ServerSettings
 
 SECONDS = 60.0
 _NEVER = 1_000_000

@@ -24,10 +24,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route, Router
 
-from guardagent._support.http import asgi
-from guardagent._support.http.admission import HttpAdmission
-from guardagent._support.http.asgi import Head, RefusedError
-from guardagent._support.http.request_limits import RequestLimits
+from guardagent._support.http_pieces import asgi
+from guardagent._support.http_pieces.admission import HttpAdmission
+from guardagent._support.http_pieces.asgi import Head, RefusedError
+from guardagent._support.http_pieces.request_limits import RequestLimits
 from guardagent.enforcement.telemetry import PREFIX as SPAN_PREFIX
 from guardagent.enforcement.telemetry import configured_trace, verdict_attributes
 from guardagent.enforcement.wire import dumps, loads, read_verdict
@@ -38,8 +38,8 @@ from guardagent.server.console.application import ConsoleApplication, ConsoleSes
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.http.openapi import openapi_document
 from guardagent.server.http.routes import ROUTES, ApiRequest, ApiRoute
+from guardagent.server.service.errors import RequestConflictError
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.service.service_errors import RequestConflictError
 
 MAX_KEY = 200
 MAX_STREAMS = 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from guardagent._support.http.asgi import Head, RefusedError
+from guardagent._support.http_pieces.asgi import Head, RefusedError
 from guardagent.enforcement.wire import WireError, write_verdict
 from guardagent.errors import (
     AccessError,
@@ -15,7 +15,7 @@ from guardagent.errors import (
     UnauthenticatedError,
     error_text,
 )
-from guardagent.server.service.service_errors import (
+from guardagent.server.service.errors import (
     RepeatedKeyError,
     RequestConflictError,
     RequestRunningError,

@@ -9,8 +9,8 @@ from typing import Any
 from guardagent.enforcement.wire import WireError
 from guardagent.server.access import AccessedOperation, Caller, CallerRole
 from guardagent.server.access.caller import EVERY_TENANT
+from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.guard_service import JSON, GuardService, HostRequest
-from guardagent.server.service.service_errors import UnknownItemError
 
 Schema = Mapping[str, Any]
 NO_FIELDS: Schema = {"type": "object", "additionalProperties": False}

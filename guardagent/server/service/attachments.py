@@ -11,7 +11,7 @@ from typing import Any
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.wire import Fields, read_tool, write_tool
 from guardagent.errors import InputError
-from guardagent.server.service.service_errors import UnknownItemError
+from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.state import StateStore
 from guardagent.types import freeze
 

@@ -26,29 +26,30 @@ from guardagent.enforcement.wire import (
 from guardagent.errors import InputError, LedgerError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
-from guardagent.server.approvals.approval_desk import ApprovalDesk, approval_id, shown
-from guardagent.server.approvals.approval_preview import preview
+from guardagent.server.approvals import ApprovalDesk, approval_id, shown
+from guardagent.server.approvals_pieces.approval_preview import preview
 from guardagent.server.service.attachments import Attachments, read_attachment
-from guardagent.server.service.candidate_policies import CandidatePolicies
-from guardagent.server.service.guard_cache import GuardCache
+from guardagent.server.service.errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.guards import GuardCache
 from guardagent.server.service.host_sessions import HostSession, HostSessions, new_session
 from guardagent.server.service.log_queries import LogQueries
+from guardagent.server.service.policies import CandidatePolicies
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
 from guardagent.server.service.policy_history import PolicyHistory
 from guardagent.server.service.policy_reports import PolicyReports
 from guardagent.server.service.repeated_requests import RepeatedRequests
 from guardagent.server.service.retention import Retention
 from guardagent.server.service.run_guards import RunGuards
-from guardagent.server.service.server_stores import ServerStores
-from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.stores import ServerStores
 from guardagent.server.service.token_desk import TokenDesk
 from guardagent.server.service.workflow_reports import WorkflowReports
-from guardagent.server.settings.server_settings import ServerSettings
-from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
+from guardagent.server.settings import ServerSettings
+from guardagent.server.webhooks import WebhookDelivery
+from guardagent.server.webhooks_pieces.webhook_outbox import WebhookOutbox
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.session.shared_history import SessionEndedError
 from guardagent.types import Decision, Verdict
-from guardagent.types.principal import read_principal
+from guardagent.types.values import read_principal
 
 JSON = dict[str, Any]
 MAX_TIMELINE = 500

@@ -11,7 +11,7 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.server.access import Caller
 from guardagent.server.service.attachments import ToolAttachment
-from guardagent.server.service.service_errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.errors import RequestConflictError, UnknownItemError
 from guardagent.server.state import StateStore
 
 SESSION = "session"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
-from guardagent.server.service.service_errors import UnknownItemError
-from guardagent.server.settings.server_settings import PolicySettings
+from guardagent.server.service.errors import UnknownItemError
+from guardagent.server.settings import PolicySettings
 
 
 class PolicyCatalogue:

@@ -9,8 +9,8 @@ from typing import Any
 from guardagent.policy.lint import lint_report
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
-from guardagent.server.service.candidate_policies import CandidatePolicies
 from guardagent.server.service.log_queries import LogQueries
+from guardagent.server.service.policies import CandidatePolicies
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
 from guardagent.server.service.policy_history import PolicyHistory, changes
 from guardagent.server.service.rule_hits import rule_hits

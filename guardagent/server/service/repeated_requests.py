@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from guardagent.server.service.service_errors import RepeatedKeyError, RequestRunningError
+from guardagent.server.service.errors import RepeatedKeyError, RequestRunningError
 from guardagent.server.state import StateStore, StoredItem
 
 ANSWER = "answer"

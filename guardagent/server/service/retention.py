@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from guardagent.errors import GuardError, error_text
-from guardagent.server.approvals.approval_desk import APPROVAL
-from guardagent.server.approvals.approval_record import FINAL, ApprovalRecord
+from guardagent.server.approval_record import FINAL, ApprovalRecord
+from guardagent.server.approvals import APPROVAL
 from guardagent.server.service.host_sessions import SESSION, HostSession
 from guardagent.server.service.repeated_requests import ANSWER
-from guardagent.server.settings.retention_settings import RetentionSettings
+from guardagent.server.settings_pieces.retention_settings import RetentionSettings
 from guardagent.server.state import StateStore, StoredItem
 
 PAUSE_SECONDS = 300.0

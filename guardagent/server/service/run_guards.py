@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from guardagent._support.fold import combine, verdict_or_denial
+from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement.wire import Fields, read_value
 from guardagent.errors import LogError
 from guardagent.guard import GuardAgent
 from guardagent.log import AuditLog, verdict_record
 from guardagent.server.access import Caller
-from guardagent.server.service.service_errors import UnknownItemError
-from guardagent.server.settings.server_settings import AgentSettings
+from guardagent.server.service.errors import UnknownItemError
+from guardagent.server.settings import AgentSettings
 from guardagent.types import Verdict, unchecked_verdict
 
 

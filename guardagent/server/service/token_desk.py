@@ -7,7 +7,7 @@ from typing import Any
 from guardagent.enforcement.wire import Fields, WireError
 from guardagent.server.access import Caller, IssuedToken, TokenStore
 from guardagent.server.access.caller import roles_of
-from guardagent.server.service.service_errors import UnknownItemError
+from guardagent.server.service.errors import UnknownItemError
 
 MAX_DAYS = 3650
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from guardagent.errors import InputError
+from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.policy_catalogue import PolicyCatalogue
-from guardagent.server.service.service_errors import UnknownItemError
-from guardagent.server.settings.server_settings import WorkflowSettings
+from guardagent.server.settings import WorkflowSettings
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.verify import verify

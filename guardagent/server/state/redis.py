@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from guardagent._support.redis_server import RedisFormat, RedisServer
+from guardagent._support.redis import RedisFormat, RedisServer
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, SqliteFormat
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
 
@@ -127,7 +127,7 @@ class PostgresState(TableState):
     """
 
     def __init__(self, rest: str) -> None:
-        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+        from guardagent._support.postgres import PostgresFormat, PostgresServer  # here: requires psycopg
 
         tables = PostgresFormat("server's state", "guardagent_server", 1, _POSTGRES_TABLES, ADVICE, StateError)
         self._server = PostgresServer(rest, tables)

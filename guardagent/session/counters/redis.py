@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from guardagent._support.redis_server import Check, Command, RedisFormat, RedisServer
+from guardagent._support.redis import Check, Command, RedisFormat, RedisServer
 from guardagent.errors import CounterError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.session.counters.memory import (

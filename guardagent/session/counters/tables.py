@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from guardagent._support.sqlite_file import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, SqliteFormat
 from guardagent.errors import CounterError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.session.counters.memory import (
@@ -239,7 +239,7 @@ class PostgresCounters(TableCounters):
     """
 
     def __init__(self, rest: str) -> None:
-        from guardagent._support.postgres_server import PostgresFormat, PostgresServer  # here: requires psycopg
+        from guardagent._support.postgres import PostgresFormat, PostgresServer  # here: requires psycopg
 
         tables = PostgresFormat("store of counters", "guardagent_counters", 1, _POSTGRES_TABLES, _ADVICE, CounterError)
         self._server = PostgresServer(rest, tables)

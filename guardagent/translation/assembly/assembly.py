@@ -18,7 +18,7 @@ from guardagent.translation.assembly.cases import case_files
 from guardagent.translation.assembly.declarations import NameTable
 from guardagent.translation.assembly.frame import frame_of, frame_problems
 from guardagent.translation.assembly.layout import policy_text, same_value
-from guardagent.translation.assembly.part import (
+from guardagent.translation.assembly.parts import (
     AssemblyPart,
     Declaration,
     DeclaredName,
@@ -29,7 +29,7 @@ from guardagent.translation.assembly.part import (
 from guardagent.translation.assembly.policy_lines import PolicyLines
 from guardagent.translation.assembly.rules import RuleTable, source_of
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import DECLARATIONS, Draft, Problem, RuleDraft
+from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from guardagent._support.fold import timed_verdict
+from guardagent._support.execution import timed_verdict
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
-from guardagent.translation.drafting.draft import Problem, RuleDraft
+from guardagent.translation.drafts import Problem, RuleDraft
 from guardagent.types import Verdict
 
 _MOST_SHOWN = 2_000

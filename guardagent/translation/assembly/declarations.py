@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from guardagent.policy.file.definition_keys import RESERVED
-from guardagent.translation.assembly.part import AssemblyPart, Declaration, DeclaredName, bound_names
-from guardagent.translation.drafting.draft import Problem
+from guardagent.translation.assembly.parts import AssemblyPart, Declaration, DeclaredName, bound_names
+from guardagent.translation.drafts import Problem
 
 
 class NameTable:

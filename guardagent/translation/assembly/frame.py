@@ -7,7 +7,7 @@ from typing import Any
 
 from guardagent.translation.assembly.policy_lines import PolicyLines
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import DECLARATIONS, Problem
+from guardagent.translation.drafts import DECLARATIONS, Problem
 
 
 def frame_of(context: TranslationContext, unlisted: str | None, previous: PolicyLines | None) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def frame_of(context: TranslationContext, unlisted: str | None, previous: Policy
         if key == "tools":
             keys[key] = _tools(keys[key], value)
         elif key == "toolbox":
-            keys[key] = _united(value, keys.get(key, []))
+            keys[key] = _with_new_files(value, keys.get(key, []))
         elif key not in (*DECLARATIONS, "policies"):
             keys[key] = value
     return keys if unlisted is None else {**keys, "unlisted": unlisted}
@@ -39,7 +39,7 @@ def _tools(tools: list[str], old: Any) -> Any:
     return {one: old.get(one) for one in tools} if isinstance(old, Mapping) else tools
 
 
-def _united(old: Any, new: list[str]) -> Any:
+def _with_new_files(old: Any, new: list[str]) -> Any:
     files = [old] if isinstance(old, str) else old
     more = [one for one in new if one not in files]
     return [*files, *more] if more else old

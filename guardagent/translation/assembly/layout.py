@@ -17,7 +17,7 @@ from guardagent._terminal import printable
 from guardagent.errors import ContentError
 from guardagent.policy.language.durations import duration_of
 from guardagent.translation.assembly.policy_lines import BREAKS, EntryLines, PolicyLines, SectionLines
-from guardagent.translation.drafting.draft import RuleDraft
+from guardagent.translation.drafts import RuleDraft
 
 WIDTH = 100
 QUOTE = "#>"

@@ -14,7 +14,7 @@ from guardagent.policy.file.counter_keys import COUNTER
 from guardagent.policy.file.policy_file import read_single_file
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
-from guardagent.translation.drafting.draft import DECLARATIONS, RuleDraft
+from guardagent.translation.drafts import DECLARATIONS, RuleDraft
 
 BREAKS = "\n\r\x85\u2028\u2029"  # line breaks in YAML
 _LINE = re.compile(rf"[^{BREAKS}]*(?:\r\n|[{BREAKS}]|\Z)")

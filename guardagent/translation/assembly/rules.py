@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from guardagent.policy.file.policy_keys import MAX_NAME
-from guardagent.translation.drafting.draft import RuleDraft
+from guardagent.translation.drafts import RuleDraft
 
 _KEYS = ("id", "temporal", "solver", "request", "program", "message", "remedy", "on_violation", "applies_to")
 

@@ -15,14 +15,14 @@ from typing import Any
 
 from guardagent.batch.audit import judge_events
 from guardagent.batch.records import Case, Trace
-from guardagent.batch.trace_steps import TraceStep
+from guardagent.batch.traces import TraceStep
 from guardagent.errors import InputError, error_text
 from guardagent.policy.language import ast
 from guardagent.policy.load import load_policies
 from guardagent.policy.logic.known_calls import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft, Problem
+from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.examination.checks import CHECKS, DraftCheck
 from guardagent.translation.examination.examined import (
     ExaminedDraft,
@@ -33,8 +33,8 @@ from guardagent.translation.examination.examined import (
     judged_cases,
     lint_problems,
 )
-from guardagent.translation.samples.concealment import conceal
-from guardagent.translation.samples.traces import read_records
+from guardagent.translation.samples import read_records
+from guardagent.translation.samples_pieces.concealment import conceal
 from guardagent.types import Verdict, thaw
 
 __all__ = ["examine", "examine_policy"]

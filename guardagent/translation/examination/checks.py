@@ -27,7 +27,7 @@ from guardagent.policy.logic.open_arguments import choices, schema_allows
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.sources import ExpressionSource
-from guardagent.translation.drafting.draft import Draft, Problem, RuleDraft
+from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.examination.examined import (
     ExaminedDraft,
     ExaminedPolicy,
@@ -42,10 +42,10 @@ from guardagent.translation.examination.examined import (
     problem_of,
     segments,
 )
-from guardagent.translation.samples.shapes import ShapePath
-from guardagent.translation.samples.traces import ToolSamples
-from guardagent.translation.tools.effects import writing_tools
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.samples import ToolSamples
+from guardagent.translation.samples_pieces.shapes import ShapePath
+from guardagent.translation.tools import ToolSchema
+from guardagent.translation.tools_pieces.effects import writing_tools
 
 Check = Callable[[Any], Iterator[Problem]]
 

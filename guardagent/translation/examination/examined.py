@@ -25,10 +25,10 @@ from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import DECLARATIONS, Draft, Problem, RuleDraft
-from guardagent.translation.samples.shapes import ShapePath
-from guardagent.translation.samples.traces import TraceSamples
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
+from guardagent.translation.samples import TraceSamples
+from guardagent.translation.samples_pieces.shapes import ShapePath
+from guardagent.translation.tools import ToolSchema
 from guardagent.types import Verdict
 
 Outcome = Literal["allowed", "violating", "unknown"]

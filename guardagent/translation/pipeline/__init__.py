@@ -9,6 +9,6 @@ recording         the record for the review
 translation       runs everything, and writes the files
 """
 
-from guardagent.translation.pipeline.translation import Translation, translate
+from guardagent.translation.translation import Translation, translate
 
 __all__ = ["Translation", "translate"]

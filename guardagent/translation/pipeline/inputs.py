@@ -11,9 +11,10 @@ from typing import Any
 from guardagent.errors import GuardError, InputError
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.samples import read_fact_descriptions, read_samples
-from guardagent.translation.tools.reader import read_tools
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.samples import read_samples
+from guardagent.translation.samples_pieces.facts import read_fact_descriptions
+from guardagent.translation.tools import ToolSchema
+from guardagent.translation.tools_pieces.reader import read_tools
 
 
 @dataclass(frozen=True, slots=True)

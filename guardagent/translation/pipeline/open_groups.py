@@ -10,10 +10,10 @@ from typing import Any
 
 from guardagent._support.files import parse_json, read_text, save_text
 from guardagent.errors import AnswerError, ContentError
+from guardagent.translation.answers import read_draft
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.answer import read_draft
-from guardagent.translation.drafting.author import draft_text
-from guardagent.translation.drafting.draft import Draft
+from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafts import Draft
 from guardagent.translation.readings import SentenceGroup
 
 _FILE = "open-groups.json"

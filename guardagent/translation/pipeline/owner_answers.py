@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft
+from guardagent.translation.drafts import Draft
 from guardagent.translation.readings import AMBIGUITY, Ruling, rulings_of
 
 MOST_CHARACTERS = 6_000  # of answers in one request, apart from those about its own sentences

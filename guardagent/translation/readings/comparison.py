@@ -10,7 +10,7 @@ from guardagent.policy.equivalence import Comparison, Different, Same, compare_r
 from guardagent.policy.equivalence.replay import difference_of
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 
 MAX_QUESTIONS = 3  # of one group at once
 

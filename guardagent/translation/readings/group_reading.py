@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence import Different, Same, Undecided
 from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Ambiguity, Draft
+from guardagent.translation.drafts import Ambiguity, Draft
 from guardagent.translation.readings.comparison import MAX_QUESTIONS, DraftPart, PartComparison, compared, loaded
 from guardagent.translation.readings.groups import SentenceGroup
 from guardagent.translation.readings.questions import (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from guardagent.errors import InputError
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 from guardagent.translation.readings.selection import selected
 
 _NOTHING = 0  # stands for the sentence of rules that quote none

@@ -15,7 +15,7 @@ from guardagent.policy.equivalence.answers import ANSWERS
 from guardagent.policy.review.record import ReviewChoice, ReviewQuestion
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Ambiguity, Draft, RuleDraft
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.readings.comparison import DraftPart, tools_of
 from guardagent.translation.readings.rulings import AMBIGUITY, CASE, FATE, LENIENT, OUTCOMES, READINGS
 

@@ -18,7 +18,7 @@ from guardagent.policy.evaluation.state_functions import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft
+from guardagent.translation.drafts import Draft
 from guardagent.translation.readings.comparison import loaded
 
 OUTCOMES = tuple(ANSWERS)
@@ -161,5 +161,7 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
             continue
         if answer.choice is None or answer.choice not in range(len(review_question.choices)):
             most = len(review_question.choices) - 1
-            raise InputError(f"the answer to {review_question.id!r} is the choice {answer.choice!r}; expected 0 to {most}")
+            raise InputError(
+                f"the answer to {review_question.id!r} is the choice {answer.choice!r}; expected 0 to {most}"
+            )
         yield Ruling(review_question, review_question.choices[answer.choice])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.translation.drafting.draft import Ambiguity, Draft, RuleDraft
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 
 Declarations = Mapping[str, Mapping[str, Any]]
 

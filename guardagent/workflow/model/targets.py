@@ -56,7 +56,7 @@ def graphs_of(target: str | Path, *, source_only: bool = False, seconds: float =
 
         return graphs_of_folder(Path(target), seconds=seconds)
     if target.endswith(".py"):
-        from guardagent.workflow.python_source.source_graph import graphs_of_source
+        from guardagent.workflow.python_source.source_graphs import graphs_of_source
 
         return graphs_of_source(Path(target))
     return _one(target, _object_graph(target, seconds, source_only=source_only))
@@ -77,7 +77,7 @@ def _object_graph(target: str, seconds: float, *, source_only: bool) -> Graph:
         return _imported_graph(target, seconds)
     if not place.endswith(".py"):
         raise InputError(f"{target}: names a module, which has to be imported; expected 'FILE.py:NAME' to read source")
-    from guardagent.workflow.python_source.source_graph import graph_of_source
+    from guardagent.workflow.python_source.source_graphs import graph_of_source
 
     return graph_of_source(Path(place), attribute)
 

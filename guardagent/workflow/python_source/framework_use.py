@@ -9,8 +9,9 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.evaluator import Evaluator
+from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
+from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
     Function,
@@ -20,7 +21,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     Stub,
     is_member_of,
 )
-from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
 
 
 def uses_framework(value: object, packages: Collection[str]) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from guardagent.workflow.python_source.evaluation.values import Class, Function, PartialFunction, Values, path_of
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.values import Class, Function, PartialFunction, Values, path_of
 
 MOST_DEEP = 12
 

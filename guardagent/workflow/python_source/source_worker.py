@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.errors import ContentError, GuardError, error_text
 from guardagent.workflow.model.listing import GraphListing, UnreadPlace
-from guardagent.workflow.python_source.source_graph import NoWorkflowError, graphs_of_source
+from guardagent.workflow.python_source.source_graphs import NoWorkflowError, graphs_of_source
 
 
 def main() -> None:
@@ -31,14 +31,14 @@ def read(path: Path) -> GraphListing:
         return GraphListing(str(path), ())
     except ContentError as error:
         line, _, reason = str(error).removeprefix(f"{path}:").partition(": ")
-        return _unread(path, int(line) if line.isdecimal() else 1, reason)
+        return _unread_listing(path, int(line) if line.isdecimal() else 1, reason)
     except GuardError as error:
-        return _unread(path, 1, str(error).removeprefix(f"{path}: "))
+        return _unread_listing(path, 1, str(error).removeprefix(f"{path}: "))
     except Exception as error:  # noqa: BLE001 - one file of many must not end the others
-        return _unread(path, 1, f"its source could not be interpreted: {error_text(error)}")
+        return _unread_listing(path, 1, f"its source could not be interpreted: {error_text(error)}")
 
 
-def _unread(path: Path, line: int, reason: str) -> GraphListing:
+def _unread_listing(path: Path, line: int, reason: str) -> GraphListing:
     return GraphListing(str(path), (), (UnreadPlace(str(path), line, reason),))
 
 

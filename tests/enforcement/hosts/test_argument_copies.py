@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from guardagent.enforcement.hosts.argument_copies import as_judged, same_arguments, value_copy
-from guardagent.enforcement.hosts.finished_work import finished
-from guardagent.enforcement.hosts.function_signatures import (
+from guardagent.enforcement.hosts import (
     bound_by_name,
     defaults_of,
     named_by_schema,
@@ -16,6 +14,8 @@ from guardagent.enforcement.hosts.function_signatures import (
     refuse_opaque,
     takes_any_name,
 )
+from guardagent.enforcement.hosts_pieces.argument_copies import as_judged, same_arguments, value_copy
+from guardagent.enforcement.hosts_pieces.finished_work import finished
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
 

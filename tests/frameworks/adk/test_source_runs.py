@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 
 pytest.importorskip("google.adk.workflow")
 models = pytest.importorskip("google.adk.models")

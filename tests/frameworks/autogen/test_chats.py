@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.langgraph.test_source import sections, summary
 
 Write = Callable[..., Path]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 
 autogen: Any = pytest.importorskip("autogen", reason="AG2 is not installed")
 io: Any = pytest.importorskip("autogen.io", reason="AG2 is not installed")

@@ -11,7 +11,7 @@ import pytest
 
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.program_files import load, shape
 
 pytest.importorskip("crewai", reason="CrewAI is not installed")

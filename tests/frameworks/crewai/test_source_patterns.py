@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.python_source.source_graph import graphs_of_source
+from guardagent.workflow.python_source.source_graphs import graphs_of_source
 from tests.frameworks.langgraph.test_source import sections, summary
 
 Write = Callable[..., Path]

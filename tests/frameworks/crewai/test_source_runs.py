@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.crewai.random_source import TOOLS, Writer
 from tests.frameworks.program_files import load
 from tests.frameworks.source_rules import broken_proofs

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.tiers import examples
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")

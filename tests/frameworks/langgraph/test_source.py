@@ -12,7 +12,7 @@ import pytest
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.program_files import PROGRAMS, load
 
 Write = Callable[..., Path]

@@ -16,7 +16,7 @@ import pytest
 from guardagent.frameworks.llama_index import extractor as llama_index
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.program_files import Case, cases, conditions, shape, stated
 
 events: Any = pytest.importorskip("workflows.events", reason="LlamaIndex's workflows are not installed")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.python_source.source_graph import graph_of_source, graphs_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source, graphs_of_source
 from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
 

@@ -15,7 +15,7 @@ import pytest
 
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 
 sdk: Any = pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
 NAMES = ["n0", "n1", "n2", "n3"]

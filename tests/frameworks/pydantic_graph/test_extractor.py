@@ -17,7 +17,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph import extractor as pydantic_graph
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.frameworks.program_files import Case, cases, conditions, shape, stated
 
 builders: Any = pytest.importorskip("pydantic_graph.graph_builder", reason="pydantic-graph is not installed")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent import InputError, Session, guarded_chat
-from guardagent.generation.chat.tool_set import ToolSet
+from guardagent.generation.tool_set import ToolSet
 from guardagent.testing import ChatCandidate, ScriptedChat, WrittenCall
 from tests.generation.chat.conftest import ASK, REFUND, TOO_MUCH, TOOLS, Chat, tool
 from tests.generation.chat.replies import candidates, message, proposes

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.policy.documents.outline import number
-from guardagent.policy.documents.plain_text import read_plain_text
 from guardagent.policy.documents.sentences import Sentence
+from guardagent.policy.documents.text import read_plain_text
 
 TEXT = """\
 REFUND POLICY

@@ -11,7 +11,7 @@ import pytest
 
 from guardagent.errors import ModelError
 from guardagent.models import Completion, load_model
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.solver.conversation_values import RequestedVariable, read_values
 from guardagent.testing import ScriptedModel

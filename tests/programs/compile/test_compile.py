@@ -10,7 +10,7 @@ import pytest
 
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.programs.runtime.program_file import parse
+from guardagent.programs.program_file import parse
 from tests.conftest import CommandResult
 from tests.models.server import Reply, status, text
 from tests.programs.generation.answers import block

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import Prompts
 from guardagent.programs.compile import CompileContext, CompileTarget, compile_program
 from guardagent.programs.compile.report import CompileReport

@@ -10,7 +10,7 @@ import pytest
 from guardagent import GuardAgent
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.memory.agents import Memory
-from guardagent.programs.runtime.program_file import parse
+from guardagent.programs.program_file import parse
 from tests.programs.generation.answers import block
 from tests.runs import ehr_input, ehr_log, web_input, web_log
 from tests.tiers import slow_after

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.programs.runtime.program_file import parse
+from guardagent.programs.program_file import parse
 from tests.programs.generation.answers import block
 from tests.tiers import slow_after
 

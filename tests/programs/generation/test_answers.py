@@ -3,7 +3,7 @@
 import pytest
 
 from guardagent.errors import AnswerError
-from guardagent.programs.generation.answers import holds_code, read_code, read_judgement, read_plan
+from guardagent.programs.answers import holds_code, read_code, read_judgement, read_plan
 from tests.programs.generation.answers import PLAN, PROGRAM, block
 from tests.tiers import slow_after
 

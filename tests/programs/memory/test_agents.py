@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, Memory, UnknownNameError, retrieve
+from guardagent.programs.lock import Lock, agents
 from guardagent.programs.memory.agents import add_demonstrations, load_agent, read_demonstrations
-from guardagent.programs.runtime.lock import Lock, agents
 
 Write = Callable[..., Path]
 GOOD = {"agent_input": "in", "agent_output": "out", "plan": ["1", "2", "3", "4"], "code": "pass"}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from guardagent import Context, Event, Toolbox, Verdict
-from guardagent._support.fold import deny_on_crash, fold
-from guardagent.programs.runtime.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
+from guardagent._support.execution import deny_on_crash, fold
+from guardagent.programs.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
 from guardagent.programs.runtime.required_checks import RequiredCheck
 from guardagent.sandbox import load_sandbox
 

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import ContentError, GuardAgent, InputError, Toolbox, guard, load_policies
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.programs.runtime.program_file import (
+from guardagent.programs.program_file import (
     ExampleEvidence,
     Header,
     called_functions,

@@ -13,7 +13,7 @@ import pytest
 
 from guardagent.errors import AccessError, InputError, UnauthenticatedError
 from guardagent.server.access import Caller, CallerRole, TokenStore
-from guardagent.server.access.token_store import TOKEN
+from guardagent.server.access.tokens import TOKEN
 from tests.conftest import CommandResult
 
 AGENT = Caller("bot", frozenset({CallerRole.AGENT}), "shop")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
+from guardagent.server.service.errors import RepeatedKeyError, RequestRunningError
 from guardagent.server.service.repeated_requests import RUNNING_SECONDS, RepeatedRequests
-from guardagent.server.service.service_errors import RepeatedKeyError, RequestRunningError
 from guardagent.server.state import open_state
 
 

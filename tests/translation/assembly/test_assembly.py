@@ -14,7 +14,7 @@ import pytest
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import declarations_of
 from guardagent.translation.assembly import PolicyAssembly, assemble
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 from tests.conftest import CommandResult
 from tests.translation.drafts import context, limit, plain, proposed
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from guardagent.errors import ContentError
 from guardagent.policy.file.yaml_reader import parse
 from guardagent.translation.assembly import assemble, read_policy_lines
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 from tests.translation.drafts import context, limit, plain
 
 HOSTILE = [

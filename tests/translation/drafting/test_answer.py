@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from guardagent.errors import AnswerError
-from guardagent.translation.drafting.answer import read_draft
-from guardagent.translation.drafting.author import draft_text
-from guardagent.translation.drafting.draft import Ambiguity
+from guardagent.translation.answers import read_draft
+from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafts import Ambiguity
 from tests.translation.library import DRAFT, block
 
 RULE = 'rules:\n  - id: r\n    quotes: [{sentence: 4, words: "w"}]\n    temporal: "G !tool:x"\n'

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from guardagent.models import load_model
 from guardagent.models.cache import ResponseCache
-from guardagent.models.meter import Meter
+from guardagent.models.metering import Meter
 from guardagent.models.prompts import Prompts
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.author import DraftAuthor
-from guardagent.translation.drafting.draft import Draft, Problem
-from guardagent.translation.drafting.usable import usable_part
-from guardagent.translation.model.requests import ModelRequests
+from guardagent.translation.drafting import DraftAuthor
+from guardagent.translation.drafting_pieces.usable import usable_part
+from guardagent.translation.drafts import Draft, Problem
+from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
 from tests.models.server import text
 from tests.translation.library import DRAFT, block, context, translator

@@ -15,7 +15,7 @@ from tests._support.plugin_package import register
 from tests.translation.examination.shop import context, draft
 
 CHECK = """
-from guardagent.translation.drafting.draft import Problem
+from guardagent.translation.drafts import Problem
 {flag} = True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.translation.drafting.draft import Draft
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.drafts import Draft
+from guardagent.translation.tools import ToolSchema
 from tests.translation.examination.shop import problems, rule
 
 TOOLS = tuple(ToolSchema(one, "", {"type": "object"}) for one in ("refund", "cancel", "rename", "get_order"))

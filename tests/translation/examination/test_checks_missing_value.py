@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.translation.drafting.draft import Draft
+from guardagent.translation.drafts import Draft
 from tests.translation.examination.shop import case, problems, rule
 
 

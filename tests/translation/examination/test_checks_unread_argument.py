@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent.translation.examination import examine_policy
-from guardagent.translation.tools.schema import tools_of
+from guardagent.translation.tools import tools_of
 from tests.translation.examination.shop import context
 
 STRING, NUMBER, IDS = {"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.drafting.draft import Ambiguity, Draft
+from guardagent.translation.drafts import Ambiguity, Draft
 from guardagent.translation.examination import examine
-from guardagent.translation.samples import FactDescription
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.tools import ToolSchema
 from tests.translation.examination.shop import case, context, draft, problems, rule, samples
 
 BEFORE = "before(refund(order_id=o), true, f:get_order(order_id=o), {})"

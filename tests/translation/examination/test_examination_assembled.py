@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.translation.drafting.draft import Problem
+from guardagent.translation.drafts import Problem
 from guardagent.translation.examination import examine_policy
 from tests.translation.examination.shop import TRACES, case, context, rule
 

@@ -10,9 +10,9 @@ import pytest
 from guardagent.policy.documents import read_document
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Draft, RuleDraft
+from guardagent.translation.drafts import Draft, RuleDraft
 from guardagent.translation.pipeline.owner_answers import MOST_CHARACTERS, OwnerAnswers
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.tools import ToolSchema
 
 DOCUMENT = """\
 # Rooms

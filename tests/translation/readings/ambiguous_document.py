@@ -8,8 +8,8 @@ from typing import Any
 
 from guardagent.policy.documents.reader import parse_document
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Ambiguity, Draft, RuleDraft
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.tools import ToolSchema
 
 _TOOLS = {
     "refund": {"order": "string", "amount": "number"},

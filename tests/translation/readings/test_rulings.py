@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.policy.review.record import RecordedAnswer
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting.draft import Ambiguity, Draft
+from guardagent.translation.drafts import Ambiguity, Draft
 from guardagent.translation.readings import Ruling, SentenceGroup, ambiguity_questions, read_group, rulings_of
 from tests.translation.drafts import limit
 from tests.translation.library import context as library

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.translation.tools.effects import is_reading, writing_tools
-from guardagent.translation.tools.reader import read_tools
-from guardagent.translation.tools.schema import ToolSchema
+from guardagent.translation.tools import ToolSchema
+from guardagent.translation.tools_pieces.effects import is_reading, writing_tools
+from guardagent.translation.tools_pieces.reader import read_tools
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.python_source.evaluation.values import Values
-from guardagent.workflow.python_source.functions.bodies import FunctionSummary, summarize
+from guardagent.workflow.python_source.bodies import FunctionSummary, summarize
 from guardagent.workflow.python_source.functions.known_strings import KnownStrings
+from guardagent.workflow.python_source.values import Values
 
 Load = Callable[[str], ModuleType]
 

@@ -8,7 +8,7 @@ import pytest
 
 from guardagent import verify
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 
 RULES = compile_rules(["G !tool:refund"])
 

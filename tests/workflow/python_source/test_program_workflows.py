@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.python_source.source_graph import graph_of_source, graphs_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source, graphs_of_source
 
 HEAD = (
     "from agents import Agent, Runner\nfrom crewai import Agent as Member, Crew, Task\nfrom langgraph.graph import *\n"

@@ -11,7 +11,7 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.genai import types
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts.denials import withheld
+from guardagent.enforcement.hosts_pieces.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.messages import text_of
@@ -49,7 +49,7 @@ class AnswerJudge:
         calls = [one.function_call for one in parts if one.function_call is not None]
         if response.partial or any(one.name != STRUCTURED for one in calls):
             return None
-        texts = [_text(one.args or {}) for one in calls] or [_content_text(response.content)]
+        texts = [_answer_text(one.args or {}) for one in calls] or [_content_text(response.content)]
         verdict = await self._denial(run, "\n".join(texts), user_text)
         if verdict is None:
             return None
@@ -78,7 +78,7 @@ class AnswerJudge:
         shown = [one for one in responses if one.id not in waiting and one.name != STRUCTURED]
         if not event.actions.skip_summarization or not shown:
             return None
-        text = "\n".join(_text(one.response) for one in shown)
+        text = "\n".join(_answer_text(one.response) for one in shown)
         verdict = await self._denial(run, text, user_text)
         if verdict is None:
             return None
@@ -141,7 +141,7 @@ def _without_thoughts(content: Any) -> types.Content:
     return types.Content(role=content.role, parts=[one for one in content.parts if not (one.thought and one.text)])
 
 
-def _text(answer: Any) -> str:
+def _answer_text(answer: Any) -> str:
     try:
         return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
     except (InputError, TypeError, ValueError):

@@ -84,9 +84,11 @@ def approval_of(context: Any) -> Approval | None:
         return None  # the host has asked by the tool's own `require_confirmation`
     payload = confirmation.payload if isinstance(confirmation.payload, Mapping) else {}
     if not confirmation.confirmed:
-        return Approval("reject", reason=_text(payload.get("reason")), by=payload.get("by"))
+        return Approval("reject", reason=_text_or_nothing(payload.get("reason")), by=payload.get("by"))
     approval = (
-        Approval.read(payload) if "choice" in payload else Approval("approve", of=_text(payload.get("digest")) or None)
+        Approval.read(payload)
+        if "choice" in payload
+        else Approval("approve", of=_text_or_nothing(payload.get("digest")) or None)
     )
     return replace(approval, of=shown if approval.of is None else approval.of)
 
@@ -113,5 +115,5 @@ def _payload(call: Any) -> Mapping[str, Any] | None:
     return payload if isinstance(payload, Mapping) and isinstance(payload.get("digest"), str) else None
 
 
-def _text(value: Any) -> str:
+def _text_or_nothing(value: Any) -> str:
     return value if isinstance(value, str) else ""

@@ -10,8 +10,8 @@ from typing import Any
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.argument_copies import JSON_SCALARS, copied_values, value_copy
-from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.hosts import refuse_opaque
+from guardagent.enforcement.hosts_pieces.argument_copies import JSON_SCALARS, copied_values, value_copy
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError

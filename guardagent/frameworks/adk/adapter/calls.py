@@ -15,8 +15,8 @@ from google.adk.workflow._errors import NodeInterruptedError
 from guardagent._support.procedures import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.hosts.denials import explained_denial
-from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.enforcement.hosts_pieces.denials import explained_denial
+from guardagent.enforcement.hosts_pieces.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text

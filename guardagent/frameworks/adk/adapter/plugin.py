@@ -15,11 +15,11 @@ from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge
 from guardagent.frameworks.adk.adapter.calls import AdkCalls
-from guardagent.frameworks.adk.adapter.guarded_tool import guard_tool
 from guardagent.frameworks.adk.adapter.inspection import agents_of, live_request, require_guardable, require_own_tools
 from guardagent.frameworks.adk.adapter.messages import text_of
 from guardagent.frameworks.adk.adapter.runs import AdkRun
 from guardagent.frameworks.adk.adapter.tool_lists import ToolLists
+from guardagent.frameworks.adk.adapter.tools import guard_tool
 
 NAME = "guardagent"
 

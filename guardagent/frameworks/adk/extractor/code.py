@@ -7,11 +7,11 @@ import copy
 import inspect
 from functools import cached_property
 
-from guardagent.workflow.extraction.framework_objects import UnknownValue
-from guardagent.workflow.python_source.evaluation.values import Values
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames
-from guardagent.workflow.python_source.functions.code import FunctionCode, is_method
+from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.python_source.bodies import FrameworkNames
 from guardagent.workflow.python_source.functions.flow import Flow
+from guardagent.workflow.python_source.steps import FunctionCode, is_method
+from guardagent.workflow.python_source.values import Values
 
 _WORDS = FrameworkNames(("google",), frozenset({("google", "RequestInput")}))
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef

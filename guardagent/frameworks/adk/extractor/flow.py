@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent.frameworks.adk.extractor.agent_calls import BASE, MOST_NESTED, AgentCalls
+from guardagent.frameworks.adk.extractor.agents import BASE, MOST_NESTED, AgentCalls
 from guardagent.frameworks.adk.extractor.code import AdkCode, escalates
 from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.frameworks.adk.extractor.traversal import Traversal
-from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.model.unknown import EDGES, TOOLS
-from guardagent.workflow.python_source.evaluation.values import Binding, NameScope, Values, exactly
-from guardagent.workflow.python_source.functions.bodies import summarize
-from guardagent.workflow.python_source.functions.code import CalledFunction, is_method
-from guardagent.workflow.python_source.functions.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all
+from guardagent.workflow.python_source.bodies import summarize
+from guardagent.workflow.python_source.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all
+from guardagent.workflow.python_source.steps import CalledFunction, is_method
+from guardagent.workflow.python_source.values import Binding, NameScope, Values, exactly
 
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60

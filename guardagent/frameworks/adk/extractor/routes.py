@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.workflow.extraction.framework_objects import is_a
-from guardagent.workflow.python_source.evaluation.scope import statements
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, CallResult, Values, exactly, is_result_of
-from guardagent.workflow.python_source.evaluation.values import Sequence as Items
-from guardagent.workflow.python_source.functions.code import FunctionCode
+from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.scopes import statements
+from guardagent.workflow.python_source.steps import FunctionCode
+from guardagent.workflow.python_source.values import UNKNOWN, CallResult, Values, exactly, is_result_of
+from guardagent.workflow.python_source.values import Sequence as Items
 
 
 @dataclass(frozen=True)

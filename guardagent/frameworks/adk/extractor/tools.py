@@ -8,9 +8,9 @@ from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.framework_objects import UnknownValue, defined_outside, is_a, private_attribute
-from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
-from guardagent.workflow.python_source.functions.code import guard_label
+from guardagent.workflow.extraction.objects import UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.python_source.bodies import opaque_calls_in
+from guardagent.workflow.python_source.steps import guard_label
 
 ADK = "google.adk"
 DISTRIBUTION = "google-adk"

@@ -12,7 +12,7 @@ from guardagent.frameworks.adk.extractor.routes import routes_of
 from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
 from guardagent.frameworks.adk.extractor.traversal import Traversal
 from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.framework_objects import defined_outside, is_a, private_attribute
+from guardagent.workflow.extraction.objects import defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.model.unknown import EDGES

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.argument_copies import copied_values
-from guardagent.enforcement.hosts.function_signatures import defaults_of, refuse_opaque
+from guardagent.enforcement.hosts import defaults_of, refuse_opaque
+from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
 from guardagent.types import FrozenMapping

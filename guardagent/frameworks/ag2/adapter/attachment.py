@@ -16,8 +16,8 @@ from ag2.tools.final.function_tool import FunctionTool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts.listed_tools import ListedTools
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
 from guardagent.errors import InputError
 from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments
 from guardagent.frameworks.ag2.adapter.calls import Ag2Calls, Named

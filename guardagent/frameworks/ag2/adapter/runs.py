@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.enforcement.hosts.host_runs import ModelRun
-from guardagent.enforcement.hosts.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts_pieces.host_runs import ModelRun
+from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
 from guardagent.errors import ToolDenied
 
 UNNAMED = (

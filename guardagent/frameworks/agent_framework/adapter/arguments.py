@@ -10,14 +10,8 @@ from typing import Any
 from agent_framework import FunctionTool
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
-from guardagent.enforcement.hosts.function_signatures import (
-    NAMED,
-    annotations_of,
-    defaults_of,
-    read_signature,
-    refuse_opaque,
-)
+from guardagent.enforcement.hosts import NAMED, annotations_of, defaults_of, read_signature, refuse_opaque
+from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text

@@ -11,9 +11,9 @@ from agent_framework import MiddlewareTermination
 from guardagent._support.procedures import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.hosts.argument_copies import copied_values
-from guardagent.enforcement.hosts.denials import noted_denial
-from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
+from guardagent.enforcement.hosts_pieces.denials import noted_denial
+from guardagent.enforcement.hosts_pieces.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text

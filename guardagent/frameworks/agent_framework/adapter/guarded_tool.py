@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.servers import send_once
 
-_PARTS = (
+_TOOL_PARTS = (
     "func",
     "_invoke_function",
     "_prepare_arguments",
@@ -38,7 +38,7 @@ def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: An
     Raises:
         InputError: the tool does not run its function in the way of the host.
     """
-    require_parts(tool, *_PARTS)
+    require_parts(tool, *_TOOL_PARTS)
     if any(getattr(type(tool), name) is not getattr(FunctionTool, name) for name in _OWN):
         raise InputError(
             f"{tool.name!r} is a {type(tool).__name__} with a way of its own to run; expected a FunctionTool, "

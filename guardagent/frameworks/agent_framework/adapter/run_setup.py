@@ -10,7 +10,7 @@ from agent_framework import AgentSession
 from guardagent._support.host_versions import require_parts
 from guardagent._support.procedures import adrive
 from guardagent.enforcement import Approval, HostCall
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers

@@ -16,7 +16,7 @@ from guardagent.frameworks.agent_framework.adapter.host_names import SERVER_MARK
 from guardagent.frameworks.agent_framework.adapter.outcomes import ServerAnswerLostError
 from guardagent.frameworks.agent_framework.adapter.runs import scope
 
-_PARTS = ("_functions", "_recover_connection_after_loss")
+_SERVER_PARTS = ("_functions", "_recover_connection_after_loss")
 
 
 def server_of(tool: FunctionTool) -> Any:
@@ -53,7 +53,7 @@ def send_once(tool: FunctionTool) -> None:
     server = server_of(tool)
     if server is None or hasattr(server, "guardagent_sends_once"):
         return
-    require_parts(server, *_PARTS)
+    require_parts(server, *_SERVER_PARTS)
     recover = server._recover_connection_after_loss  # noqa: SLF001 - the host has no switch for its retry
 
     async def recovered(**options: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.calls import AutoGenCalls
-from guardagent.frameworks.autogen.adapter.workbenches import guard_of_workbench, guard_tools_of, guarded_workbench
+from guardagent.frameworks.autogen.adapter.tools import guard_of_workbench, guard_tools_of, guarded_workbench
 
 _log = logging.getLogger("guardagent")
 

@@ -18,18 +18,18 @@ from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts.listed_tools import ListedTools
-from guardagent.enforcement.hosts.surroundings import Named, naming
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
+from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
 from guardagent.errors import InputError
-from guardagent.frameworks.autogen.adapter.agent_class import ASSISTANT_PARTS, ATTACHMENT, guarded_agent_class
+from guardagent.frameworks.autogen.adapter.agents import ASSISTANT_PARTS, ATTACHMENT, guarded_agent_class
 from guardagent.frameworks.autogen.adapter.assistant_tools import AssistantTools
 from guardagent.frameworks.autogen.adapter.calls import AutoGenCalls
 from guardagent.frameworks.autogen.adapter.code_executor import EXECUTE, GuardedExecutor
 from guardagent.frameworks.autogen.adapter.guarded_tool import AutoGenTool, guarded_tool
 from guardagent.frameworks.autogen.adapter.runs import AutoGenRun, AutoGenScope, AutoGenTurn, scope
 from guardagent.frameworks.autogen.adapter.team_class import TEAM_PARTS, GuardTermination, guarded_team_class
-from guardagent.frameworks.autogen.adapter.workbenches import server_key
+from guardagent.frameworks.autogen.adapter.tools import server_key
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseChatAgent | Team)
 _PARTS: Mapping[type, tuple[str, ...]] = {

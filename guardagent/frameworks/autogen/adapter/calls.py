@@ -9,8 +9,8 @@ from typing import Any
 
 from guardagent._support.procedures import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts.denials import noted_denial
-from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.enforcement.hosts_pieces.denials import noted_denial
+from guardagent.enforcement.hosts_pieces.surroundings import awaited
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope
 

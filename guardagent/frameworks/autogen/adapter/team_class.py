@@ -11,7 +11,7 @@ from autogen_agentchat.base import TerminationCondition
 from autogen_agentchat.messages import StopMessage
 from autogen_agentchat.teams import BaseGroupChat
 
-from guardagent.frameworks.autogen.adapter.agent_class import ATTACHMENT
+from guardagent.frameworks.autogen.adapter.agents import ATTACHMENT
 from guardagent.frameworks.autogen.adapter.answers import AnswerHold
 from guardagent.frameworks.autogen.adapter.guarded_tool import undumped
 from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, scope

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.workflow.python_source.functions.outcomes import code_of, source_text
+from guardagent.workflow.python_source.outcomes import code_of, source_text
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.workflow.extraction.framework_objects import (
+from guardagent.workflow.extraction.objects import (
     Alternatives,
     UnknownValue,
     defined_outside,
@@ -21,14 +21,14 @@ from guardagent.workflow.extraction.framework_objects import (
 from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.model.unknown import Unseen, mark
-from guardagent.workflow.python_source.evaluation.values import Stub
-from guardagent.workflow.python_source.functions.bodies import (
+from guardagent.workflow.python_source.bodies import (
     FunctionSummary,
     ReadableFunction,
     definition,
     opaque_calls_in,
     summarize,
 )
+from guardagent.workflow.python_source.values import Stub
 
 CORE = "autogen_core"
 _UNKNOWN_SOURCE = "code that does not determine them"

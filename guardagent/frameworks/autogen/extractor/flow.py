@@ -14,7 +14,7 @@ from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.autogen.extractor.activation import ActivationAnalysis, condition_text, is_exhaustive
 from guardagent.frameworks.autogen.extractor.termination import Termination
 from guardagent.frameworks.autogen.extractor.turns import TeamTurn
-from guardagent.workflow.extraction.framework_objects import private_attribute
+from guardagent.workflow.extraction.objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region
 from guardagent.workflow.model.graph import EdgeKind
 

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 
-from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.evaluation.attributes import call_method
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.outcomes import Outcomes
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     NameScope,
@@ -23,8 +25,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
-from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 AUTOGEN = "autogen_agentchat"
 

@@ -14,7 +14,7 @@ from guardagent.frameworks.autogen.extractor.agents import speakers
 from guardagent.frameworks.autogen.extractor.selection import SpeakerChoice, speaker_choice
 from guardagent.frameworks.autogen.extractor.termination import Termination
 from guardagent.frameworks.autogen.extractor.turns import TeamTurn, exits_of, widen
-from guardagent.workflow.extraction.framework_objects import private_attribute
+from guardagent.workflow.extraction.objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 
 _DISTRIBUTION = "autogen-agentchat"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, is_a, private_attribute
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
 
 _DISTRIBUTION = "autogen-agentchat"
 
@@ -36,18 +36,20 @@ class Termination:
         parts = [_description(condition)] if condition is not None else []
         limit = turns if isinstance(turns, int) else None
         parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
-        targets = frozenset(str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoffs(condition))
+        targets = frozenset(
+            str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoff_conditions(condition)
+        )
         return cls(" | ".join(parts), targets, limit, condition is not None)
 
     def __bool__(self) -> bool:
         return bool(self.description)
 
 
-def _handoffs(condition: Any) -> Iterator[Any]:
+def _handoff_conditions(condition: Any) -> Iterator[Any]:
     if is_a(condition, AUTOGEN, "HandoffTermination"):
         yield condition
     for one in _parts(condition):
-        yield from _handoffs(one)
+        yield from _handoff_conditions(one)
 
 
 def _parts(condition: Any) -> tuple[Any, ...]:

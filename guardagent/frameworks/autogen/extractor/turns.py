@@ -9,7 +9,7 @@ from typing import Any
 from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants, possible_orders
 from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.termination import Termination
-from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
+from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.unknown import EDGES
 

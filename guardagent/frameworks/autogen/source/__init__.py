@@ -14,17 +14,17 @@ from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds as autogen_kinds
 from guardagent.frameworks.autogen.source.chats import kinds as chat_kinds
 from guardagent.frameworks.autogen.source.chats.conversations import ChatSequence
-from guardagent.frameworks.autogen.source.chats.regions import graph_of
-from guardagent.workflow.extraction.framework_objects import is_a
+from guardagent.frameworks.autogen.source.conversations import graph_of
+from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Arguments, ImportedName, Values
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.values import Arguments, ImportedName, Values
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpreter import Interpreter
+    from guardagent.workflow.python_source.interpreter import Interpreter
 
 CONSTANTS: dict[str, object] = {}
-KINDS = (*autogen_kinds.KINDS, *chat_kinds.KINDS)
+KINDS = (*autogen_kinds.KINDS, *chat_kinds.CHAT_KINDS)
 
 
 def is_workflow(value: object) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.framework_objects import UnknownValue
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.python_source.bodies import ReadableFunction
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -17,8 +19,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
-from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
 
 _MODULE = "autogen_agentchat.teams._group_chat._graph"
 

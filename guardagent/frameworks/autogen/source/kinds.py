@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from guardagent.frameworks.autogen.source import graphs as autogen_graphs
-from guardagent.workflow.extraction.framework_objects import is_a
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of, make
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -21,7 +22,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     plain_string,
 )
-from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, converter_of, make
 
 CHAT, CORE, EXT = "autogen_agentchat", "autogen_core", "autogen_ext"
 

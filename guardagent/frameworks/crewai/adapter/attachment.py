@@ -16,12 +16,12 @@ from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts.listed_tools import ListedTools, unaccepted_names
-from guardagent.enforcement.hosts.surroundings import Named, naming
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools, unaccepted_names
+from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
 from guardagent.errors import InputError
-from guardagent.frameworks.crewai.adapter import agent_class, crew_class, executor_class
-from guardagent.frameworks.crewai.adapter.agent_class import guarded_agent_class
+from guardagent.frameworks.crewai.adapter import agents, crew_class, executor_class
+from guardagent.frameworks.crewai.adapter.agents import guarded_agent_class
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.calls import CrewCalls
@@ -87,7 +87,7 @@ class CrewAttachment(CrewParts):
 
     def guard_crew(self, crew: Any) -> Any:
         watch_last_tasks()
-        if self._is_new(crew, crew_class.PARTS):
+        if self._is_new(crew, crew_class.CREW_PARTS):
             kind: Any = type(crew)
             crew.__class__ = guarded_crew_class(kind)
             crew._guardagent = self  # noqa: SLF001 - of the guarded class
@@ -101,7 +101,7 @@ class CrewAttachment(CrewParts):
         if not isinstance(agent, Agent):
             found = type(agent).__name__
             raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
-        if self._is_new(agent, agent_class.PARTS):
+        if self._is_new(agent, agents.AGENT_PARTS):
             self._refuse_remote(agent)
             kind: Any = type(agent)
             guarded_executor_class(agent.executor_class)
@@ -132,7 +132,7 @@ class CrewAttachment(CrewParts):
     # --- tools
 
     def guard_executor(self, executor: Any) -> None:
-        require_parts(executor, *executor_class.PARTS)
+        require_parts(executor, *executor_class.EXECUTOR_PARTS)
         self._refuse_remote(executor.agent)  # its model may be another one by now
         kind: Any = type(executor)
         executor.__class__ = guarded_executor_class(kind)

@@ -10,9 +10,9 @@ from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 
 from guardagent._support.procedures import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall
-from guardagent.enforcement.hosts.argument_copies import as_judged
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts.denials import noted_denial
+from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.denials import noted_denial
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments

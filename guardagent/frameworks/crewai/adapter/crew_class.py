@@ -14,12 +14,12 @@ from crewai.types.streaming import CrewStreamingOutput
 from pydantic import PrivateAttr
 
 from guardagent.errors import error_text
-from guardagent.frameworks.crewai.adapter.agent_class import attachment_of, refuse_restoring
+from guardagent.frameworks.crewai.adapter.agents import attachment_of, refuse_restoring
 from guardagent.frameworks.crewai.adapter.answers import judge_task
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.runs import SURROUNDINGS, CrewScope, enter, scope
 
-PARTS = (
+CREW_PARTS = (
     "_execute_tasks",
     "_aexecute_tasks",
     "_create_crew_output",

@@ -15,7 +15,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.runs import CrewScope, RunEndedError, enter, scope
 
-PARTS = (
+EXECUTOR_PARTS = (
     "invoke",
     "invoke_async",
     "state",

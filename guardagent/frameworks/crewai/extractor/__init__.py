@@ -15,7 +15,7 @@ from guardagent.frameworks.crewai.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, Stub, exactly
+from guardagent.workflow.python_source.values import Arguments, CallResult, Sequence, Stub, exactly
 
 
 def recognises(target: object) -> bool:

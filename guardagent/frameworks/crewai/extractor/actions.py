@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent.frameworks.crewai.extractor.body import BEGIN, BodyStep, BodySteps, Key
 from guardagent.frameworks.crewai.extractor.objects import OPEN
-from guardagent.workflow.python_source.evaluation.values import Arguments, CallResult, Sequence, exactly
+from guardagent.workflow.python_source.values import Arguments, CallResult, Sequence, exactly
 
 
 def action_steps(action: Any) -> BodySteps:

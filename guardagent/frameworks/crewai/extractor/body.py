@@ -6,18 +6,18 @@ Each of these is a step, with links to its possible successors. Every branch is 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-import dataclasses
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
 
 from guardagent.frameworks.crewai.extractor.objects import OPEN, CrewReader, is_kind
+from guardagent.workflow.python_source.bodies import NO_FRAMEWORK, ReadableFunction
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.values import Arguments, Function, exactly
-from guardagent.workflow.python_source.functions.bodies import NO_FRAMEWORK, ReadableFunction
-from guardagent.workflow.python_source.functions.paths import PathWalker
+from guardagent.workflow.python_source.paths import PathWalker
+from guardagent.workflow.python_source.values import Arguments, Function, exactly
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]

@@ -26,12 +26,12 @@ from guardagent.frameworks.crewai.extractor.objects import (
     tool_name,
     unseen_of,
 )
-from guardagent.workflow.extraction.framework_objects import UnknownValue
+from guardagent.workflow.extraction.objects import UnknownValue
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, alternatives, single
 from guardagent.workflow.model.graph import EdgeKind, NodeKind
 from guardagent.workflow.model.unknown import EDGES, TOOLS, Unseen, mark
-from guardagent.workflow.python_source.functions.bodies import opaque_calls_in
-from guardagent.workflow.python_source.functions.outcomes import source_text
+from guardagent.workflow.python_source.bodies import opaque_calls_in
+from guardagent.workflow.python_source.outcomes import source_text
 
 _MEMORY_TOOLS = ("search_memory", "save_to_memory")
 _IMAGE_TOOL = "add_image_to_content"

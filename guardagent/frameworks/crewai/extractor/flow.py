@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from guardagent.frameworks.crewai.extractor.method import FlowMethod, MethodRegion
+from guardagent.frameworks.crewai.extractor.methods import FlowMethod, MethodRegion
 from guardagent.frameworks.crewai.extractor.objects import CrewReader
 from guardagent.frameworks.crewai.extractor.triggers import Triggers, condition_text, conjuncts
-from guardagent.workflow.extraction.framework_objects import private_attribute
+from guardagent.workflow.extraction.objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
 from guardagent.workflow.model.graph import EdgeKind
 from guardagent.workflow.model.unknown import EDGES
-from guardagent.workflow.python_source.evaluation.values import CallResult
+from guardagent.workflow.python_source.values import CallResult
 
 
 def definition_of(flow: Any) -> Any:

@@ -22,9 +22,11 @@ from typing import Any
 
 import yaml
 
-from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened
 from guardagent.workflow.model.unknown import Unseen
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.bodies import ReadableFunction, is_program_code, opaque_calls_in, summarize
+from guardagent.workflow.python_source.outcomes import Outcomes
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -39,13 +41,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.functions.bodies import (
-    ReadableFunction,
-    is_program_code,
-    opaque_calls_in,
-    summarize,
-)
-from guardagent.workflow.python_source.functions.outcomes import Outcomes
 
 CREWAI = "crewai"
 TOOLS_PACKAGE = "crewai_tools"

@@ -16,7 +16,10 @@ from guardagent.frameworks.crewai.source.loose_tasks import LooseTasks
 from guardagent.frameworks.crewai.source.loose_tasks import arranged as arranged
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.framework_use import derives_from
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.stubs import ObjectStub, converter_of, make
+from guardagent.workflow.python_source.values import (
     Arguments,
     Class,
     Function,
@@ -26,12 +29,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     plain_string,
 )
-from guardagent.workflow.python_source.framework_use import derives_from
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of, make
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpreter import Interpreter
+    from guardagent.workflow.python_source.interpreter import Interpreter
 
 KINDS = crewai_kinds.KINDS
 CONSTANTS: dict[str, object] = {

@@ -9,9 +9,10 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from guardagent.workflow.python_source.evaluation import declared_types
-from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source import types
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.stubs import converter_of
+from guardagent.workflow.python_source.values import (
     NOTHING,
     Arguments,
     Class,
@@ -21,10 +22,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     plain_string,
 )
-from guardagent.workflow.python_source.programs.stubs import converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.stubs import ObjectStub
+    from guardagent.workflow.python_source.stubs import ObjectStub
 
 DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
 ConditionSpec = str | dict[str, Any]
@@ -123,7 +123,7 @@ class FlowDefinition(LiveValue):
 
     def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
         """The labels in the return annotation of a router."""
-        parts = declared_types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
+        parts = types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
         several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
         return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
 

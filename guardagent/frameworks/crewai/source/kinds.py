@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from guardagent.frameworks.crewai.source.flow_definition import FlowDefinition
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Values, exactly
-from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
+from guardagent.workflow.python_source.values import UNKNOWN, Arguments, Values, exactly
 
 CREWAI = "crewai"
 _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_async", "_for_each", "_for_each_async")]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from guardagent.frameworks.crewai.extractor.objects import is_kind
 from guardagent.frameworks.crewai.source.kinds import CREW
 from guardagent.frameworks.crewai.source.reader import is_crew_class
-from guardagent.workflow.python_source.evaluation.values import Arguments, Class, Sequence, exactly
 from guardagent.workflow.python_source.programs.scopes import ProgramObject
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, make
+from guardagent.workflow.python_source.stubs import ObjectStub, make
+from guardagent.workflow.python_source.values import Arguments, Class, Sequence, exactly
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.program_workflows import FoundWorkflow
-    from guardagent.workflow.python_source.programs.interpreter import Interpreter
+    from guardagent.workflow.python_source.interpreter import Interpreter
+    from guardagent.workflow.python_source.workflows import FoundWorkflow
 
 NAME = "tasks"
 _REASON = "the file makes tasks but no crew; the order of their definitions is assumed"

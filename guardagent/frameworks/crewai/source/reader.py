@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from guardagent.frameworks.crewai.extractor.objects import CrewReader, MarkedMethod, is_kind, read_config
-from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.bodies import ReadableFunction
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -26,12 +29,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpreter import Interpreter
+    from guardagent.workflow.python_source.interpreter import Interpreter
 
 _READERS: WeakKeyDictionary[Interpreter, SourceReader] = WeakKeyDictionary()
 _CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts.denials import withheld
+from guardagent.enforcement.hosts_pieces.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.guard_state import state_of

@@ -12,7 +12,7 @@ from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.frameworks.langgraph.adapter.proposal import ToolCallProposal
-from guardagent.frameworks.langgraph.adapter.tasks import CannotAskError
+from guardagent.frameworks.langgraph.adapter.runs import CannotAskError
 from guardagent.types import Decision, Verdict
 
 ValidateEdit = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]

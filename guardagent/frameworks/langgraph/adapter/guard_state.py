@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.frameworks.langgraph.adapter.tasks import Tasks
+from guardagent.frameworks.langgraph.adapter.runs import Tasks
 
 MAX_KEPT = 100_000
 _lock = threading.Lock()

@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.errors import RunStopped
 from guardagent.frameworks.langgraph.adapter.guard_state import BoundedMapping
 from guardagent.frameworks.langgraph.adapter.outcomes import Chat
-from guardagent.frameworks.langgraph.adapter.tasks import Task, TaskRun
+from guardagent.frameworks.langgraph.adapter.runs import Task, TaskRun
 from guardagent.types import Decision, Verdict
 
 _as_key = json.JSONEncoder(sort_keys=True, default=repr).encode

@@ -22,7 +22,7 @@ from guardagent.frameworks.langgraph.extractor.nodes import NodeFacts, facts_of,
 from guardagent.frameworks.langgraph.extractor.runnables import GraphStub, is_frameworks, is_graph, open_runnable
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
+from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
 from guardagent.workflow.model.unknown import TOOLS, mark
 

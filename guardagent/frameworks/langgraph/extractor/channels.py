@@ -22,14 +22,14 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
     is_runnable,
     open_runnable,
 )
-from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
+from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.model.graph import EdgeKind
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import Arguments, Function, PartialFunction
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction, follows
+from guardagent.workflow.python_source.bodies import ReadableFunction, follows
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.functions.flow import Flow
 from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.values import Arguments, Function, PartialFunction
 
 
 @dataclass

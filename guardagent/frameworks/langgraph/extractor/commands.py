@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from guardagent.workflow.python_source.evaluation.declared_types import AnnotatedType
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, summarize
+from guardagent.workflow.python_source.functions.known_strings import KnownStrings, flat
+from guardagent.workflow.python_source.types import AnnotatedType
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     CallResult,
@@ -18,8 +20,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     is_member_of,
     plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, summarize
-from guardagent.workflow.python_source.functions.known_strings import KnownStrings, flat
 
 _INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
 _PARENT = "__parent__"

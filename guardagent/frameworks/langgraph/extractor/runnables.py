@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.framework_objects import defined_outside, is_a
+from guardagent.workflow.extraction.objects import defined_outside, is_a
 from guardagent.workflow.model.unknown import Unseen
-from guardagent.workflow.python_source.evaluation.values import LiveValue, Stub
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction, is_program_code
+from guardagent.workflow.python_source.bodies import ReadableFunction, is_program_code
+from guardagent.workflow.python_source.values import LiveValue, Stub
 
 _FRAMEWORKS = ("langgraph", "langchain", "langchain_core")
 _FUNCTION_RUNNABLES = ("RunnableLambda", "RunnableGenerator")

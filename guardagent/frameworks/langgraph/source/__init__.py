@@ -22,9 +22,10 @@ from guardagent.frameworks.langgraph.source.objects import (
 )
 from guardagent.frameworks.langgraph.source.written_names import new_name, node_names
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.evaluation import declared_types
+from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -38,7 +39,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     plain_string,
 )
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 __all__ = ["CONSTANTS", "PACKAGES", "called", "extract", "is_workflow", "piped"]
 
@@ -208,7 +208,7 @@ def _ends(interpreter: Interpreter, path: Values, path_map: Values | None) -> di
         return {"tools": "tools", END: END}
     if len(path.known) != 1 or not isinstance(path.known[0], Function):
         return None
-    parts = declared_types.return_types(interpreter, path.known[0])
+    parts = types.return_types(interpreter, path.known[0])
     if len(parts) == 1 and parts[0].values is not None and parts[0].type is None and not parts[0].within:
         return {one: str(one) for one in parts[0].values.known}
     return None

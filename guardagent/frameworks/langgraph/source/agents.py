@@ -20,7 +20,10 @@ from guardagent.frameworks.langgraph.source.objects import (
     tools_in,
 )
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.programs.function_stub import FunctionStub
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -35,9 +38,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     plain_string,
 )
-from guardagent.workflow.python_source.programs.function_stub import FunctionStub
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 AGENTS = {"create_agent", "create_react_agent"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")

@@ -16,8 +16,12 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
     TaskStub,
 )
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
+from guardagent.workflow.python_source.builtins import BINDS
+from guardagent.workflow.python_source.functions.libraries import effect_of
+from guardagent.workflow.python_source.programs.function_stub import FunctionStub
+from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -32,13 +36,9 @@ from guardagent.workflow.python_source.evaluation.values import (
     path_of,
     plain_string,
 )
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, ReadableFunction
-from guardagent.workflow.python_source.functions.libraries import effect_of
-from guardagent.workflow.python_source.programs.function_stub import FunctionStub
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
 
 if TYPE_CHECKING:
-    from guardagent.workflow.python_source.programs.interpreter import Interpreter
+    from guardagent.workflow.python_source.interpreter import Interpreter
 
 _MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
 

@@ -16,7 +16,9 @@ from guardagent.frameworks.langgraph.source.objects import (
     name_of,
 )
 from guardagent.workflow.model.graph import START
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     CallResult,
@@ -25,8 +27,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     exactly,
 )
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, FunctionSummary, ReadableFunction
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 TEAMS = {"create_supervisor", "create_swarm"}
 

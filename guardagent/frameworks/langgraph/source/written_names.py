@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from guardagent.frameworks.langgraph.source.objects import SourceGraph, names_in
-from guardagent.workflow.python_source.evaluation.values import Arguments
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.values import Arguments
 
 
 def new_name(interpreter: Interpreter, graph: SourceGraph, line: int) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.call_records import CallRecords, UnknownCallError
 from guardagent.frameworks.litellm.adapter.caller import conversation_of
+from guardagent.frameworks.litellm.adapter.conversations import CallRecords, UnknownCallError
 from guardagent.frameworks.litellm.adapter.coverage import api_of
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ShownHistory
+from guardagent.frameworks.litellm.adapter.judge import GuardrailOptions
 from guardagent.frameworks.litellm.adapter.open_conversations import OpenConversations
-from guardagent.frameworks.litellm.adapter.options import GuardrailOptions
 from guardagent.frameworks.litellm.adapter.tools import ComparedTools
 
 

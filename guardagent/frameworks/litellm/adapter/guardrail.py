@@ -17,12 +17,12 @@ from litellm.proxy.proxy_server import HTTPException
 from guardagent._support.host_versions import require_parts
 from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.litellm.adapter.admission import Admission
-from guardagent.frameworks.litellm.adapter.call_records import records_of
 from guardagent.frameworks.litellm.adapter.caller import calling
+from guardagent.frameworks.litellm.adapter.conversations import records_of
 from guardagent.frameworks.litellm.adapter.coverage import carries_calls, declares_tools
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import ModelApi
-from guardagent.frameworks.litellm.adapter.options import check_mode, read_options
+from guardagent.frameworks.litellm.adapter.judge import check_mode, read_options
 from guardagent.frameworks.litellm.adapter.replans import ask_again
 from guardagent.frameworks.litellm.adapter.response_judge import JudgedMessage, ResponseJudge
 

@@ -13,7 +13,7 @@ from guardagent.enforcement import HostCall
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.call_records import CallRecords
+from guardagent.frameworks.litellm.adapter.conversations import CallRecords
 from guardagent.frameworks.litellm.adapter.exchange import GatewayExchange
 from guardagent.frameworks.litellm.adapter.formats.model_api import GatewayCall, ModelMessage, Rewriting
 from guardagent.frameworks.litellm.adapter.tools import read_arguments

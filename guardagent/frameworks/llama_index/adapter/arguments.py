@@ -10,8 +10,7 @@ from typing import Any
 from llama_index.core.tools import FunctionTool
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.argument_copies import copied_values
-from guardagent.enforcement.hosts.function_signatures import (
+from guardagent.enforcement.hosts import (
     annotations_of,
     bound_by_name,
     named_by_schema,
@@ -19,6 +18,7 @@ from guardagent.enforcement.hosts.function_signatures import (
     refuse_opaque,
     takes_any_name,
 )
+from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
 from guardagent.enforcement.schema import validate_arguments
 
 

@@ -13,7 +13,7 @@ from llama_index.core.tools.types import adapt_to_async_tool
 
 from guardagent._support.host_versions import require_parts
 from guardagent._support.procedures import Operation
-from guardagent.enforcement.hosts.finished_work import finished
+from guardagent.enforcement.hosts_pieces.finished_work import finished
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 
 Work = Callable[..., Operation]

@@ -56,18 +56,11 @@ from guardagent.workflow.extraction.regions import EMPTY_REGION, Assembly, Regio
 from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.model.graph import END, EdgeKind, Graph
 from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.python_source.bodies import FrameworkNames, MethodCall, ReadableFunction
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import (
-    CallResult,
-    Class,
-    ImportedName,
-    Values,
-    is_member_of,
-    path_of,
-)
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, MethodCall, ReadableFunction
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.functions.step_summary import StepSummary, gate_of, step_of
+from guardagent.workflow.python_source.values import CallResult, Class, ImportedName, Values, is_member_of, path_of
 
 _CALLS = {"call", "acall", "__call__"}
 _MODELS = ("BaseLLM", "LLM")

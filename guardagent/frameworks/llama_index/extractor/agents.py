@@ -6,10 +6,10 @@ from typing import Any
 
 from guardagent.frameworks.llama_index.extractor.steps import WORDS, EventCode, is_workflow, of_library
 from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.framework_objects import UnknownValue, flattened
-from guardagent.workflow.python_source.evaluation.values import CallResult, ImportedName, Instance, is_member_of
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
+from guardagent.workflow.extraction.objects import UnknownValue, flattened
+from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
+from guardagent.workflow.python_source.values import CallResult, ImportedName, Instance, is_member_of
 
 RUNS = frozenset({"run"})
 AGENTS = ("FunctionAgent", "ReActAgent", "CodeActAgent", "AgentWorkflow")

@@ -10,12 +10,12 @@ from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.framework_objects import is_a, private_attribute
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Sequence, Stub, Values
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
-from guardagent.workflow.python_source.functions.code import CalledFunction, FunctionCode, is_method
-from guardagent.workflow.python_source.programs.stubs import class_shown
+from guardagent.workflow.extraction.objects import is_a, private_attribute
+from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
+from guardagent.workflow.python_source.evaluator import Evaluator
+from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, is_method
+from guardagent.workflow.python_source.stubs import class_shown
+from guardagent.workflow.python_source.values import CallResult, Instance, NameScope, Sequence, Stub, Values
 
 LIBRARIES = ("workflows", "llama_index")
 DISTRIBUTION = "llama-index-workflows"

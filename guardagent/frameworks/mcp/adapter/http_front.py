@@ -14,9 +14,9 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from guardagent._support.http import asgi
-from guardagent._support.http.admission import READ_METRICS, HttpAdmission
-from guardagent._support.http.asgi import HttpRequest, RefusedError
+from guardagent._support.http_pieces import asgi
+from guardagent._support.http_pieces.admission import READ_METRICS, HttpAdmission
+from guardagent._support.http_pieces.asgi import HttpRequest, RefusedError
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls, wire
 from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
@@ -24,7 +24,7 @@ from guardagent.frameworks.mcp.adapter.http_metrics import HttpMetrics
 from guardagent.frameworks.mcp.adapter.http_session import HttpSession, Stream
 from guardagent.frameworks.mcp.adapter.pending_requests import ToClient
 from guardagent.frameworks.mcp.adapter.relay import Relay
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 PING_SECONDS = 15.0
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # those with sessions

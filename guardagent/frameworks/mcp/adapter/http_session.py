@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.frameworks.mcp.adapter.relay import Relay
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 MAX_WAITING = 1000  # messages that wait for the client to open its stream
 

@@ -16,8 +16,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support.http.admission import HttpAdmission
-from guardagent._support.http.endpoint import HttpEndpoint, serve
+from guardagent._support.http import HttpEndpoint, serve
+from guardagent._support.http_pieces.admission import HttpAdmission
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
@@ -28,7 +28,7 @@ from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToCli
 from guardagent.frameworks.mcp.adapter.probe import tools_of
 from guardagent.frameworks.mcp.adapter.relay import Relay
 from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
-from guardagent.types.principal import SessionPrincipal
+from guardagent.types.values import SessionPrincipal
 
 _SERVER = "this server"
 _log = logging.getLogger("guardagent")

@@ -16,12 +16,12 @@ from guardagent.frameworks.openai_agents.adapter.answers import AnswerGuardrail
 from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.frameworks.openai_agents.adapter.bodies import body_of
+from guardagent.frameworks.openai_agents.adapter.calls import Invoker
 from guardagent.frameworks.openai_agents.adapter.denials import SKIP_OUTPUT_SCHEMA
-from guardagent.frameworks.openai_agents.adapter.handoffs import guarded_handoff, is_guarded_handoff, target_of
-from guardagent.frameworks.openai_agents.adapter.invocation import Invoker
 from guardagent.frameworks.openai_agents.adapter.runs import scope
 from guardagent.frameworks.openai_agents.adapter.server_answers import observe
 from guardagent.frameworks.openai_agents.adapter.server_tools import unaccepted_tools, without_description
+from guardagent.frameworks.openai_agents.adapter.tools import guarded_handoff, is_guarded_handoff, target_of
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
 

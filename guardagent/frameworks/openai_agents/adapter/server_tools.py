@@ -11,7 +11,7 @@ from typing import Any
 from agents import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts.listed_tools import UNREAD
+from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
 from guardagent.enforcement.tools_lock import declared
 
 

@@ -13,7 +13,7 @@ from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts.denials import withheld
+from guardagent.enforcement.hosts_pieces.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.messages import last_user_text

@@ -10,10 +10,10 @@ from pydantic_ai import ApprovalRequired, ToolFailed
 
 from guardagent._support.procedures import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts.argument_copies import same_arguments
-from guardagent.enforcement.hosts.denials import explained_denial
-from guardagent.enforcement.hosts.host_approval import HostApproval
-from guardagent.enforcement.hosts.surroundings import awaited
+from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
+from guardagent.enforcement.hosts_pieces.denials import explained_denial
+from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
+from guardagent.enforcement.hosts_pieces.surroundings import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied

@@ -8,7 +8,7 @@ from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.exceptions import RunCancelled
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.hosts.finished_work import finished
+from guardagent.enforcement.hosts_pieces.finished_work import finished
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError, error_text
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened, is_a
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened, is_a
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.extraction.source_location import source_location
-from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, NameScope, Stub, is_member_of
-from guardagent.workflow.python_source.functions.bodies import FrameworkNames, ReadableFunction, summarize
-from guardagent.workflow.python_source.functions.code import FunctionCode, guard_label
+from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
+from guardagent.workflow.python_source.steps import FunctionCode, guard_label
+from guardagent.workflow.python_source.values import CallResult, Instance, NameScope, Stub, is_member_of
 
 AI = "pydantic_ai"
 WORDS = FrameworkNames(("pydantic_ai", "pydantic_graph"), reads_agents=True)

@@ -9,9 +9,9 @@ from guardagent.frameworks.pydantic_graph.extractor.agents import is_agent
 from guardagent.frameworks.pydantic_graph.package import PACKAGES as PACKAGES
 from guardagent.frameworks.pydantic_graph.source import agents, builder_calls, classes
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.evaluation.values import Arguments, Values
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.values import Arguments, Values
 
 CONSTANTS: dict[str, object] = {}
 KINDS = (*agents.KINDS, *classes.KINDS, *builder_calls.KINDS)

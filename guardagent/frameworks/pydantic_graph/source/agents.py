@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.programs.function_stub import defined_name
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, Method, ObjectStub, ProgramEvaluator, make
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Alias,
@@ -24,15 +26,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
     plain_string,
-)
-from guardagent.workflow.python_source.programs.function_stub import defined_name
-from guardagent.workflow.python_source.programs.stubs import (
-    REQUIRED,
-    ClassStub,
-    Method,
-    ObjectStub,
-    ProgramEvaluator,
-    make,
 )
 
 _NATIVE = {

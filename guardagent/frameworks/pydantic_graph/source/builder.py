@@ -14,15 +14,8 @@ from guardagent.frameworks.pydantic_graph.source.classes import (
     is_node_class,
     node_class,
 )
-from guardagent.workflow.python_source.evaluation.values import (
-    Class,
-    LiveValue,
-    is_member_of,
-)
-from guardagent.workflow.python_source.programs.stubs import (
-    ObjectStub,
-    ProgramEvaluator,
-)
+from guardagent.workflow.python_source.stubs import ObjectStub, ProgramEvaluator
+from guardagent.workflow.python_source.values import Class, LiveValue, is_member_of
 
 _START, _END = "__start__", "__end__"
 _CHANGED = "code that the source does not show may change the graph"

@@ -19,7 +19,8 @@ from guardagent.frameworks.pydantic_graph.source.classes import (
     LIBRARY,
     STARTS,
 )
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, converter_of, make
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Alias,
     Arguments,
@@ -31,13 +32,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     is_member_of,
     path_of,
-)
-from guardagent.workflow.python_source.programs.stubs import (
-    ClassStub,
-    Method,
-    ObjectStub,
-    converter_of,
-    make,
 )
 
 

@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.framework_objects import UnknownValue
-from guardagent.workflow.python_source.evaluation.declared_types import annotated_types
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.python_source.stubs import (
+    ClassStub,
+    ObjectStub,
+    ProgramEvaluator,
+    class_shown,
+    converter_of,
+    framework_kind,
+)
+from guardagent.workflow.python_source.types import annotated_types
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Class,
@@ -24,14 +32,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     is_member_of,
     path_of,
-)
-from guardagent.workflow.python_source.programs.stubs import (
-    ClassStub,
-    ObjectStub,
-    ProgramEvaluator,
-    class_shown,
-    converter_of,
-    framework_kind,
 )
 
 LIBRARY = "pydantic_graph"

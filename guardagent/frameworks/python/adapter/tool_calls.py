@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from guardagent._support.fold import combine
+from guardagent._support.execution import combine
 from guardagent._support.procedures import Operation, Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.tool_guard import gave_up

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep
 from smolagents.models import ChatMessageStreamDelta
 
-from guardagent.enforcement.hosts.denials import withheld
+from guardagent.enforcement.hosts_pieces.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.memory import chat

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.function_signatures import bound_by_name, named_by_schema, read_signature
+from guardagent.enforcement.hosts import bound_by_name, named_by_schema, read_signature
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 

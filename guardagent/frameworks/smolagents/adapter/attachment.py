@@ -9,14 +9,14 @@ from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
-from guardagent.enforcement.hosts.argument_copies import as_judged
-from guardagent.enforcement.hosts.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts.denials import noted_denial
-from guardagent.enforcement.hosts.listed_tools import ListedTools
-from guardagent.enforcement.hosts.surroundings import Named, naming
+from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
+from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
+from guardagent.enforcement.hosts_pieces.denials import noted_denial
+from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
+from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
 from guardagent.enforcement.plain_values import plain_arguments, plain_value
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.smolagents.adapter.agent_class import PARTS, guarded_class, surroundings
+from guardagent.frameworks.smolagents.adapter.agents import PARTS, guarded_class, surroundings
 from guardagent.frameworks.smolagents.adapter.answers import AnswerCheck
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments, value_copy
 from guardagent.frameworks.smolagents.adapter.attachment_base import SmolagentsParts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.enforcement.hosts.denials import withheld
-from guardagent.enforcement.hosts.host_runs import HostRun
-from guardagent.enforcement.hosts.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts_pieces.denials import withheld
+from guardagent.enforcement.hosts_pieces.host_runs import HostRun
+from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 

@@ -10,7 +10,7 @@ from strands.tools.structured_output.structured_output_tool import StructuredOut
 from strands.types._events import EventLoopStopEvent, ModelStopReason, ModelStreamChunkEvent, TextStreamEvent
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts.denials import withheld
+from guardagent.enforcement.hosts_pieces.denials import withheld
 from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.messages import last_user_text, message_text, tool_uses

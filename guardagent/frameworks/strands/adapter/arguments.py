@@ -12,8 +12,8 @@ from strands.tools.decorator import DecoratedFunctionTool
 from guardagent._support.arguments import ambiguous_names
 from guardagent._support.host_versions import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts.argument_copies import copied_values, same_arguments
-from guardagent.enforcement.hosts.function_signatures import refuse_opaque
+from guardagent.enforcement.hosts import refuse_opaque
+from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments
 from guardagent.enforcement.plain_values import plain_arguments, plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text

@@ -14,9 +14,9 @@ from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
 from guardagent._support.procedures import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts.conversation_notes import paused_calls
-from guardagent.enforcement.hosts.denials import noted_denial
-from guardagent.enforcement.hosts.host_approval import HostApproval
+from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls
+from guardagent.enforcement.hosts_pieces.denials import noted_denial
+from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError, ToolDenied, error_text

@@ -9,10 +9,10 @@ from enum import Enum, EnumType
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
-from guardagent.workflow.python_source.evaluation import declared_types
+from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
-from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -126,7 +126,7 @@ def _bound_to(owner: object) -> Arguments:
 
 
 def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Values:
-    declared_value = declared_types.field_value(evaluator, owner.of, name)
+    declared_value = types.field_value(evaluator, owner.of, name)
     if declared_value.known or not isinstance(owner.of, type | Class):
         return declared_value
     if name in {"get", "pop", "setdefault"}:
@@ -161,10 +161,10 @@ def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, na
     """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
     found = _of_class(evaluator, maker, name)
     if found.known:
-        return Values(tuple(_method(owner, one) for one in found.known), found.complete)
+        return Values(tuple(_bound_method(owner, one) for one in found.known), found.complete)
     if any("Enum" in base for base in _bases(maker)):
         return UNKNOWN
-    return declared_types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
+    return types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 
 
 def _of_live_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
@@ -174,7 +174,7 @@ def _of_live_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: type
         return exactly(PartialFunction(found, _bound_to(owner)))
     if isinstance(found, property):
         return evaluator.call(found.fget, _bound_to(owner)) if found.fget is not None else UNKNOWN
-    constructed = declared_types.constructed_attribute(evaluator, owner, maker, name)
+    constructed = types.constructed_attribute(evaluator, owner, maker, name)
     if constructed is not None:
         return constructed
     return exactly(Attribute(owner, name)) if found is _MISSING else _of_live(evaluator, maker, name)
@@ -185,5 +185,5 @@ def is_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
-def _method(owner: CallResult, found: object) -> object:
+def _bound_method(owner: CallResult, found: object) -> object:
     return PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found

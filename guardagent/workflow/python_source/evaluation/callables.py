@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from types import MethodType
 
-from guardagent.workflow.python_source.evaluation.values import Arguments, PartialFunction, exactly
+from guardagent.workflow.python_source.values import Arguments, PartialFunction, exactly
 
 
 def is_applied(target: object) -> bool:

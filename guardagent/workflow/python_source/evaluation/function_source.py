@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
-from guardagent.workflow.python_source.evaluation.values import FunctionTree
+from guardagent.workflow.python_source.values import FunctionTree
 
 
 @lru_cache(maxsize=64)
@@ -45,14 +45,14 @@ def find_tree(code: CodeType) -> FunctionTree | None:
 def _fits(node: FunctionTree, code: CodeType) -> bool:
     """Whether name and parameters are equal: the file may have changed since it was loaded."""
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
-    return name == code.co_name and _parameters(node.args) == _names(code)
+    return name == code.co_name and _parameters(node.args) == _parameter_names(code)
 
 
 def _parameters(arguments: ast.arguments) -> list[str]:
     return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
-def _names(code: CodeType) -> list[str]:
+def _parameter_names(code: CodeType) -> list[str]:
     return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 

@@ -6,7 +6,7 @@ import ast
 from types import FunctionType
 from typing import Protocol
 
-from guardagent.workflow.python_source.evaluation.values import Arguments, Function, NameScope, Values
+from guardagent.workflow.python_source.values import Arguments, Function, NameScope, Values
 
 
 class EvaluatorProtocol(Protocol):

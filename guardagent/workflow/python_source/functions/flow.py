@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from guardagent.workflow.python_source.evaluation.values import FunctionTree
-from guardagent.workflow.python_source.functions.paths import BranchChoice, PathWalker
+from guardagent.workflow.python_source.paths import BranchChoice, PathWalker
+from guardagent.workflow.python_source.values import FunctionTree
 
 
 @dataclass(frozen=True)

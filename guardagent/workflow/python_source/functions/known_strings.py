@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.values import (
     Attribute,
     CallResult,
     Class,

@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Iterable
 
-from guardagent.workflow.python_source.evaluation.values import CallResult, FunctionTree, path_of
 from guardagent.workflow.python_source.functions.libraries import effect_of
+from guardagent.workflow.python_source.values import CallResult, FunctionTree, path_of
 
 _METHODS = {
     *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from types import FunctionType
 
-from guardagent.workflow.python_source.evaluation.builtin_calls import BINDS
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.builtins import BINDS
+from guardagent.workflow.python_source.evaluator import Evaluator
+from guardagent.workflow.python_source.functions.libraries import effect_of
+from guardagent.workflow.python_source.values import (
     Attribute,
     CallResult,
     Class,
@@ -23,7 +24,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     path_of,
 )
-from guardagent.workflow.python_source.functions.libraries import effect_of
 
 RUN_METHODS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",

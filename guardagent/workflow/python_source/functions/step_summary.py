@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from guardagent.workflow.extraction.agent_tools import AgentTools
 from guardagent.workflow.model.graph import NodeKind
 from guardagent.workflow.model.unknown import Unseen
-from guardagent.workflow.python_source.evaluation.values import CallResult, Instance, Values
-from guardagent.workflow.python_source.functions.bodies import (
+from guardagent.workflow.python_source.bodies import (
     NO_FRAMEWORK,
     FrameworkNames,
     FunctionSummary,
@@ -19,7 +18,8 @@ from guardagent.workflow.python_source.functions.bodies import (
     definition,
     summarize,
 )
-from guardagent.workflow.python_source.functions.code import FunctionCode, is_method
+from guardagent.workflow.python_source.steps import FunctionCode, is_method
+from guardagent.workflow.python_source.values import CallResult, Instance, Values
 
 
 class StepReader(Protocol):

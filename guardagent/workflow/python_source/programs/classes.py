@@ -6,9 +6,13 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from guardagent.workflow.python_source import stubs
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.scope import CodeScope
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.objects import ChangingEvaluator, Namespace
+from guardagent.workflow.python_source.programs.scopes import FlowScope, ModuleObject, ProgramObject
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -24,10 +28,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.programs import stubs
-from guardagent.workflow.python_source.programs.changes import ChangingEvaluator, Namespace
-from guardagent.workflow.python_source.programs.scopes import FlowScope, ModuleObject, ProgramObject
-from guardagent.workflow.python_source.programs.stubs import ClassStub, ObjectStub
 
 
 class ClassEvaluator(ChangingEvaluator):

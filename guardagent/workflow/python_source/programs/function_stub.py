@@ -6,21 +6,10 @@ import ast
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction, summarize_code
 from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import (
-    Arguments,
-    Function,
-    ImportedName,
-    PartialFunction,
-    Values,
-)
-from guardagent.workflow.python_source.functions.bodies import (
-    FrameworkNames,
-    FunctionSummary,
-    ReadableFunction,
-    summarize_code,
-)
+from guardagent.workflow.python_source.evaluator import Evaluator
+from guardagent.workflow.python_source.values import Arguments, Function, ImportedName, PartialFunction, Values
 
 MOST_WRAPPED = 10
 

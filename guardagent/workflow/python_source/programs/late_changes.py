@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from guardagent.workflow.python_source.evaluation.mutations import ADDS, ADDS_ALL
-from guardagent.workflow.python_source.evaluation.values import FunctionTree
+from guardagent.workflow.python_source.values import FunctionTree
 
 _METHODS = ADDS | ADDS_ALL | {"__setitem__"}
 

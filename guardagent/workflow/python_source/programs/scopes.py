@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from guardagent.workflow.python_source.evaluation.scope import changed_inside
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source.scopes import changed_inside
+from guardagent.workflow.python_source.unseen_code import TopLevel
+from guardagent.workflow.python_source.values import (
     NOTHING,
     Binding,
     Class,
@@ -21,7 +22,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     Table,
     Values,
 )
-from guardagent.workflow.python_source.programs.top_level import TopLevel
 
 
 @dataclass(eq=False)

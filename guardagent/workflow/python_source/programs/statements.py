@@ -8,8 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeGuard
 
-from guardagent.workflow.python_source.evaluation.scope import bound_names, statements
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.python_source import stubs
+from guardagent.workflow.python_source.modules import file_of
+from guardagent.workflow.python_source.objects import scope_of, unordered
+from guardagent.workflow.python_source.programs.scopes import FlowScope
+from guardagent.workflow.python_source.scopes import bound_names, statements
+from guardagent.workflow.python_source.stubs import ObjectStub
+from guardagent.workflow.python_source.unseen_calls import UnseenCode
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -21,12 +27,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     is_true,
 )
-from guardagent.workflow.python_source.programs import stubs
-from guardagent.workflow.python_source.programs.changes import scope_of, unordered
-from guardagent.workflow.python_source.programs.modules import file_of
-from guardagent.workflow.python_source.programs.scopes import FlowScope
-from guardagent.workflow.python_source.programs.stubs import ObjectStub
-from guardagent.workflow.python_source.programs.unseen_code import UnseenCode
 
 MOST_ROUNDS = 200
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}

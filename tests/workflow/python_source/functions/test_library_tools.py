@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from guardagent.workflow.python_source.evaluation.evaluator import Evaluator
-from guardagent.workflow.python_source.evaluation.values import ImportedName, Values, exactly
-from guardagent.workflow.python_source.functions.library_tools import tools_run_by
+from guardagent.workflow.python_source.calls import tools_run_by
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
+from guardagent.workflow.python_source.values import ImportedName, Values, exactly
 
 NAMES = {
     "Search": "langchain_community.tools.Search",

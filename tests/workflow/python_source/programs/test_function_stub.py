@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from guardagent.workflow.python_source.evaluation.values import Arguments, exactly
-from guardagent.workflow.python_source.functions.bodies import NO_FRAMEWORK, summarize
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.stubs import converter_of
+from guardagent.workflow.python_source.bodies import NO_FRAMEWORK, summarize
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.stubs import converter_of
+from guardagent.workflow.python_source.values import Arguments, exactly
 
 
 def test_the_summary_of_a_shared_function_is_made_once_for_its_arguments(tmp_path: Path) -> None:

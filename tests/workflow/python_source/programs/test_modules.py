@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.source_graph import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.workflow.python_source.programs.test_interpreter import HEAD, nodes
 
 

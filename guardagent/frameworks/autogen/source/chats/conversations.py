@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, LiveValue, Sequence, Values, exactly
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, ProgramEvaluator
+from guardagent.workflow.python_source.stubs import ObjectStub, ProgramEvaluator
+from guardagent.workflow.python_source.values import UNKNOWN, Arguments, LiveValue, Sequence, Values, exactly
 
 NO_LIMIT = exactly(None)
 

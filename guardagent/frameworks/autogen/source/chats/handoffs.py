@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.frameworks.autogen.source.chats.conversations import add_to
-from guardagent.workflow.extraction.framework_objects import UnknownValue, is_a
-from guardagent.workflow.python_source.evaluation.values import UNKNOWN, Arguments, Sequence, Values, exactly
-from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, ProgramEvaluator, make
+from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, ProgramEvaluator, make
+from guardagent.workflow.python_source.values import UNKNOWN, Arguments, Sequence, Values, exactly
 
 _PACKAGE = "autogen"
 _GROUP = f"{_PACKAGE}.agentchat.group"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from guardagent.frameworks.autogen.source.chats import conversations, tools
 from guardagent.frameworks.autogen.source.chats.handoffs import HANDOFF_KINDS, PATTERN, register_hand_off, swarm
 from guardagent.frameworks.autogen.source.chats.tools import PACKAGE, ToolRegistration
-from guardagent.workflow.extraction.framework_objects import is_a
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, ProgramEvaluator, make
+from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -15,7 +16,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     Values,
     exactly,
 )
-from guardagent.workflow.python_source.programs.stubs import REQUIRED, ClassStub, ObjectStub, ProgramEvaluator, make
 
 _AGENTCHAT = f"{PACKAGE}.agentchat"
 CLASSES = ("ConversableAgent", "GroupChat", PATTERN.name)
@@ -30,7 +30,7 @@ def _settle_agent(stub: ObjectStub) -> None:
         conversations.add_to(stub, "_listed_tools", listed)
 
 
-_AGENT = ClassStub(
+_CONVERSABLE = ClassStub(
     "ConversableAgent", f"{_AGENTCHAT}.conversable_agent", fields={
         "name": REQUIRED, "system_message": None, "is_termination_msg": None, "max_consecutive_auto_reply": None,
         "human_input_mode": "TERMINATE", "function_map": None, "code_execution_config": False, "llm_config": None,
@@ -49,13 +49,13 @@ _AGENT = ClassStub(
     },
     finish=_settle_agent, suffix="Agent",
 )  # fmt: skip
-_ASSISTANT = ClassStub(
-    "AssistantAgent", f"{_AGENTCHAT}.assistant_agent", _AGENT, {"human_input_mode": "NEVER"},
+_CHAT_ASSISTANT = ClassStub(
+    "AssistantAgent", f"{_AGENTCHAT}.assistant_agent", _CONVERSABLE, {"human_input_mode": "NEVER"},
     positional=("name", "system_message", "llm_config", "is_termination_msg", "max_consecutive_auto_reply"),
     aliases=("SwarmAgent", "RetrieveAssistantAgent", "GPTAssistantAgent", "MultimodalConversableAgent"),
 )  # fmt: skip
 _PROXY = ClassStub(
-    "UserProxyAgent", f"{_AGENTCHAT}.user_proxy_agent", _AGENT,
+    "UserProxyAgent", f"{_AGENTCHAT}.user_proxy_agent", _CONVERSABLE,
     {"human_input_mode": "ALWAYS", "code_execution_config": {}, "llm_config": False},
     positional=(
         "name", "is_termination_msg", "max_consecutive_auto_reply", "human_input_mode", "function_map",
@@ -72,15 +72,15 @@ _GROUP = ClassStub(
     list_fields=frozenset({"agents"}), ordered_fields=frozenset({"agents"}),
 )  # fmt: skip
 _MANAGER = ClassStub(
-    "GroupChatManager", f"{_AGENTCHAT}.groupchat", _AGENT,
+    "GroupChatManager", f"{_AGENTCHAT}.groupchat", _CONVERSABLE,
     {"groupchat": REQUIRED, "name": "chat_manager", "human_input_mode": "NEVER"},
     positional=("groupchat", "name"),
 )  # fmt: skip
 _SOCIETY = ClassStub(
-    "SocietyOfMindAgent", f"{_AGENTCHAT}.contrib.society_of_mind_agent", _AGENT, {"chat_manager": REQUIRED},
+    "SocietyOfMindAgent", f"{_AGENTCHAT}.contrib.society_of_mind_agent", _CONVERSABLE, {"chat_manager": REQUIRED},
     positional=("name", "chat_manager"),
 )  # fmt: skip
-KINDS = (_PROXY, _AGENT, _ASSISTANT, _GROUP, _MANAGER, _SOCIETY, *HANDOFF_KINDS)
+CHAT_KINDS = (_PROXY, _CONVERSABLE, _CHAT_ASSISTANT, _GROUP, _MANAGER, _SOCIETY, *HANDOFF_KINDS)
 
 
 def is_workflow(value: object) -> bool:

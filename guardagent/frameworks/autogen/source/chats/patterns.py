@@ -14,13 +14,13 @@ from guardagent.frameworks.autogen.source.chats.handoffs import (
     USER,
     targets_of,
 )
-from guardagent.frameworks.autogen.source.chats.participants import ChatParticipant
 from guardagent.frameworks.autogen.source.chats.speakers import NextSpeaker
 from guardagent.frameworks.autogen.source.chats.tools import PACKAGE
-from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened, is_a
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
+from guardagent.frameworks.autogen.source.participants import ChatParticipant
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened, is_a
+from guardagent.workflow.python_source.bodies import ReadableFunction
+from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.programs.function_stub import FunctionStub
-from guardagent.workflow.python_source.programs.interpreter import Interpreter
 
 _HANDOFF, _AFTER_WORK, _RETURNS = "a hand-off", "", "the person answers"
 _SETS_ALL = {"RoundRobinPattern", "RandomPattern"}

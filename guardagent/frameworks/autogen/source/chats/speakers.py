@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.agents import CODE
-from guardagent.frameworks.autogen.source.chats.participants import ChatParticipant
-from guardagent.workflow.extraction.framework_objects import Alternatives, UnknownValue, flattened
-from guardagent.workflow.python_source.evaluation.values import Arguments, NameScope, Stub, Values, exactly
-from guardagent.workflow.python_source.functions.bodies import ReadableFunction
-from guardagent.workflow.python_source.functions.outcomes import Outcomes
+from guardagent.frameworks.autogen.source.participants import ChatParticipant
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened
+from guardagent.workflow.python_source.bodies import ReadableFunction
+from guardagent.workflow.python_source.outcomes import Outcomes
+from guardagent.workflow.python_source.values import Arguments, NameScope, Stub, Values, exactly
 
 _METHODS = {"auto", "manual", "random", "round_robin"}
 _BY_MODEL, _BY_PERSON, _BY_CHANCE = "the model chooses it", "a person chooses it", "chosen at random"

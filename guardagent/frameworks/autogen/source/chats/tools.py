@@ -6,8 +6,9 @@ import sys
 from dataclasses import dataclass
 
 from guardagent.frameworks.autogen.source.chats.conversations import RegisteredTool, add_to
-from guardagent.workflow.extraction.framework_objects import is_a
-from guardagent.workflow.python_source.evaluation.values import (
+from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,
     Attribute,
@@ -18,7 +19,6 @@ from guardagent.workflow.python_source.evaluation.values import (
     exactly,
     path_of,
 )
-from guardagent.workflow.python_source.programs.stubs import ObjectStub, converter_of
 
 EXECUTES, PROPOSES = "_executes", "_proposes"
 PACKAGE = "autogen"

@@ -1,0 +1,161 @@
+"""The class of a guarded agent: a subclass of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import CodeExecutionEvent, TextMessage, ToolCallExecutionEvent
+from autogen_core.models import AssistantMessage, CreateResult, FunctionExecutionResult
+
+from guardagent.errors import InputError
+from guardagent.frameworks.autogen.adapter.answers import AnswerHold
+from guardagent.frameworks.autogen.adapter.guarded_tool import AutoGenTool, undumped
+from guardagent.frameworks.autogen.adapter.messages import chat, result_ids
+from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, AutoGenRun, AutoGenScope, enter, scope
+from guardagent.frameworks.autogen.adapter.tools import guard_of_workbench
+
+ATTACHMENT = "guardagent_attachment"
+ASSISTANT_PARTS = (
+    "on_messages_stream",
+    "_workbench",
+    "_handoff_tools",
+    "_handoffs",
+    "_call_llm",
+    "_execute_tool_call",
+    "_check_and_handle_handoff",
+    "_summarize_tool_use",
+)
+
+
+@cache
+def guarded_agent_class(base: Any) -> Any:
+    """Returns the class of an agent with a guard."""
+    kind = _GuardedAssistant if issubclass(base, AssistantAgent) else _GuardedChatAgent
+    return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+
+
+class _GuardedChatAgent(BaseChatAgent):
+    """Runs in a conversation, and ends when its guard ends the run."""
+
+    async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
+        attachment = vars(self)[ATTACHMENT]
+        attachment.refresh(self)
+        outermost, around = attachment.begin(self.name)
+        events = SURROUNDINGS.stream_within(around, super().on_messages_stream(messages, cancellation_token))
+        ended = _until_ended(self, events, around.run, cancellation_token)
+        if outermost and attachment.guard.judges_answers:
+            context = getattr(self, "_model_context", None)
+            hold = AnswerHold(attachment.guard, around, self.name, messages, context)
+            ended = hold.judged(ended)
+        async with aclosing(ended) as found:
+            async for event in found:
+                yield event
+
+    def dump_component(self) -> Any:
+        raise undumped("the agent")
+
+
+class _GuardedAssistant(_GuardedChatAgent):
+    """As above, for an agent that calls tools."""
+
+    @classmethod
+    async def _call_llm(cls, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        turn = _turn()
+        if turn is not None:
+            messages = await kwargs["model_context"].get_messages()
+            turn.step, turn.messages = turn.step + 1, chat(messages)
+            turn.seen = [one for one in result_ids(messages) if one not in turn.proposed]
+        async with aclosing(super()._call_llm(*args, **kwargs)) as results:
+            async for result in results:
+                if turn is not None and isinstance(result, CreateResult) and not isinstance(result.content, str):
+                    turn.proposed.update(one.id for one in result.content)
+                yield result
+
+    @classmethod
+    async def _execute_tool_call(cls, tool_call: Any, **kwargs: Any) -> Any:
+        """Runs a call. Whatever it raises becomes its error, since the host would wait for ever."""
+        try:
+            _require_guarded(kwargs)
+            with enter(replace(scope() or AutoGenScope(None), tool_id=tool_call.id)):
+                return await super()._execute_tool_call(tool_call=tool_call, **kwargs)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            problem = "the call was cancelled"
+        except Exception as error:  # noqa: BLE001 - as above
+            problem = str(error)
+        failed = FunctionExecutionResult(content=problem, call_id=tool_call.id, is_error=True, name=tool_call.name)
+        return tool_call, failed
+
+    @classmethod
+    def _check_and_handle_handoff(
+        cls, model_result: Any, executed_calls_and_results: Any, handoffs: Mapping[str, Any], **kwargs: Any
+    ) -> Any:
+        """Hands over, unless the hand-off was denied: then the model gets its error."""
+        failed = {id(call) for call, result in executed_calls_and_results if result.is_error and call.name in handoffs}
+        denied = {call.id for call, _ in executed_calls_and_results if id(call) in failed}
+        left = [one for one in model_result.content if not (one.name in handoffs and one.id in denied)]
+        executed = [one for one in executed_calls_and_results if id(one[0]) not in failed]
+        return super()._check_and_handle_handoff(
+            model_result=model_result.model_copy(update={"content": left}),
+            executed_calls_and_results=executed,
+            handoffs=handoffs,
+            **kwargs,
+        )
+
+    @classmethod
+    def _summarize_tool_use(cls, **kwargs: Any) -> Any:
+        """Summarizes the calls; those of hand-offs are there only if they were denied."""
+        return super()._summarize_tool_use(**{**kwargs, "handoffs": {}})
+
+
+async def _until_ended(
+    agent: Any, events: AsyncGenerator[Any, None], run: AutoGenRun, cancellation_token: Any
+) -> AsyncGenerator[Any, None]:
+    """Yields events until the guard ends the run.
+
+    Raises:
+        TeamHalted: a rule has halted the run.
+    """
+    async with aclosing(events) as found:
+        if run.halted is None and run.final is None:
+            async for event in found:
+                if run.halted is not None:
+                    break
+                yield _final_response(agent, run.final) if run.final and isinstance(event, Response) else event
+                if run.final is not None and isinstance(event, ToolCallExecutionEvent | CodeExecutionEvent):
+                    break
+                if isinstance(event, ToolCallExecutionEvent) and cancellation_token.is_cancelled():
+                    raise asyncio.CancelledError
+            else:
+                return
+    if run.halted is not None:
+        raise run.halted
+    final = run.final or ""
+    if (context := getattr(agent, "_model_context", None)) is not None:
+        await context.add_message(AssistantMessage(content=final, source=agent.name))
+    yield _final_response(agent, final)
+
+
+def _require_guarded(parts: Mapping[str, Any]) -> None:
+    """Raises InputError if an agent got a workbench or a hand-off during its run."""
+    found = [guard_of_workbench(one) for one in parts["workbench"]]
+    if None in found or not all(isinstance(one, AutoGenTool) for one in parts["handoff_tools"]):
+        raise InputError("the agent got a workbench or a hand-off during its run; it is guarded in the next run")
+
+
+def _final_response(agent: Any, text: str) -> Response:
+    return Response(chat_message=TextMessage(content=text, source=agent.name), inner_messages=[])
+
+
+def _turn() -> Any:
+    around = scope()
+    return around.turn if around is not None else None

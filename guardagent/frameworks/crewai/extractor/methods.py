@@ -1,0 +1,289 @@
+"""One method of a flow: what its body runs, the labels it returns, and its questions to people."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import FunctionType
+from typing import Any
+
+from guardagent.frameworks.crewai.extractor.actions import action_steps, resolve_reference
+from guardagent.frameworks.crewai.extractor.body import BEGIN, BodyStep, BodySteps, Key, steps_of
+from guardagent.frameworks.crewai.extractor.crew import CrewTools, agent_tools, crew_region, tools_of
+from guardagent.frameworks.crewai.extractor.objects import OPEN, CrewReader, KnownElements, kinds_of
+from guardagent.frameworks.crewai.extractor.triggers import Method, condition_text, events
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.model.graph import NodeKind
+from guardagent.workflow.model.unknown import TOOLS, Unseen, mark
+from guardagent.workflow.python_source.bodies import ReadableFunction, definition, summarize
+from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign
+from guardagent.workflow.python_source.values import NOTHING, UNKNOWN, Arguments, CallResult, Sequence, Values, exactly
+
+MOST_FLOWS = 5
+_MISSING: Any = object()
+
+FlowRegion = Callable[[Assembly, CrewReader, Any, tuple[str, ...]], Region]
+
+
+@dataclass(frozen=True)
+class MethodRegion:
+    """A method, with its region."""
+
+    method: Method
+    region: Region
+
+
+class FlowMethod:
+    """Builds the region of one method of a flow, and the labels that it emits."""
+
+    def __init__(
+        self, assembly: Assembly, reader: CrewReader, flow: Any, name: str, definitions: Mapping[str, Any],
+        within: tuple[str, ...], flows: FlowRegion,
+    ) -> None:  # fmt: skip
+        definition = definitions[name]
+        self.assembly, self.reader, self.flow, self.name, self.definition = assembly, reader, flow, name, definition
+        self.within, self._flows, self._definitions = within, flows, definitions
+        self._node = assembly.id(object(), name, within)
+        self.function = _function(flow, name, definition)
+        self.has_feedback = definition.human_feedback is not None
+
+    def describe(self) -> MethodRegion:
+        steps = steps_of(self.reader, self.function, self.flow) if self.function else action_steps(self.definition.do)
+        if not steps.known:
+            self.assembly.note(f"the code of {self.name!r} is missing; what it runs is unknown")
+        region = self._region(self._node, steps)
+        if unseen := self._unseen(known=steps.known):
+            self.assembly.mark_unknown(self._node, TOOLS, *unseen)
+        return MethodRegion(self._method(), region)
+
+    def _unseen(self, *, known: bool) -> list[Unseen]:
+        """Returns what the code runs that cannot be seen, or under another name."""
+        if self.function is None:
+            return [] if known else [Unseen("its code is missing")]
+        body = summarize(self.function)
+        renamed = [
+            use.method
+            for use in body.method_calls
+            if not use.direct and use.method in RUN_METHODS and foreign(use.owner, ())
+        ]
+        return [*body.opaque_calls, *(Unseen(f"{name} by another name") for name in renamed)]
+
+    # Labels.
+
+    def _method(self) -> Method:
+        definition = self.definition
+        declared = (definition.human_feedback.emit if self.has_feedback else None) or definition.emit or ()
+        labels, is_open, none = tuple(map(str, declared)), False, False
+        if definition.router and not (self.has_feedback and definition.human_feedback.emit):
+            returned = self._returned(self.name, frozenset())
+            known = tuple(_label(one) for one in returned.known if _is_label(one))
+            unclear = not returned.complete or any(not _is_label(one) and one is not None for one in returned.known)
+            labels = tuple(dict.fromkeys((*labels, *known)))
+            is_open, none = unclear and not declared, None in returned.known and not declared
+        return Method(self.name, definition.start, definition.listen, definition.router, labels, is_open, none)
+
+    def _returned(self, name: str, inside: frozenset[str]) -> Values:
+        """The values that a method returns; it is passed what the methods that it waits for return."""
+        definition = self._definitions[name]
+        function = _function(self.flow, name, definition)
+        readable = self.reader.function(function) if function is not None else None
+        if readable is None or name in inside or definition.human_feedback is not None:
+            return UNKNOWN
+        spec = getattr(readable.tree, "args", None)
+        takes_result = spec is not None and len(spec.posonlyargs) + len(spec.args) > 1
+        passed = (self._awaited(definition, inside | {name}),) if takes_result else ()
+        return self.reader.return_values(readable, Arguments((exactly(self.flow), *passed), open=True))
+
+    def _awaited(self, definition: Any, inside: frozenset[str]) -> Values:
+        """The results of the methods that a method waits for; unknown if it waits for labels."""
+        waits = [one for one in (definition.listen, definition.start) if one is not None and not isinstance(one, bool)]
+        names = {name for one in waits for name in events(one)}
+        if not names or not names <= self._definitions.keys():
+            return UNKNOWN
+        found = NOTHING
+        for name in sorted(names):
+            found |= self._returned(name, inside)
+        return found
+
+    # The region.
+
+    def _region(self, node: str, steps: BodySteps) -> Region:
+        calls_model = bool(steps.kinds & {"model", "agent"})
+        rest = steps.without(lambda step: step.kind == "model" or (step.kind == "agent" and not self._tools(step)))
+        if rest.kinds <= {"person"}:
+            kind: NodeKind = (
+                "human" if rest.found or self.has_feedback else self._kind_without_steps(calls_model=calls_model)
+            )
+            return self._single_node(node, kind, asks=_asks(rest))
+        if rest.kinds <= {"tool", "agent"}:
+            return self._with_tools(node, rest)
+        if all(step.kind == "crew" and step.target is OPEN for step in rest.found.values()):
+            why = mark(f"the crew that {self.name!r} runs is unknown; verify it separately")
+            return self._single_node(node, "subgraph", widened=why, tools_unknown=why)
+        return self._with_steps(node, rest)
+
+    def _kind_without_steps(self, *, calls_model: bool) -> NodeKind:
+        if self.definition.router:
+            return "router"
+        return "llm" if calls_model else "passthrough"
+
+    def _single_node(self, node: str, kind: NodeKind, tools: CrewTools | None = None, **metadata: Any) -> Region:
+        file, line = definition(self.function) if self.function else (None, None)
+        known = {"file": file, "line": line, "flow": self.within[-1] if self.within else None, **metadata}
+        tools = tools or CrewTools()
+        self.assembly.describe(
+            node, kind, self.name, tools=tools.names, gated_tools=tools.gated, **known, **self._metadata()
+        )
+        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+
+    def _metadata(self) -> dict[str, Any]:
+        waits = self.definition.listen if self.definition.listen is not None else self.definition.start
+        return {
+            "waits_for": condition_text(waits) if waits is not None and not isinstance(waits, bool) else None,
+            "persists": self.definition.persist is not None and self.definition.persist.enabled,
+            "asks_for": self.definition.human_feedback.message if self.has_feedback else None,
+        }
+
+    def _with_tools(self, node: str, steps: BodySteps) -> Region:
+        """A method that calls tools, itself or by agents, perhaps followed by human feedback."""
+        tools = CrewTools()
+        for step in steps.found.values():
+            tools |= self._tools(step)
+        certain = steps.is_straight and steps.kinds == {"tool"}
+        region = self._single_node(
+            node,
+            "tool",
+            tools,
+            model_chooses=not certain,
+            **tools.marks(),
+        )
+        return self._add_feedback(region) if self.has_feedback else region
+
+    def _tools(self, step: BodyStep) -> CrewTools:
+        if step.kind == "agent":
+            return agent_tools(self.reader, step.target)
+        return tools_of(KnownElements((step.target,)))
+
+    def _add_feedback(self, region: Region) -> Region:
+        node = self.assembly.id(object(), f"{self.name}/human_feedback", self.within)
+        self.assembly.describe(node, "human", f"feedback on {self.name}", **self._metadata())
+        self.assembly.connect(region.exits, [RegionEntry(node)])
+        return Region(region.entries, (RegionExit(node),), region.nodes | {node})
+
+    def _with_steps(self, node: str, steps: BodySteps) -> Region:
+        """A method whose body runs crews or flows, or mixes questions with other steps: each step has its own nodes."""
+        regions = {key: self._step(step) for key, step in steps.found.items()}
+        steps = steps.without(lambda step: regions[_key_of(steps, step)].empty)
+        last = self.definition.router or self.has_feedback
+        kind: NodeKind = "human" if self.has_feedback else "router" if self.definition.router else "subgraph"
+        own = self._single_node(node, kind)
+        nodes = own.nodes.union(*(region.nodes for region in regions.values()))
+        for one, other in steps.ordered_links:
+            if one != BEGIN:
+                branches = _branches(steps, one)
+                exits = [replace(leave, conditional=leave.conditional or branches) for leave in regions[one].exits]
+                self.assembly.connect(exits, _entries(steps, one, other, regions[other]))
+        inner = Region(
+            tuple(entry for key in _first_steps(steps) for entry in _entries(steps, BEGIN, key, regions[key])),
+            tuple(_last(leave, steps, key) for key in steps.last for leave in regions[key].exits),
+            empty=BEGIN in steps.ends,
+        )
+        return self._wrap(own, inner, nodes, last=last, branches=_branches(steps, BEGIN))
+
+    def _wrap(self, own: Region, inner: Region, nodes: frozenset[str], *, last: bool, branches: bool) -> Region:
+        """Connects the method's own node before its steps; after them if it routes or asks for feedback."""
+        if last:
+            self.assembly.connect(inner.exits, own.entries)
+            return Region((*inner.entries, *(own.entries if inner.empty else ())), own.exits, nodes)
+        self.assembly.connect([replace(leave, conditional=branches) for leave in own.exits], inner.entries)
+        skipped = tuple(replace(leave, conditional=True) for leave in own.exits) if inner.empty else ()
+        return Region(own.entries, (*inner.exits, *skipped), nodes)
+
+    def _step(self, step: BodyStep) -> Region:
+        """The nodes of one step of a body."""
+        within = (*self.within, self.name)
+        if step.kind == "crew" and step.target is not OPEN:
+            return crew_region(self.assembly, self.reader, step.target, within)
+        if step.kind == "task":
+            crew = CallResult(None, Arguments(keywords={"tasks": exactly(Sequence((exactly(step.target),)))}))
+            return crew_region(self.assembly, self.reader, crew, within)
+        if step.kind == "flow" and len(within) < MOST_FLOWS:
+            return self._flows(self.assembly, self.reader, step.target, within)
+        if step.kind in {"tool", "agent"}:
+            tools = self._tools(step)
+            node = self._inner_node(tools.names[0] if len(tools.names) == 1 else step.kind)
+            self.assembly.describe(
+                node, "tool", node, tools=tools.names, gated_tools=tools.gated, model_chooses=step.kind == "agent",
+                **tools.marks(),
+            )  # fmt: skip
+        elif step.kind == "person":
+            node = self.assembly.describe(self._inner_node("ask"), "human", f"{self.name} asks a person")
+        else:
+            why = mark(f"the {step.kind} that {self.name!r} runs is unknown; verify it separately")
+            node = self.assembly.describe(
+                self._inner_node(step.kind), "subgraph", self.name, widened=why, tools_unknown=why
+            )
+        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+
+    def _inner_node(self, what: str) -> str:
+        return self.assembly.id(object(), f"{self.name}/{what}", self.within)
+
+
+def _last(leave: RegionExit, steps: BodySteps, key: Key) -> RegionExit:
+    """An exit of a step, conditional if other steps can follow."""
+    return replace(leave, conditional=leave.conditional or any(one == key for one, _ in steps.links))
+
+
+def _branches(steps: BodySteps, key: Key) -> bool:
+    """Whether a step has several alternative successors; parallel ones count as one."""
+    ways = {None if link in steps.parallel else link for link in steps.links if link[0] == key}
+    return len(ways) + (key in steps.ends) > 1
+
+
+def _entries(steps: BodySteps, one: Key, other: Key, region: Region) -> tuple[RegionEntry, ...]:
+    """The entries of a step after another one."""
+    together = (one, other) in steps.parallel
+    return tuple(replace(entry, kind="parallel") if together else entry for entry in region.entries)
+
+
+def _first_steps(steps: BodySteps) -> list[Key]:
+    return [other for one, other in steps.ordered_links if one == BEGIN]
+
+
+def _key_of(steps: BodySteps, step: BodyStep) -> Key:
+    return next(key for key, one in steps.found.items() if one is step)
+
+
+def _asks(steps: BodySteps) -> str | None:
+    """`always` or `sometimes`, as a body asks a person; None without steps."""
+    if not steps.found:
+        return None
+    return "always" if steps.always("person") else "sometimes"
+
+
+def _is_label(one: object) -> bool:
+    return isinstance(one, str | int | float | Enum)
+
+
+def _label(one: object) -> str:
+    return str(one.value if isinstance(one, Enum) else one)
+
+
+def _function(flow: Any, name: str, definition: Any) -> FunctionType | ReadableFunction | None:
+    """The function of a method; None if the flow declares an action instead."""
+    if getattr(definition.do, "call", None) != "code":
+        return None
+    kind = kinds_of(flow)[0]
+    found = inspect.getattr_static(kind, name, _MISSING)
+    if found is _MISSING:
+        declared = getattr(kind, "model_fields", {}).get(name)  # CrewAI keeps a method there if a field has its name
+        found = getattr(declared, "default", _MISSING)
+    while hasattr(type(found), "unwrap"):
+        found = found.unwrap()
+    if isinstance(found, ReadableFunction):
+        return found
+    if not isinstance(found, FunctionType):
+        found = resolve_reference(str(definition.do.ref))
+    return inspect.unwrap(found) if isinstance(found, FunctionType) else None

@@ -1,0 +1,180 @@
+"""Keeps the approvals of all tenants in the state that servers share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from guardagent.enforcement.approval import Approval
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.wire import write_value
+from guardagent.server.approval_record import FINAL, ApprovalRecord, ApprovalRules
+from guardagent.server.service.errors import RequestConflictError, UnknownItemError
+from guardagent.server.service.host_sessions import HostSession
+from guardagent.server.settings_pieces.webhook_settings import WebhookEvent
+from guardagent.server.state import StateStore
+from guardagent.types import Verdict
+
+JSON = dict[str, Any]
+MAX_WAIT = 20.0  # seconds of a request that waits for an answer
+APPROVAL = "approval"
+_PAUSE = 0.25
+_RACES = 5
+
+
+class Announce(Protocol):
+    """Tells others about a change of an approval: see `WebhookOutbox.add`."""
+
+    def __call__(
+        self,
+        event: WebhookEvent,
+        tenant: str,
+        approval: str,
+        requested: float,
+        *,
+        step: int = 0,
+        due: float | None = None,
+    ) -> None: ...
+
+
+def _nothing(*_about: Any, **_more: Any) -> None:
+    """Tells nobody."""
+
+
+class ApprovalDesk:
+    """Takes requests and answers. Each change is conditional, so that two servers never decide one approval twice.
+
+    Args:
+        state: stores the records.
+        announce: is told about each change before it takes place.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(
+        self, state: StateStore, announce: Announce = _nothing, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._state, self._announce, self._clock = state, announce, clock
+
+    def request(self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules) -> JSON:
+        """Records a request; one for the same call that still waits, or is approved, stays as it is.
+
+        Raises:
+            StateError: it cannot be stored.
+        """
+        name, now = approval_id(session, call), self._clock()
+        new = ApprovalRecord(
+            session.id,
+            session.policy,
+            session.digest,
+            _call(call),
+            call.digest,
+            tuple(verdict.rules),
+            tuple(verdict.reasons),
+            session.owner,
+            session.principal.get("id"),
+            now,
+            now + rules.seconds,
+            rules.quorum,
+            rules.four_eyes,
+        )
+        for _ in range(_RACES):
+            if self._state.get(APPROVAL, session.tenant, name) is None:
+                self._announce_request(session.tenant, name, new)
+            if self._state.add(APPROVAL, session.tenant, name, new.content):
+                return shown(name, 1, new)
+            item = self._state.get(APPROVAL, session.tenant, name)
+            if item is None:
+                continue
+            found = ApprovalRecord.of(item.value).at(now)
+            if found.status not in FINAL:
+                return shown(name, item.version, found)
+            self._announce_request(session.tenant, name, new)
+            if self._state.replace(APPROVAL, session.tenant, name, item.version, new.content):
+                return shown(name, item.version + 1, new)
+        raise RequestConflictError("the approval changes all the time; try again")
+
+    def read(self, tenant: str, name: str) -> tuple[ApprovalRecord, int]:
+        """Returns an approval as it is now, and its version.
+
+        Raises:
+            UnknownItemError: the tenant has no such approval.
+        """
+        item = self._state.get(APPROVAL, tenant, name)
+        if item is None:
+            raise UnknownItemError(f"there is no approval {name[:80]!r}")
+        return ApprovalRecord.of(item.value).at(self._clock()), item.version
+
+    def wait(self, tenant: str, name: str, seconds: float) -> tuple[ApprovalRecord, int]:
+        """As `read`, after an answer or at most some seconds."""
+        end = time.monotonic() + min(seconds, MAX_WAIT)
+        first = found = self.read(tenant, name)
+        while found[1] == first[1] and found[0].status == "pending" and time.monotonic() < end:
+            time.sleep(_PAUSE)
+            found = self.read(tenant, name)
+        return found
+
+    def page(self, tenant: str, before: int | None, limit: int) -> tuple[list[JSON], int | None]:
+        """Returns the newest approvals, and the number from which the next page goes on."""
+        items, now = self._state.page(APPROVAL, tenant, before, limit), self._clock()
+        found = [shown(one.name, one.version, ApprovalRecord.of(one.value).at(now)) for one in items]
+        return found, items[-1].number if len(items) == limit else None
+
+    def answer(self, tenant: str, name: str, answer: Approval, by: str, version: int | None) -> tuple[JSON, int]:
+        """Records the answer of an approver.
+
+        Args:
+            tenant: the tenant of the approval.
+            name: the id of the approval.
+            answer: approve, reject with a reason, or edit with the complete new arguments.
+            by: the id of the approver.
+            version: the version that the approver has seen.
+
+        Raises:
+            UnknownItemError: the tenant has no such approval.
+            RequestConflictError: it has another version by now, or is decided.
+            ForbiddenError: this approver may not decide on it.
+        """
+        record, current = self.read(tenant, name)
+        if version != current:
+            record.require_open(by)
+            raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
+        found = record.answered(answer, by, self._clock())
+        self._announce("approval.answered", tenant, name, record.created, step=len(found.steps))
+        if not self._state.replace(APPROVAL, tenant, name, current, found.content):
+            self.read(tenant, name)[0].require_open(by)
+            raise RequestConflictError("the approval was answered at this moment; read it again")
+        return shown(name, current + 1, found), current + 1
+
+    def _announce_request(self, tenant: str, name: str, record: ApprovalRecord) -> None:
+        self._announce("approval.requested", tenant, name, record.created)
+        self._announce("approval.expired", tenant, name, record.created, due=record.deadline)
+
+    def use(self, tenant: str, name: str) -> None:
+        """Notes that the call of an approval was allowed; the ledger has made sure that it was so once."""
+        record, version = self.read(tenant, name)
+        self._state.replace(APPROVAL, tenant, name, version, replace(record, status="used").content)
+
+
+def approval_id(session: HostSession, call: HostCall) -> str:
+    """Returns the id of the approval of a call; every server has the same one."""
+    text = json.dumps([session.tenant, session.id, session.digest, call.digest])
+    return f"a_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def _call(call: HostCall) -> JSON:
+    content: JSON = {"id": call.id, "tool": call.tool, "args": write_value(call.args, "args"), "agent": call.agent}
+    if call.facts:
+        content["facts"] = write_value(call.facts, "facts")
+    if call.action is not None:
+        content["action"] = call.action
+    return {**content, "tags": sorted(call.tags)} if call.tags else content
+
+
+def shown(name: str, version: int, record: ApprovalRecord) -> JSON:
+    """Returns an approval as its readers see it."""
+    content: Mapping[str, Any] = record.content
+    return {"id": name, "version": version, **content, "agreeing": list(record.agreeing)}

@@ -1,0 +1,265 @@
+"""The settings of a server, as the options of `guardagent serve` and its settings file state them.
+
+policies:
+  refunds: policies/refunds.yaml
+  mail:
+    files: [policies/mail.yaml]
+    tenants: [shop, bank]
+    principal: host
+state: postgresql://guard@db.example/guards
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent._support.files import parse_yaml, read_text
+from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
+from guardagent.server.approval_record import ApprovalRules
+from guardagent.server.settings_pieces.console_settings import ConsoleSettings
+from guardagent.server.settings_pieces.retention_settings import RETENTION_KEYS, RetentionSettings, read_retention
+from guardagent.server.settings_pieces.webhook_settings import WebhookSettings, read_webhook
+
+DEFAULT_POLICY = "default"
+DEFAULT_FOLDER = "guardagent-state"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
+_KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
+_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
+_APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
+_KEYS = ("policies", "state", "log", "agents", "workflows", "console", "webhooks", "retention")
+_CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
+_WORKFLOW_KEYS = ("graph", "policy", "tenants")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """A policy of a server.
+
+    Attributes:
+        files: its files.
+        tenants: the tenants that may use it; None for all.
+        principal: `caller`, or `host` if an agent's host may name the user on whose behalf a session runs.
+        state: `module:callable` of the operator, which returns the state of a session by its id; empty if the agent's
+            host sends the state.
+        zone: the time zone of its rules.
+        max_replans: see `ToolGuard`.
+        deadline: see `ToolGuard`.
+        approvals: the rules for the approvals of its calls.
+    """
+
+    files: tuple[Path, ...]
+    tenants: frozenset[str] | None = None
+    principal: Literal["caller", "host"] = "caller"
+    state: str = ""
+    zone: str | None = None
+    max_replans: int = 3
+    deadline: float = 10.0
+    approvals: ApprovalRules = field(default_factory=ApprovalRules)
+
+    def may_be_used_by(self, tenant: str) -> bool:
+        """Whether agents of a tenant may use this policy."""
+        return self.tenants is None or tenant in self.tenants
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """An agent whose finished runs a server judges.
+
+    Attributes:
+        agent: the name of a known agent; see `GuardAgent`.
+        mode: see `GuardAgent`.
+        model: see `GuardAgent`.
+        locked: see `GuardAgent`.
+        tenants: the tenants that may use it; None for all.
+    """
+
+    agent: str
+    mode: Literal["auto", "generate", "program"] = "program"
+    model: str | None = None
+    locked: Path | None = None
+    tenants: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowSettings:
+    """A workflow graph that the console shows, verified against a policy.
+
+    Attributes:
+        graph: the file of the graph, as `guardagent graph --out` writes it.
+        policy: the name of the policy; empty for the structural checks alone.
+        tenants: the tenants that may see it; None for all.
+    """
+
+    graph: Path
+    policy: str = ""
+    tenants: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings of a server.
+
+    Attributes:
+        policies: the policies by their names.
+        state: the address of the state that all servers share: `sqlite:FOLDER`, `postgresql://…` or `redis://…`.
+        log: a folder for a log of each tenant, or a PostgreSQL address; empty for the folder of the state.
+        agents: the agents whose finished runs are judged, by their names.
+        workflows: the workflow graphs that the console shows, by their names.
+        console: how long people stay signed in to the console.
+        webhooks: the addresses that are told about approvals, by their URLs.
+        retention: how long a server keeps what it no longer needs.
+    """
+
+    policies: Mapping[str, PolicySettings]
+    state: str = f"sqlite:{DEFAULT_FOLDER}"
+    log: str = ""
+    agents: Mapping[str, AgentSettings] = field(default_factory=dict)
+    workflows: Mapping[str, WorkflowSettings] = field(default_factory=dict)
+    console: ConsoleSettings = field(default_factory=ConsoleSettings)
+    webhooks: Mapping[str, WebhookSettings] = field(default_factory=dict)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise InputError("there is no policy; expected '--policies FILE', or 'policies' in the settings file")
+        for name in self.policies:
+            if not _NAME.fullmatch(name):
+                raise InputError(f"the policy {name[:80]!r} has no usable name; expected letters, digits and . _ -")
+        for name, one in self.workflows.items():
+            if one.policy and one.policy not in self.policies:
+                raise UnknownNameError("policy", one.policy, self.policies, f"the workflow {name!r}")
+
+    @classmethod
+    def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
+        """Returns the settings of a server with one policy, named `default`."""
+        policies = {DEFAULT_POLICY: PolicySettings(tuple(map(Path, files)))} if files else {}
+        return cls(policies, **options)
+
+
+def read_server_settings(path: Path | str) -> ServerSettings:
+    """Reads a settings file. Its paths are relative to its folder.
+
+    Raises:
+        InputError: the file is missing or invalid.
+    """
+    value = parse_yaml(read_text(path), path)
+    try:
+        found = _mapping(value, "the file", _KEYS)
+        policies = _mapping(found.get("policies", {}), "'policies'", None)
+        agents = _mapping(found.get("agents", {}), "'agents'", None)
+        workflows = _mapping(found.get("workflows", {}), "'workflows'", None)
+        folder = Path(path).parent
+        return ServerSettings(
+            {name: _policy(one, f"the policy {name!r}", folder) for name, one in policies.items()},
+            **{name: _string(found[name], name) for name in ("state", "log") if name in found},
+            agents={name: _agent(one, f"the agent {name!r}", folder) for name, one in agents.items()},
+            workflows={name: _workflow(one, f"the workflow {name!r}", folder) for name, one in workflows.items()},
+            console=_console(found.get("console", True)),
+            webhooks=_webhooks(found.get("webhooks", []), folder),
+            retention=read_retention(_mapping(found.get("retention", {}), "'retention'", RETENTION_KEYS)),
+        )
+    except ContentError:
+        raise
+    except InputError as error:
+        raise ContentError(str(error), path) from None
+
+
+def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
+    if isinstance(value, str | list):
+        value = {"files": value}
+    found = _mapping(value, place, _POLICY_KEYS)
+    files = found.pop("files", None)
+    files = [files] if isinstance(files, str) else files
+    if not (isinstance(files, list) and files and all(isinstance(one, str) for one in files)):
+        raise InputError(f"'files' of {place} is {files!r}; expected a path, or a list of paths")
+    tenants = _tenants(found.pop("tenants", None), place)
+    if found.get("principal", "caller") not in ("caller", "host"):
+        raise InputError(f"'principal' of {place} is {found['principal']!r}; expected 'caller' or 'host'")
+    if "state" in found and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(found["state"], "state")):
+        raise InputError(f"'state' of {place} is {found['state']!r}; expected 'module:callable'")
+    for name, kinds in _KINDS.items():
+        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
+            raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
+    if "approvals" in found:
+        found["approvals"] = _approvals(found["approvals"], f"'approvals' of {place}")
+    return PolicySettings(tuple(folder / one for one in files), tenants, **found)
+
+
+def _approvals(value: Any, place: str) -> ApprovalRules:
+    found = _mapping(value, place, _APPROVAL_KEYS)
+    if type(found.get("quorum", 1)) is not int or not 1 <= found.get("quorum", 1) <= 100:
+        raise InputError(f"'quorum' of {place} is {found['quorum']!r}; expected 1 to 100 approvers")
+    seconds = found.get("seconds", 1)
+    if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
+        raise InputError(f"'seconds' of {place} is {seconds!r}; expected seconds, up to 30 days")
+    if type(found.get("four_eyes", True)) is not bool:
+        raise InputError(f"'four_eyes' of {place} is {found['four_eyes']!r}; expected true or false")
+    return ApprovalRules(**found)
+
+
+def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
+    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _AGENT_KEYS)
+    tenants = _tenants(found.pop("tenants", None), place)
+    for name, one in found.items():
+        _string(one, f"{name} of {place}")
+    if "agent" not in found:
+        raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
+    if found.get("mode", "program") not in ("auto", "generate", "program"):
+        raise InputError(f"'mode' of {place} is {found['mode']!r}; expected 'auto', 'generate' or 'program'")
+    locked = found.pop("locked", None)
+    return AgentSettings(**found, locked=None if locked is None else folder / locked, tenants=tenants)
+
+
+def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
+    found = _mapping({"graph": value} if isinstance(value, str) else value, place, _WORKFLOW_KEYS)
+    tenants = _tenants(found.pop("tenants", None), place)
+    for name, one in found.items():
+        _string(one, f"{name} of {place}")
+    if "graph" not in found:
+        raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
+    return WorkflowSettings(folder / found["graph"], found.get("policy", ""), tenants)
+
+
+def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
+    if not isinstance(value, list):
+        raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
+    found = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
+    if len({one.url for one in found}) < len(found):
+        raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
+    return {one.url: one for one in found}
+
+
+def _console(value: Any) -> ConsoleSettings:
+    if isinstance(value, bool):
+        return ConsoleSettings(is_served=value)
+    found = _mapping(value, "'console'", _CONSOLE_KEYS)
+    for name, one in found.items():
+        if type(one) not in (int, float) or not 0 < one <= 30 * 86_400:
+            raise InputError(f"{name!r} of 'console' is {one!r}; expected seconds, up to 30 days")
+    return ConsoleSettings(**found)
+
+
+def _tenants(value: Any, place: str) -> frozenset[str] | None:
+    if not (value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))):
+        raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
+    return None if value is None else frozenset(value)
+
+
+def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise InputError(f"{place} is {type(value).__name__}; expected a mapping of names to values")
+    for name in value if known is not None else ():
+        if name not in known:  # type: ignore[operator]
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(name, known or ())}")
+    return dict(value)
+
+
+def _string(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name!r} is {value!r}; expected a string")
+    return value

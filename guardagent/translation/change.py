@@ -1,0 +1,242 @@
+"""The part of an earlier translation that stands for a new version of the document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from guardagent.errors import ContentError
+from guardagent.policy.documents import PolicyDocument, compare
+from guardagent.policy.review.document_changes import reviewed_sentences
+from guardagent.policy.review.record import (
+    Confirmation,
+    NeededFact,
+    RecordedAnswer,
+    Review,
+    ReviewedRule,
+    ReviewedSentence,
+    ReviewFinding,
+    ReviewQuestion,
+)
+from guardagent.policy.review.review_file import read_review
+from guardagent.translation.assembly.policy_lines import PolicyLines, read_policy_lines
+from guardagent.translation.change_pieces.links import Links, Node
+from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
+
+
+@dataclass(frozen=True, slots=True)
+class FallenRule:
+    """A rule that does not stand for the new version. `reason` is a sentence for people."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The part of an earlier translation that stands. Numbers are those of the new version of the document.
+
+    Attributes:
+        lines: the present policy file, for `assemble(previous=…)`.
+        drafts: the rules that stand, as the file has them, by groups of sentences; a rule that rests on no sentence is
+            a group of its own. They come first in `assemble`.
+        sentences: the sentences that stand with their fate.
+        rules: the reviewed rules that stand.
+        facts: the facts that they or the sentences need.
+        questions, answers, findings, confirmations: those that concern nothing else. Findings about the whole policy or
+            document are not among them.
+        fallen: the rules that do not stand.
+        translate: the numbers of the sentences to translate.
+        numbers: the new numbers of unchanged sentences by the old ones.
+    """
+
+    lines: PolicyLines
+    drafts: tuple[Draft, ...]
+    sentences: tuple[ReviewedSentence, ...]
+    rules: tuple[ReviewedRule, ...]
+    facts: tuple[NeededFact, ...]
+    questions: tuple[ReviewQuestion, ...]
+    answers: tuple[RecordedAnswer, ...]
+    findings: tuple[ReviewFinding, ...]
+    confirmations: tuple[Confirmation, ...]
+    fallen: tuple[FallenRule, ...]
+    translate: tuple[int, ...]
+    numbers: Mapping[int, int]
+
+
+def require_translation(policy: Path) -> None:
+    """Requires that a translation may write a policy file: none of it gets lost, neither rules nor a review.
+
+    Raises:
+        ContentError: there is a policy without a review, or a review with answers or confirmations without its policy.
+        InputError: the review cannot be read.
+    """
+    review = policy.with_suffix(".review.json")
+    if review.exists() and not policy.exists():
+        found = read_review(review)
+        if found.answers or found.confirmations:
+            raise ContentError(
+                f"has {len(found.answers)} answers and {len(found.confirmations)} confirmations, but its policy "
+                f"{policy.name!r} is gone; restore the policy, or move the review away to begin anew",
+                review,
+            )
+    if policy.exists() and not review.exists():
+        raise ContentError(
+            f"was not written by 'guardagent translate': there is no {review.name!r} beside it; expected the path of a "
+            "new file. To use the rules of this one too, add it to the new file with 'include:'",
+            policy,
+        )
+
+
+def require_same_document(previous: Review, document: PolicyDocument, path: str, policy: Path) -> None:
+    """Requires that a document is a new version of the one that was translated, and not another one.
+
+    It is if it has the same path, or if half of the earlier sentences stand in it.
+
+    Args:
+        previous: the review of the earlier translation.
+        document: the document.
+        path: its path, as a review has it.
+        policy: the policy file.
+
+    Raises:
+        ContentError: it is another document.
+    """
+    unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
+    if path != previous.document and 2 * unchanged < len(previous.sentences):
+        raise ContentError(
+            f"was translated from {previous.document!r}, of which {path!r} is no new version: {unchanged} of "
+            f"{len(previous.sentences)} sentences stand in it; expected another '-o' for another document",
+            policy,
+        )
+
+
+def kept(previous: Review, policy: Path, document: PolicyDocument, again: Collection[str] = ()) -> Kept:
+    """Returns what stands of an earlier translation.
+
+    A sentence stands if it is unchanged, and if all that is linked with it by rules and questions is unchanged.
+
+    Args:
+        previous: the review of the earlier translation.
+        policy: the present policy file. Rules that a person added to it stand; those that a person removed fall.
+        document: the new version of the document.
+        again: the ids of questions whose sentences are translated again, since there is an answer to them.
+
+    Raises:
+        InputError: the policy file cannot be read.
+        ContentError: it is invalid, or its keys and policies do not have lines of their own.
+    """
+    return _DocumentChange(previous, read_policy_lines(policy), document, again).kept()
+
+
+class _DocumentChange:
+    def __init__(self, previous: Review, lines: PolicyLines, document: PolicyDocument, again: Collection[str]) -> None:
+        self._previous, self._lines, self._document, self._again = previous, lines, document, again
+        self._links = Links.of(previous)
+        compared = compare(reviewed_sentences(previous), document.sentences)
+        self._new = {old.number: new for old, new in compared.unchanged}
+        changed = {one.old.number: "changed" for one in compared.changed}
+        gone = {one.number: "was removed" for one in compared.removed}
+        self._fallen = self._links.falling(dict(self._roots(changed | gone)))
+        if any(kind == "rule" for kind, _ in self._fallen):
+            self._fallen |= dict(self._implied())
+
+    def _roots(self, changes: Mapping[int, str]) -> Iterator[tuple[Node, str]]:
+        """Yields the sentences and rules that do not stand by themselves, with the reason."""
+        for number, change in changes.items():
+            yield ("sentence", number), f"sentence {number} of the earlier version {change}"
+        for question in self._again:
+            yield ("question", question), "a question about it is answered"
+        for kind, name in self._links.neighbours:
+            if kind == "rule" and name not in self._lines.rules:
+                yield (kind, name), f"the policy file no longer has the rule {name!r}"
+        for one in self._previous.sentences:
+            links = {kind for kind, _ in self._links.neighbours.get(("sentence", one.number), ())}
+            needed = {"rule": "rule", "open": "question"}.get(one.fate)
+            if needed and needed not in links and one.number not in changes:
+                yield ("sentence", one.number), f"sentence {one.number} has no {needed}"
+
+    def _implied(self) -> Iterator[tuple[Node, str]]:
+        """Yields the sentences that any rule may have implied."""
+        for one in self._previous.sentences:
+            node: Node = ("sentence", one.number)
+            if one.fate == "implied" and not self._links.neighbours.get(node):
+                yield node, "a rule that may have implied it falls"
+
+    def kept(self) -> Kept:
+        old = self._previous
+        sentences = self._sentences()
+        rules = tuple(one for one in old.rules if self._stands("rule", one.id) and one.id in self._lines.rules)
+        questions = tuple(one for one in old.questions if self._stands("question", one.id))
+        ids = {one.id for one in questions}
+        numbers = {one.number for one in sentences}
+        return Kept(
+            self._lines,
+            tuple(self._drafts()),
+            tuple(sentences),
+            rules,
+            tuple(self._facts()),
+            questions,
+            tuple(one for one in old.answers if one.question in ids),
+            tuple(
+                one
+                for one in old.findings
+                if not one.of_policy and one.sentences + one.rules and self._all_stand(one.sentences, one.rules)
+            ),
+            tuple(one for one in old.confirmations if self._all_stand(filter(None, [one.sentence]), one.rules)),
+            tuple(FallenRule(str(name), why) for (kind, name), why in self._fallen.items() if kind == "rule"),
+            tuple(one.number for one in self._document.sentences if one.number not in numbers),
+            {number: one.number for number, one in self._new.items()},
+        )
+
+    def _stands(self, kind: Literal["sentence", "rule", "question"], name: int | str) -> bool:
+        return (kind, name) not in self._fallen
+
+    @cached_property
+    def _hashes(self) -> set[str]:
+        return {one.hash for one in self._previous.sentences if self._stands("sentence", one.number)}
+
+    def _all_stand(self, sentences: Iterable[str], rules: Iterable[str]) -> bool:
+        rules_stand = all(self._stands("rule", one) and one in self._lines.rules for one in rules)
+        return rules_stand and self._hashes.issuperset(sentences)
+
+    def _sentences(self) -> list[ReviewedSentence]:
+        pairs = [
+            (one, self._new[one.number]) for one in self._previous.sentences if self._stands("sentence", one.number)
+        ]
+        found = [
+            replace(one, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
+            for one, new in pairs
+        ]
+        return sorted(found, key=lambda one: one.number)
+
+    def _drafts(self) -> Iterator[Draft]:
+        declared = {key: self._lines.content[key] for key in DECLARATIONS if key in self._lines.content}
+        waiting = {one.id: one for one in self._lines.drafts if self._stands("rule", one.id)}
+        while waiting:
+            group = self._links.falling({("rule", next(iter(waiting))): ""})
+            rules = [self._rule(waiting.pop(one)) for one in [*waiting] if ("rule", one) in group]
+            sentences = sorted(self._new[int(name)].number for kind, name in group if kind == "sentence")
+            yield Draft(tuple(sentences), tuple(rules), declared, tuple(_read_by(rules, self._previous.facts)))
+
+    def _rule(self, rule: RuleDraft) -> RuleDraft:
+        """A rule of the policy file with its quotes and cases."""
+        quotes = {self._new[number].number: words for number, words in self._links.quotes.get(rule.id, {}).items()}
+        cases = next((one.cases for one in self._previous.rules if one.id == rule.id), ())
+        return replace(rule, quotes=quotes, cases=cases)
+
+    def _facts(self) -> Iterator[NeededFact]:
+        """Yields the facts but those that only fallen rules read."""
+        drafts = self._lines.drafts
+        read = set(_read_by([one for one in drafts if self._stands("rule", one.id)], self._previous.facts))
+        left = set(_read_by([one for one in drafts if not self._stands("rule", one.id)], self._previous.facts))
+        yield from (one for one in self._previous.facts if one in read or one not in left)
+
+
+def _read_by(rules: Iterable[RuleDraft], facts: Iterable[NeededFact]) -> Iterator[NeededFact]:
+    text = json.dumps([one.rule for one in rules])
+    yield from (one for one in facts if one.name in text)

@@ -1,0 +1,205 @@
+"""An author of drafts: asks a model for a draft, has it examined, and asks for corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from guardagent.errors import AnswerError, ModelError
+from guardagent.translation.answers import read_draft
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.document_text import sentences_text
+from guardagent.translation.drafts import Ambiguity, Draft, Problem, RuleDraft
+from guardagent.translation.prompt_data import facts_text, shared_data
+from guardagent.translation.reference import language_reference
+from guardagent.translation.requests import ModelRequests, Request
+
+_FOR_THE_REVIEWER = ("untested", "undecided", "failure")
+Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
+Answers = Callable[[Sequence[int]], Mapping[str, str]]
+"""The answers of the owner that concern some sentences: their texts by the keys of their rulings."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftResult:
+    """A draft after its examination.
+
+    Attributes:
+        draft: the best draft; None if the model gave none.
+        problems: the remaining problems.
+        error: the reason why there is no draft, or why it was not corrected further; empty if there is none.
+        is_interrupted: whether the model did not answer at all, so that another run goes on here.
+    """
+
+    sentences: tuple[int, ...]
+    draft: Draft | None
+    problems: tuple[Problem, ...] = ()
+    error: str = ""
+    is_interrupted: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        return self.draft is not None and not any(one.fatal for one in self.problems)
+
+
+class DraftAuthor:
+    """Writes drafts with one prompt template.
+
+    Args:
+        template: the name of the template.
+        context: the inputs of the translation, with the facts and the failed output of the survey.
+        model: makes the requests.
+        examine: finds the problems of a draft.
+        rounds: how often a draft is sent back with its problems.
+        answers: returns the answers that are part of each request.
+        doubts: sentences that are known to be ambiguous, about which there is no answer.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        context: TranslationContext,
+        model: ModelRequests,
+        examine: Examine,
+        rounds: int = 2,
+        answers: Answers = lambda _: {},
+        doubts: Sequence[Ambiguity] = (),
+    ) -> None:
+        self._template, self._context, self._model = template, context, model
+        self._examine, self._rounds, self._answers, self._doubts = examine, rounds, answers, doubts
+        self._facts, self._shared = facts_text(context), shared_data(context)
+        self._known = {one.name for one in context.facts}
+        self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
+
+    def draft(self, sentences: Sequence[int]) -> DraftResult:
+        """Returns a draft of some sentences, given by their numbers."""
+        try:
+            draft = self._ask(sentences, {}, "", "")
+        except ModelError as error:
+            return DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))
+        return self._corrected(DraftResult(tuple(sentences), *draft), {})
+
+    def mend(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> DraftResult:
+        """Returns a draft without the given problems: those that answers of a reviewer revealed.
+
+        Args:
+            draft: the draft.
+            problems: the problems.
+            rulings: the answers that it has to follow: their texts by the keys of their rulings.
+        """
+        result = DraftResult(draft.sentences, draft, tuple(problems))
+        return self._corrected(result, rulings)
+
+    def _corrected(self, result: DraftResult, rulings: Mapping[str, str]) -> DraftResult:
+        for _ in range(self._rounds):
+            found_problems = correctable(result.problems)
+            if not found_problems or result.draft is None:
+                break
+            if not self._model.may_correct:
+                return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
+            try:
+                found = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
+            except ModelError as error:
+                return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
+            before, after = result, DraftResult(result.sentences, *found)
+            result = better(before, after)
+            if _insists(before, after):
+                break
+        return result
+
+    def _ask(
+        self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str
+    ) -> tuple[Draft, tuple[Problem, ...]]:
+        rulings = {**rulings, **self._answers(sentences)}
+        doubts = [one for one in self._doubts if one.sentence in sentences]
+        data = {
+            "facts": self._facts,
+            "rulings": "\n".join(rulings.values()),
+            "doubts": "\n".join(_doubt(number, one) for number, one in enumerate(doubts, start=1)),
+            "sentences": sentences_text(map(self._context.sentence, sentences)),
+            "problem": problem,
+            "answer": answer,
+        }
+        request = Request(self._template, data, self._shared, self._trusted)
+        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known, doubts=doubts))
+        draft = replace(draft, rulings=tuple(rulings))
+        return draft, tuple(self._examine(draft, self._context))
+
+
+def _doubt(number: int, one: Ambiguity) -> str:
+    readings = " ".join(f"({at}) {text}" for at, text in enumerate(one.readings, start=1))
+    return f"{number}. [{one.sentence}] {one.question} {readings}"
+
+
+def correctable(problems: Iterable[Problem]) -> list[Problem]:
+    """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
+    return [one for one in problems if one.kind not in _FOR_THE_REVIEWER]
+
+
+def _insists(first: DraftResult, second: DraftResult) -> bool:
+    """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
+    same = {*correctable(first.problems)} == {*correctable(second.problems)}
+    return same and not any(one.fatal for one in second.problems)
+
+
+def better(first: DraftResult, second: DraftResult) -> DraftResult:
+    """Returns the result with fewer fatal problems, or else with fewer problems; the second of equal ones."""
+    return min((second, first), key=lambda one: (sum(p.fatal for p in one.problems), len(one.problems)))
+
+
+def problems_text(problems: Iterable[Problem]) -> str:
+    """Returns the problems as a numbered list for the model."""
+    return "\n".join(
+        f"{number}. {f'rule {one.rule}: ' if one.rule else ''}{one.message}{f' ({one.example})' if one.example else ''}"
+        for number, one in enumerate(problems, start=1)
+    )
+
+
+def draft_text(draft: Draft) -> str:
+    """Returns a draft in the form of an answer."""
+    import yaml
+
+    content = {
+        "facts": [{"name": one.name, "description": one.description} for one in draft.facts],
+        "declarations": {name: dict(one) for name, one in draft.declarations.items()},
+        "rules": list(map(_rule_record, draft.rules)),
+        "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
+        "ambiguous": [
+            {"sentence": one.sentence, "question": one.question, "readings": list(one.readings), **_follows(one)}
+            for one in draft.ambiguities
+        ],
+    }
+    shown = {key: value for key, value in content.items() if value}
+    return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+
+
+def _follows(one: Ambiguity) -> dict[str, int]:
+    return {"follows": one.readings.index(one.follows) + 1} if one.follows in one.readings else {}
+
+
+def _rule_record(rule: RuleDraft) -> dict[str, Any]:
+    quotes = [_OneLine(sentence=number, words=words) for number, words in rule.quotes.items()]
+    cases = [_OneLine(one) if isinstance(one, dict) else one for one in rule.cases]
+    return {"id": rule.id, "quotes": quotes, **rule.rule, "cases": cases}
+
+
+class _OneLine(dict[str, Any]):
+    """A mapping that is written in one line."""
+
+
+@cache
+def _dumper() -> Any:
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
+        """Writes cases in one line each, without aliases."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases
+            return True
+
+    Dumper.add_representer(
+        _OneLine, lambda dumper, one: dumper.represent_mapping("tag:yaml.org,2002:map", one, flow_style=True)
+    )
+    return Dumper

@@ -1,0 +1,244 @@
+"""Translates a policy document: reads the inputs, runs the stages, and writes the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent._support.files import save_text
+from guardagent._support.locks import folder_lock, shared_folder_lock
+from guardagent.errors import InputError
+from guardagent.models import Model, load_model
+from guardagent.models.cache import ResponseCache
+from guardagent.models.metering import Meter
+from guardagent.models.prompts import Prompts
+from guardagent.policy.documents import compare
+from guardagent.policy.load import load_policies
+from guardagent.policy.review import read_review, review_path, write_review
+from guardagent.policy.review.document_changes import reviewed_sentences
+from guardagent.policy.review.record import NeededFact, Review
+from guardagent.translation.assembly import PolicyAssembly, assemble
+from guardagent.translation.change import Kept, kept, require_same_document, require_translation
+from guardagent.translation.change_pieces.edits import with_edits
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.drafts import Problem
+from guardagent.translation.examination import examine_policy
+from guardagent.translation.pipeline.inputs import TranslationInputs, read_inputs
+from guardagent.translation.pipeline.open_groups import load_groups, save_groups
+from guardagent.translation.pipeline.owner_answers import OwnerAnswers
+from guardagent.translation.pipeline.reconsideration import kept_confirmations, reconsidered
+from guardagent.translation.recording import Recording, parts_of
+from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
+from guardagent.translation.requests import ModelRequests
+from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.stages import Progress, StageResults, Stages
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The result of a translation.
+
+    Attributes:
+        review: the record of all sentences and rules.
+        summary: the content of the report.
+        written: the files that were written, the policy first; empty if no sentence has a rule.
+        outcome: the exit status: 0 settled, 1 questions or findings are open, 3 sentences could not be translated.
+    """
+
+    review: Review
+    summary: TranslationSummary
+    written: tuple[Path, ...]
+    outcome: Literal[0, 1, 3]
+
+
+def translate(
+    document: Path | str,
+    tools: Any,
+    *,
+    model: Model | str,
+    out: Path | str,
+    traces: Path | str | None = None,
+    facts: Path | str | None = None,
+    toolbox: Sequence[Path | str] = (),
+    document_format: str | None = None,
+    max_cost: float | None = None,
+    cache: Path | str | None = None,
+    parallel: int = 4,
+    prompts: Path | str | None = None,
+    progress: Progress = lambda _: None,
+) -> Translation:
+    """Translates a policy document into a policy file, its cases and a review file.
+
+    The model's answers are kept in a folder beside the policy file. So an interrupted translation goes on where it was,
+    and one that runs again applies the answers of the review, or translates the changed sentences of the document.
+
+    Args:
+        document: a Markdown, HTML, text or PDF file.
+        tools: the tools of the agent: a JSON file, `module:attribute`, `mcp:COMMAND`, or the tools themselves:
+            functions, objects, or the value of a JSON file.
+        model: the model, or its name.
+        out: the policy file. An existing one is only replaced if it comes from a translation.
+        traces: a JSON Lines file of recorded conversations or cases.
+        facts: a YAML or JSON file: the facts that the host gives, with descriptions.
+        toolbox: Python files with functions that rules may call, in the folder of the policy file.
+        document_format: 'markdown', 'html', 'text' or 'pdf'; without it, content and suffix decide.
+        max_cost: US dollars that the translation may cost, with its earlier runs.
+        cache: the folder of the model's answers; without it, `out` with the suffix `.answers`.
+        parallel: simultaneous model calls; with `max_cost`, one.
+        prompts: a folder with templates that replace the shipped ones.
+        progress: takes a line for each stage.
+
+    Raises:
+        InputError: an input is missing or invalid, or the policy file does not come from a translation.
+    """
+    path = Path(out)
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder; expected the folder of the policy file")
+    if path.suffix not in (".yaml", ".yml"):
+        raise InputError(f"{path}: expected a policy file that ends in '.yaml'")
+    if max_cost is not None and not max_cost >= 0:
+        raise InputError(f"the cap on the cost is {max_cost}; expected an amount in US dollars")
+    require_translation(path)
+    loaded = load_model(model) if isinstance(model, str) else model
+    inputs = read_inputs(
+        document, tools, path.parent, traces=traces, facts=facts, toolbox=toolbox, document_format=document_format
+    )
+    answers = Path(cache) if cache is not None else path.with_suffix(".answers")
+    meter = Meter(loaded, max_cost, ResponseCache(answers), counts_cached=True)
+    requests = ModelRequests(meter, Prompts(prompts), parallel=parallel)
+    with folder_lock(answers):
+        return _Run(path, answers, inputs, requests, meter, progress).run()
+
+
+class _Run:
+    """One run of a translation, alone at its files."""
+
+    def __init__(
+        self,
+        path: Path,
+        folder: Path,
+        inputs: TranslationInputs,
+        model: ModelRequests,
+        meter: Meter,
+        progress: Progress,
+    ) -> None:
+        self._path, self._folder, self._inputs = path, folder, inputs
+        self._model, self._meter, self._progress = model, meter, progress
+        self._files = self._read_files()
+        self._previous = read_review(review_path(path)) if path.exists() else None
+        if self._previous is not None:
+            name = os.path.relpath(inputs.path, path.parent)
+            require_same_document(self._previous, inputs.context.document, name, path)
+            self._inputs = replace(inputs, context=_with_facts(inputs.context, self._previous.facts))
+
+    def run(self) -> Translation:
+        standing, stages = self._stages()
+        self._progress("Assembly and examination of the policy")
+        parts = parts_of(standing, stages.readings)
+        title = f"Translated from {self._inputs.path.name}; see {review_path(self._path).name}"
+        lines = standing.lines if standing else None
+        assembly = assemble(parts, stages.context, title=title, previous=lines)
+        problems = self._examined(assembly) if assembly.text else ()
+        recording = Recording(self._inputs, stages, assembly, problems, standing, self._previous, self._meter.usage)
+        review = recording.review(self._path.parent)
+        if self._previous is not None:
+            review = kept_confirmations(self._previous, review)
+        if stages.is_interrupted or not assembly.text:
+            return Translation(review, summarize(review), (), 3 if stages.is_interrupted else outcome(review) or 1)
+        save_groups(self._folder, stages.open_groups, stages.context)
+        before = self._previous_path if standing and self._path.read_text() != assembly.text else None
+        with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
+            written = self._write(assembly, review, before)
+        changes = self._changes(standing, before) if standing else None
+        return Translation(review, summarize(review, changes), written, outcome(review))
+
+    def _stages(self) -> tuple[Kept | None, StageResults]:
+        """The part of an earlier translation that stands, and the results for all other sentences."""
+        standing, previous = self._standing(), self._previous
+        context = _with_failures(self._inputs.context, standing)
+        if standing is None or previous is None:
+            stages = Stages(context, self._model, (), {}, OwnerAnswers(context, (), {}), self._progress)
+            return None, stages.run([one.number for one in context.document.sentences])
+        answers = {one.question: one for one in previous.answers}
+        owner = OwnerAnswers(context, previous.questions, answers, standing.lines.content)
+        drafted = load_groups(self._folder, context, standing.translate)
+        standing, again = reconsidered(standing, previous, owner, context)
+        drafted = (*drafted, *again)
+        known = {number for one in drafted for number in one.sentences}
+        stages = Stages(context, self._model, previous.questions, answers, owner, self._progress)
+        return standing, stages.run([one for one in standing.translate if one not in known], drafted)
+
+    def _standing(self) -> Kept | None:
+        if self._previous is None:
+            return None
+        again = [one.question for one in self._previous.answers if not one.applied]
+        found = kept(self._previous, self._path, self._inputs.context.document, again)
+        return with_edits(found, load_policies(self._path))
+
+    def _examined(self, assembly: PolicyAssembly) -> tuple[Problem, ...]:
+        cases = {one.id: one.cases for one in assembly.rules}
+        return examine_policy(assembly.text, self._inputs.context, cases, self._inputs.traces)
+
+    # --- files
+
+    @property
+    def _previous_path(self) -> Path:
+        return self._path.with_suffix(f".previous{self._path.suffix}")
+
+    def _write(self, assembly: PolicyAssembly, review: Review, before: Path | None) -> tuple[Path, ...]:
+        """Writes the files, the policy and its review one right after the other.
+
+        A run that is killed in between leaves a review without a policy, or a policy that is newer than its review. The
+        next run makes a whole of either.
+        """
+        if self._read_files() != self._files:
+            raise InputError(f"{self._path}: it or its review changed during the translation; run it again")
+        files = [
+            (self._path.with_suffix(".cases.jsonl"), assembly.cases),
+            (self._path.with_suffix(".traces.jsonl"), assembly.traces),
+        ]
+        for path, text in files:
+            if text:
+                save_text(path, text)
+            else:
+                path.unlink(missing_ok=True)
+        if before is not None:
+            save_text(before, self._path.read_text(encoding="utf-8"))
+        if not self._path.exists():
+            write_review(review_path(self._path), review)
+        save_text(self._path, assembly.text)
+        write_review(review_path(self._path), review)
+        return (self._path, review_path(self._path), *(path for path, text in files if text))
+
+    def _read_files(self) -> list[bytes | None]:
+        """The policy and its review as they are: people edit and review them during the translation."""
+        return [path.read_bytes() if path.exists() else None for path in (self._path, review_path(self._path))]
+
+    def _changes(self, standing: Kept, before: Path | None) -> DocumentChanges:
+        assert self._previous is not None, "something stands of it"
+        found = compare(reviewed_sentences(self._previous), self._inputs.context.document.sentences)
+        return DocumentChanges(
+            found.changed,
+            found.added,
+            found.removed,
+            tuple(one.id for one in standing.fallen),
+            tuple(rule.id for draft in standing.drafts for rule in draft.rules),
+            str(self._path),
+            str(before) if before else "",
+        )
+
+
+def _with_failures(context: TranslationContext, standing: Kept | None) -> TranslationContext:
+    """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
+    known = standing.lines.content.get("failed_output") if standing else None
+    return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
+
+
+def _with_facts(context: TranslationContext, facts: Sequence[NeededFact]) -> TranslationContext:
+    """The context with the facts that the rules so far need; what the operator says about a fact has precedence."""
+    known = {one.name for one in context.facts}
+    added = tuple(FactDescription(one.name, one.description) for one in facts if one.name not in known)
+    return replace(context, facts=(*context.facts, *added))

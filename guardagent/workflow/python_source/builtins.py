@@ -1,0 +1,337 @@
+"""Evaluates calls of well-known functions and methods that return their arguments or parts of them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+
+from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
+from guardagent.workflow.python_source.values import (
+    NOTHING,
+    REST,
+    UNKNOWN,
+    Arguments,
+    Attribute,
+    CallResult,
+    Class,
+    Function,
+    ImportedName,
+    Instance,
+    PartialFunction,
+    Sequence,
+    Table,
+    Values,
+    exactly,
+    path_of,
+    plain_string,
+    small,
+)
+
+_PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
+_STRING_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
+_SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.deepcopy"}
+_MIXED = {"builtins.set", "builtins.frozenset", "builtins.sorted", "builtins.reversed"}
+_ONE_OF = {"builtins.min", "builtins.max"}
+_CASTS = {"typing.cast", "typing_extensions.cast"}
+_AWAITS = {f"asyncio.{name}" for name in ("run", "create_task", "ensure_future", "wait_for", "shield")}
+_BOOLEAN = {f"builtins.{name}" for name in ("bool", "isinstance", "issubclass", "any", "all", "hasattr", "callable")}
+_PLAIN = {str, int, float, bool, dict}
+_MODEL_RUNS = {"invoke", "ainvoke"}
+BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_retry", "with_fallbacks", "with_types"}
+"""Methods that return the same model or runnable, with a change."""
+
+
+def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -> Values | None:
+    """Returns the value of a call; None if the function is not well known."""
+    if isinstance(target, Attribute):
+        return _method(evaluator, target, arguments)
+    path = path_of(target)
+    first = arguments.get("", 0)
+    if path == "builtins.isinstance" and (known := _is_instance(arguments)) is not None:
+        return exactly(known)
+    if path == "builtins.len":
+        return _length(evaluator, first)
+    if path in _BOOLEAN:
+        return Values((True, False))
+    if path in {"functools.partial", "functools.partialmethod"}:
+        return _partial(arguments)
+    if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
+        return evaluator.elements(arguments.positional[-1])  # the first argument is the generator
+    found: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
+    if found is None:
+        return None
+    if found is _field_default:
+        return _field_default(evaluator, arguments, UNKNOWN)
+    if path == "builtins.dict" and arguments.keywords:
+        first = first or exactly(Table(()))
+    return found(evaluator, arguments, first) if first is not None else _empty(path)
+
+
+def _length(evaluator: EvaluatorProtocol, values: Values | None) -> Values | None:
+    """Returns the number of elements of a list whose elements are known."""
+    if values is None or values.cyclic or not all(isinstance(one, Sequence | list | tuple) for one in values.known):
+        return None
+    items = evaluator.ordered_elements(values)
+    return small(len(items)) if items is not None else None
+
+
+def _is_generator(owner: object) -> bool:
+    """Whether a value is a generator of random numbers that the program makes."""
+    return isinstance(owner, CallResult) and path_of(owner.callee) in {"random.Random", "random.SystemRandom"}
+
+
+def _is_instance(arguments: Arguments) -> bool | None:
+    """Whether a literal is an instance of a type; None if that is unknown."""
+    first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
+    if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
+        return None
+    value, kind = first.known[0], kinds.known[0]
+    if isinstance(kind, Class) and type(value) in _PLAIN:
+        return False
+    own = dict if isinstance(value, Table) else object if isinstance(value, Function | PartialFunction) else type(value)
+    return issubclass(own, kind) if own in _PLAIN | {object} and kind in _PLAIN else None
+
+
+@functools.cache
+def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]]:
+    table: dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
+    table |= dict.fromkeys(_MIXED, _mixed)
+    table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast) | dict.fromkeys(_AWAITS, _awaited)
+    return table | {
+        "asyncio.gather": _gathered,
+        "builtins.next": _next,
+        "builtins.str": _as_string,
+        "builtins.dict": _as_table,
+        "builtins.getattr": _getattr,
+        "builtins.enumerate": _enumerate,
+        "builtins.zip": _zip,
+        "itertools.pairwise": _pairwise,
+        "builtins.map": _map,
+        "builtins.filter": _filter,
+        "builtins.range": _range,
+        "itertools.chain": _chain,
+        "pydantic.Field": _field_default,
+    }
+
+
+def _empty(path: str) -> Values | None:
+    if path in _SAME | _MIXED:
+        return exactly(Sequence(()))
+    return exactly(Table(())) if path == "builtins.dict" else UNKNOWN
+
+
+def _same(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    ordered = evaluator.ordered_elements(first)
+    if ordered is not None and not first.cyclic:
+        return exactly(Sequence(tuple(ordered)))
+    return _mixed(evaluator, _arguments, first)
+
+
+def _mixed(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    """Returns the same elements in any order."""
+    items = evaluator.elements(first)
+    return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
+
+
+def _one_of(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    if len(arguments.positional) == 1:
+        return evaluator.elements(first) | (arguments.get("default") or NOTHING)
+    result = arguments.get("default") or NOTHING
+    for one in arguments.positional:
+        result |= one
+    return result
+
+
+def _next(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    return evaluator.elements(first) | (arguments.get("default", 1) or NOTHING)
+
+
+def _cast(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    return arguments.get("val", 1) or UNKNOWN
+
+
+def _awaited(_evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    """Returns the result of a coroutine, which stands for it."""
+    return first
+
+
+def _gathered(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    ordered = not arguments.open and REST not in arguments.keywords
+    more = () if ordered else (arguments.keywords.get(REST, UNKNOWN),)
+    return exactly(Sequence((*arguments.positional, *more), ordered))
+
+
+def _as_string(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    return evaluator.strings([first])
+
+
+def _as_table(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    pairs = [_pairs(evaluator, one) for one in first.known]
+    if not first.complete or None in pairs or arguments.open:
+        return UNKNOWN
+    named = [(exactly(name), one) for name, one in arguments.keywords.items()]
+    return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
+
+
+def _pairs(evaluator: EvaluatorProtocol, one: object) -> list[tuple[Values, Values]] | None:
+    """Returns the keys and values of a dictionary, or of a list of pairs."""
+    if not isinstance(one, list | tuple | Sequence):
+        return evaluator.pairs(one)
+    items = evaluator.ordered_elements(exactly(one))
+    both = [evaluator.ordered_elements(item) for item in items] if items is not None else [None]
+    if any(pair is None or len(pair) != 2 for pair in both):
+        return None
+    return [(pair[0], pair[1]) for pair in both if pair is not None]
+
+
+def _getattr(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    names = (arguments.get("", 1) or UNKNOWN).strings
+    if not names or not first.complete:
+        return UNKNOWN
+    found = arguments.get("", 2) or NOTHING
+    for owner, name in itertools.product(first.known, names):
+        found |= evaluator.attribute(owner, name)
+    return found
+
+
+def _enumerate(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    ordered = evaluator.ordered_elements(first)
+    if ordered is not None and len(arguments.positional) == 1 and not arguments.keywords:
+        pairs = (Sequence((exactly(place), one)) for place, one in enumerate(ordered))
+        return exactly(Sequence(tuple(map(exactly, pairs))))
+    return _each(Sequence((UNKNOWN, evaluator.elements(first))))
+
+
+def _range(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    numbers = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
+    if len(numbers) != len(arguments.positional) or not all(type(one) is int for one in numbers) or 0 in numbers[2:]:
+        return exactly(Sequence((UNKNOWN,), ordered=False))
+    return exactly(range(*numbers))
+
+
+def _zip(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    several = [evaluator.ordered_elements(one) for one in arguments.positional]
+    if None not in several and not arguments.open:
+        rows = zip(*(one or () for one in several), strict=False)
+        return exactly(Sequence(tuple(exactly(Sequence(row)) for row in rows)))
+    return _each(Sequence(tuple(evaluator.elements(one) for one in arguments.positional)))
+
+
+def _pairwise(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
+    items = evaluator.ordered_elements(first)
+    if items is None or first.cyclic:
+        return _each(Sequence((evaluator.elements(first),) * 2))
+    return exactly(Sequence(tuple(exactly(Sequence(pair)) for pair in itertools.pairwise(items))))
+
+
+def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    several = [evaluator.ordered_elements(one) for one in arguments.positional[1:]]
+    if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
+        rows = zip(*(one or () for one in several), strict=False)
+        return exactly(Sequence(tuple(evaluator.call(first.known[0], Arguments(row)) for row in rows)))
+    items = Arguments(tuple(evaluator.elements(one) for one in arguments.positional[1:]))
+    found = NOTHING if first.complete else UNKNOWN
+    for one in first.known:
+        found |= evaluator.call(one, items)
+    return exactly(Sequence((found,), ordered=False))
+
+
+def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    return exactly(Sequence((evaluator.elements(arguments.get("", 1) or UNKNOWN),), ordered=False))
+
+
+def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    found = NOTHING
+    for one in arguments.positional:
+        found |= evaluator.elements(one)
+    return exactly(Sequence((found,), ordered=False))
+
+
+def _field_default(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+    """Returns the default of a field of a model; unknown if it has none."""
+    default = arguments.get("default", 0)
+    return UNKNOWN if default is None or default.known == (...,) else default
+
+
+def _each(one: Sequence) -> Values:
+    return exactly(Sequence((exactly(one),), ordered=False))
+
+
+def _partial(arguments: Arguments) -> Values:
+    if not arguments.positional:
+        return UNKNOWN
+    function, rest = arguments.positional[0], Arguments(arguments.positional[1:], arguments.keywords, arguments.open)
+    return Values(tuple(PartialFunction(one, rest) for one in function.known), function.complete)
+
+
+def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Arguments) -> Values | None:
+    owner, name = target.owner, target.name
+    if isinstance(owner, str):
+        return _string_method(evaluator, owner, name, arguments)
+    if name == "choice" and _is_generator(owner) and arguments.positional:
+        return evaluator.elements(arguments.positional[0])
+    if isinstance(owner, CallResult):
+        return _result_method(owner, name, arguments)
+    pairs = evaluator.pairs(owner)
+    if name in {"get", "pop", "setdefault"} and (pairs is not None or isinstance(owner, Instance)):
+        default = arguments.get("default", 1)
+        return evaluator.item(owner, arguments.get("key", 0) or UNKNOWN) | (default or exactly(None))
+    if pairs is None:
+        return None
+    ordered = all(key.strings is not None and len(key.strings) == 1 for key, _ in pairs)
+    if name == "values":
+        return exactly(Sequence(tuple(value for _, value in pairs), ordered))
+    if name == "keys":
+        return exactly(Sequence(tuple(key for key, _ in pairs), ordered))
+    if name == "items":
+        return exactly(Sequence(tuple(exactly(Sequence(pair)) for pair in pairs), ordered))
+    return exactly(owner) if name == "copy" else None
+
+
+def _string_method(evaluator: EvaluatorProtocol, owner: str, name: str, arguments: Arguments) -> Values:
+    if name in _STRING_METHODS and not arguments.positional:
+        return exactly(getattr(plain_string(owner), name)())
+    if name in _PARTS and not arguments.open and not arguments.keywords:
+        return _parts(owner, name, arguments)
+    if name in {"startswith", "endswith", "isdigit", "isalpha"}:
+        return Values((True, False))
+    if name == "format" and not arguments.open:
+        return _formatted(evaluator, owner, arguments)
+    return UNKNOWN
+
+
+def _parts(owner: str, name: str, arguments: Arguments) -> Values:
+    """Returns the parts of a string, if the arguments are known."""
+    plain = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
+    if len(plain) < len(arguments.positional) or not all(isinstance(one, str | int) for one in plain):
+        return UNKNOWN
+    try:
+        found = getattr(plain_string(owner), name)(*plain)
+    except (TypeError, ValueError):
+        return UNKNOWN
+    return exactly(found if isinstance(found, str) else Sequence(tuple(map(exactly, found))))
+
+
+def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -> Values:
+    """Evaluates `"{}_node".format(x)`, if each argument has one value."""
+    passed = [*arguments.positional, *arguments.keywords.values()]
+    if any(evaluator.strings([one]) == UNKNOWN or len(one.known) != 1 for one in passed):
+        return UNKNOWN
+    try:
+        named = {name: one.known[0] for name, one in arguments.keywords.items()}
+        return exactly(plain_string(owner).format(*(one.known[0] for one in arguments.positional), **named))
+    except (IndexError, KeyError, ValueError, AttributeError):
+        return UNKNOWN
+
+
+def _result_method(owner: CallResult, name: str, arguments: Arguments) -> Values | None:
+    """Evaluates `model.with_structured_output(Answer).invoke(...)` to an instance of `Answer`."""
+    maker = owner.callee
+    if name == "run_until_complete" and path_of(maker).startswith("asyncio."):
+        return arguments.get("future", 0)
+    if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
+        schema = owner.arguments.get("schema", 0) or UNKNOWN
+        wanted = tuple(Instance(one) for one in schema.known if isinstance(one, type | Class))
+        return Values(wanted, schema.complete) if wanted else UNKNOWN
+    return UNKNOWN if not isinstance(maker, type | Class | ImportedName) and name not in BINDS else None

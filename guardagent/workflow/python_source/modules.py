@@ -1,0 +1,259 @@
+"""Follows the imports of a program to its other files, which are parsed and interpreted on demand."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from guardagent.workflow.python_source.programs.import_effects import ActingFile, acting_files
+from guardagent.workflow.python_source.programs.scopes import FileScope, FlowScope, ModuleObject, can_change
+from guardagent.workflow.python_source.scopes import LiveScope
+from guardagent.workflow.python_source.values import UNKNOWN, DeferredValues, NameScope, Values, exactly
+
+MOST_ABOVE = 6  # parent folders that are searched for packages of the program
+
+
+class ModuleReader(Protocol):
+    """Interprets the statements of files within a budget."""
+
+    def spend_source(self, path: Path, characters: int) -> bool:
+        """Spends the budget for reading a file; returns whether any is left."""
+        ...
+
+    def run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
+        """Interprets some statements of a file."""
+        ...
+
+
+class ProgramFiles:
+    """The files of a program.
+
+    Args:
+        reader: interprets their statements.
+        packages: the top packages of known frameworks; names that a file of the program lacks are theirs.
+        shared: the modules of frameworks in a top package that others share, as `google.adk` in `google`; files with
+            these names are the framework's own source.
+    """
+
+    def __init__(self, reader: ModuleReader, packages: Iterable[str], shared: Iterable[str] = ()) -> None:
+        self._reader = reader
+        self.packages = frozenset(packages)
+        self._shared = [one.split(".") for one in shared]
+        self._loaded: dict[Path, FileScope | None] = {}
+        self._objects: dict[Path, ModuleObject] = {}
+        self._found: dict[tuple[Path, tuple[str, ...], int], list[Path]] = {}
+        self._added: dict[Path, None] = {}
+        self._acting: list[ActingFile] | None = None
+        self._main: FileScope | None = None
+        self._is_open = self._is_wanted = False
+        self._running = 0
+
+    def __iter__(self) -> Iterator[FileScope]:
+        return (scope for scope in self._loaded.values() if scope is not None)
+
+    def main(self, path: Path, tree: ast.Module) -> FileScope:
+        """Returns the scope of the file that is read, whose statements are all interpreted in order."""
+        scope = FileScope(tree, LiveScope({}), {"__name__": exactly("__main__")}, path, package_of(path))
+        self._loaded[path] = self._main = scope
+        return scope
+
+    def open(self) -> None:
+        """Allows for any changes of objects of imported files, by code that is not followed."""
+        self._is_open = True
+        for scope in self:
+            scope.is_open = True
+            scope.leave_unfinished()
+
+    def _found_value(self, values: Values) -> None:
+        """Interprets what imported files do to others, before one of the objects that can change is used."""
+        if self._acting is None:
+            self._acting = []
+            if self._main is not None:
+                self._acting, whole = acting_files(self._main.file, _text(self._main.file), self._imported_files)
+                if not whole:
+                    self.open()
+        self._is_wanted = self._is_wanted or can_change(values) or any(one.patches for one in self._acting)
+        if self._acting and self._is_wanted and not self._running:  # no assignment is left half done
+            acting, self._acting = self._acting, []
+            for one in acting:
+                if (scope := self.load(one.path)) is not None:
+                    scope.run_effects(one.names)
+
+    def _run(self, scope: FileScope, statements: list[ast.stmt]) -> None:
+        self._running += 1
+        try:
+            self._reader.run_file(scope, statements)
+        finally:
+            self._running -= 1
+
+    def _imported_files(self, path: Path, parts: list[str], level: int) -> list[Path]:
+        if not level and (parts[0] in sys.stdlib_module_names or self.is_framework(parts[0])):
+            return []
+        return self._files(parts, level, path)
+
+    def add_folder(self, parts: Iterable[str], scope: NameScope) -> None:
+        """Searches folders with these names, too, as for `sys.path.insert(0, "lib")`."""
+        base = file_of(scope).parent
+        for folder in (base, *list(base.parents)[:MOST_ABOVE]):
+            for part in parts:
+                if part.strip("./") and (found := folder / part).is_dir():
+                    self._added[found] = None
+        self._found.clear()
+
+    def is_framework(self, name: str) -> bool:
+        return name in self.packages
+
+    def module(self, path: str, scope: NameScope) -> ModuleObject | None:
+        """Returns the module of `import path`; None if it is not of the program."""
+        top = path.partition(".")[0]
+        if top in sys.stdlib_module_names or self.is_framework(top):
+            return None
+        return self._object(next(iter(self._files(path.split("."), 0, file_of(scope))), None))
+
+    def imported(self, node: ast.ImportFrom, name: str, scope: NameScope) -> Values | None:
+        """Returns the value of a name in `from ... import`, read on demand; None if no file can have it."""
+        parts = (node.module or "").split(".") if node.module else []
+        if not node.level and parts[0] in sys.stdlib_module_names:
+            return None
+        files = list(self._files(parts, node.level, file_of(scope)))
+        if not files:
+            return None
+        is_framework = not node.level and self.is_framework(parts[0])
+        if is_framework:  # a file of the program may have the name of a framework
+            return self._named(files, name)
+        own = file_of(scope)
+        return DeferredValues(lambda: self._named(files, name, own) or UNKNOWN)
+
+    def _named(self, files: list[Path], name: str, own: Path | None = None) -> Values | None:
+        """Returns the value of a name of one of some files; a package that imports from itself means its modules."""
+        for path in files:
+            if (found := self._module_in(path, name) if path == own else self.attribute(path, name)) is not None:
+                return found
+        return None
+
+    def all_imported(self, node: ast.ImportFrom, scope: NameScope) -> dict[str, Values] | None:
+        """Returns the names of `from module import *`; None if it is not of the program."""
+        parts = (node.module or "").split(".") if node.module else []
+        for path in self._files(parts, node.level, file_of(scope)):
+            if path.suffix == ".py" and (module := self.load(path)) is not None:
+                return {name: DeferredValues(lambda name=name: module.get(name) or UNKNOWN) for name in _public(module)}  # type: ignore[misc]
+        return None
+
+    def attribute(self, path: Path, name: str) -> Values | None:
+        """Returns the value of a name of a file or package: of its code, or a module in it; None if there is none."""
+        module = self.load(path) if path.suffix == ".py" else None
+        if path.suffix == ".py" and module is None:
+            return UNKNOWN
+        if module is not None and (found := module.get(name)) is not None:
+            return found
+        if path.suffix == ".py" and path.name != "__init__.py":
+            return None
+        return self._module_in(path, name)
+
+    def _module_in(self, path: Path, name: str) -> Values | None:
+        """Returns a module of a package; None if there is none."""
+        inner = self._object(_file_in(path.parent if path.suffix == ".py" else path, [name]))
+        return None if inner is None else exactly(inner)
+
+    def load(self, path: Path) -> FileScope | None:
+        """Returns the scope of a file; None if it cannot be read, or not any more."""
+        if path not in self._loaded:
+            self._loaded[path] = None
+            self._loaded[path] = self._parsed(path)
+        return self._loaded[path]
+
+    def _parsed(self, path: Path) -> FileScope | None:
+        try:
+            source = path.read_bytes()
+            if not self._reader.spend_source(path, len(source)):
+                return None
+            tree = ast.parse(source)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        names = {"__name__": exactly(path.stem)}
+        return FileScope(
+            tree, LiveScope({}), names, path, package_of(path), run=self._run, on_demand=True,
+            found=self._found_value, is_open=self._is_open,
+        )  # fmt: skip
+
+    def _object(self, path: Path | None) -> ModuleObject | None:
+        if path is None:
+            return None
+        if path not in self._objects:
+            self._objects[path] = ModuleObject(path, self.load)
+        return self._objects[path]
+
+    def _files(self, parts: list[str], level: int, importing: Path) -> list[Path]:
+        """Returns the files and folders of the program that can be a module."""
+        key = (importing, tuple(parts), level)
+        if key not in self._found:
+            own_layout = not parts or not self.is_framework(parts[0])  # else it is the framework's own source
+            known = not level and any(parts[: len(one)] == one for one in self._shared)
+            roots = [] if known else self._roots(key[0].parent, level, own_layout=own_layout)
+            found = (_file_in(root, parts) for root in roots)
+            own = None if level else importing
+            self._found[key] = [path for path in dict.fromkeys(found) if path is not None and path != own]
+        return self._found[key]
+
+    def _roots(self, base: Path, level: int, *, own_layout: bool) -> Iterable[Path]:
+        if level:
+            return [base if level == 1 else base.parents[min(level - 2, len(base.parents) - 1)]]
+        above = [base, *list(base.parents)[:MOST_ABOVE]]
+        return dict.fromkeys((*above, *self._added, *(folder / "src" for folder in above if own_layout)))
+
+
+def _file_in(root: Path, parts: list[str]) -> Path | None:
+    """Returns the file of a module in a folder, or the folder of a package without code; None if there is none."""
+    folder = root.joinpath(*parts)
+    for path in (folder / "__init__.py", folder.parent / f"{folder.name}.py"):
+        if path.is_file() and (parts or path.name == "__init__.py"):
+            return path
+    return folder if folder.is_dir() and _has_code(folder) else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _has_code(folder: Path) -> bool:
+    return any(folder.glob("*.py")) or any(folder.glob("*/*.py"))
+
+
+def _public(module: FileScope) -> list[str]:
+    """Returns the names that `import *` binds."""
+    listed = module.get("__all__")
+    items = [one for values in (listed.known if listed is not None else ()) for one in getattr(values, "items", ())]
+    names = [name for item in items for name in item.strings or ()]
+    starred = [name for name in module.top_level.names if name == "*"]
+    if starred:
+        module.demand("*")
+    return names or [name for name in {**module.names, **dict.fromkeys(module.top_level.names)} if name[0] not in "_*"]
+
+
+def file_of(scope: NameScope | None) -> Path:
+    """Returns the file of the code of a scope."""
+    found = file_scope(scope)
+    return found.file if found is not None else Path()
+
+
+def file_scope(scope: NameScope | None) -> FileScope | None:
+    """Returns the scope of the file around a scope."""
+    while scope is not None and not isinstance(scope, FileScope):
+        scope = scope.parent
+    return scope
+
+
+def package_of(path: Path) -> str:
+    """Returns the dotted name of the package of a file."""
+    parts: list[str] = []
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts)
+
+
+__all__ = ["FlowScope", "ProgramFiles", "file_of", "file_scope"]

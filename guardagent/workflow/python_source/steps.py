@@ -1,0 +1,250 @@
+"""The code of the functions of a program, and of the program's functions that they call."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+from guardagent.workflow.python_source.bodies import (
+    NO_FRAMEWORK,
+    FrameworkNames,
+    FunctionSummary,
+    ReadableFunction,
+    definition,
+    is_program_code,
+    summarize,
+)
+from guardagent.workflow.python_source.evaluation.attributes import call_method
+from guardagent.workflow.python_source.evaluation.callables import underlying
+from guardagent.workflow.python_source.evaluator import Evaluator
+from guardagent.workflow.python_source.outcomes import ends_without_value
+from guardagent.workflow.python_source.scopes import CodeScope, statements
+from guardagent.workflow.python_source.values import (
+    Arguments,
+    Attribute,
+    Function,
+    NameScope,
+    Values,
+    is_member_of,
+    path_of,
+)
+
+MOST_FUNCTIONS = 200
+_LOGGING = {"debug", "info", "warning", "error", "exception", "log"}
+_PURE = {
+    *(f"builtins.{name}" for name in "bool dict enumerate float int len list max min print range repr".split()),
+    *(f"builtins.{name}" for name in "reversed round set sorted str sum tuple zip".split()),
+    "uuid.uuid4",
+    "time.time",
+}
+
+
+@dataclass(frozen=True)
+class CalledFunction:
+    """A called function, and the scope of its body."""
+
+    function: Function
+    scope: NameScope
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        return tuple(node for node in ast.walk(self.function.tree) if isinstance(node, ast.Call))
+
+
+class FunctionCode:
+    """The code of a function, a method, a partial function or a callable object.
+
+    Args:
+        target: the callable.
+        names: the names of the framework, whose packages are not read.
+    """
+
+    def __init__(self, target: object, names: FrameworkNames = NO_FRAMEWORK) -> None:
+        self.target, self.names = target, names
+        self._python, self.bound_arguments = _python_of(target)
+        self.evaluator = Evaluator(follow=self._is_own)
+        if isinstance(self._python, ReadableFunction):
+            self.evaluator, _ = self._python.source()
+            self.evaluator.reset()
+
+    @cached_property
+    def place(self) -> dict[str, Any]:
+        """The file and line of its definition, if they are known."""
+        file, line = definition(self.target)
+        return {"file": file, "line": line}
+
+    @cached_property
+    def body(self) -> CalledFunction | None:
+        """Its body; None if the source is not available."""
+        function = self._code_of(self._python)
+        return CalledFunction(function, self._inside(function, self.bound_arguments)) if function else None
+
+    def _code_of(self, python: FunctionType | ReadableFunction | None) -> Function | None:
+        if isinstance(python, ReadableFunction):
+            return python.source()[1]
+        return self.evaluator.function(python) if python else None
+
+    @cached_property
+    def bodies(self) -> list[CalledFunction]:
+        """Its body, and the bodies of the program's functions that it calls."""
+        if self.body is None:
+            return []
+        found, seen = [self.body], {self.body.function.tree}
+        for body in found:  # grows during the loop
+            for callee in self._callees(body):
+                if callee.function.tree not in seen and len(found) < MOST_FUNCTIONS:
+                    seen.add(callee.function.tree)
+                    found.append(callee)
+        return found
+
+    def shown(self, values: Values) -> Values:
+        """Returns values of its code, with functions as an extractor expects them."""
+        python = self._python
+        if not isinstance(python, ReadableFunction):
+            return values
+        return Values(tuple(map(python.shown, values.known)), values.complete, values.cyclic)
+
+    def _callees(self, body: CalledFunction) -> Iterator[CalledFunction]:
+        for call in body.calls:
+            for one in self.evaluator.value(call.func, body.scope).known:
+                if (callee := self.called_function(one)) is not None:
+                    yield callee
+
+    def called_function(self, callee: object, arguments: Arguments | None = None) -> CalledFunction | None:
+        """Returns the body of a callee; None if it is not a function of the program."""
+        callee, passed = underlying(callee)
+        python, bound = _python_of(callee)
+        if python is not None and not self._is_own(python):
+            return None
+        function = callee if isinstance(callee, Function) else self._code_of(python)
+        if function is None:
+            return None
+        first = Arguments(bound.positional, bound.keywords).then(passed)
+        return CalledFunction(function, self._inside(function, first.then(arguments or Arguments(open=True))))
+
+    def _inside(self, function: Function, arguments: Arguments) -> NameScope:
+        try:
+            return self.evaluator.body_scope(function, arguments)
+        except RecursionError:  # a type that is defined by itself: the parameters are unknown
+            return CodeScope(function.tree, function.scope)
+
+    def _is_own(self, function: FunctionType | ReadableFunction) -> bool:
+        """Whether a function is code of the program, not of the framework or another library."""
+        if isinstance(function, ReadableFunction):
+            return True
+        package = (function.__module__ or "").partition(".")[0]
+        return package not in self.names.packages and is_program_code(function)
+
+    @cached_property
+    def summary(self) -> FunctionSummary:
+        """Its summary, with all that it calls."""
+        return summarize(self.target, self.names)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it can ask for human approval."""
+        return self.summary.asks
+
+    @property
+    def always_asks(self) -> bool:
+        """Whether it asks for human approval on every path."""
+        return self.summary.always_asks
+
+    def makes(self, package: str, name: str) -> bool:
+        """Whether it constructs an object of a class of a package."""
+        return any(
+            is_member_of(one, package, name)
+            for body in self.bodies
+            for call in body.calls
+            for one in self.evaluator.value(call.func, body.scope).known
+        )
+
+    def arguments_of(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, CalledFunction, ast.Call]]:
+        """Yields the arguments that it passes, first or by one of `names`, to methods with some names."""
+        for body in self.bodies:
+            for call in body.calls:
+                if is_method(call, *methods):
+                    yield self.evaluator.value(_argument(call, *names), body.scope), body, call
+
+    @cached_property
+    def is_pure(self) -> bool:
+        """Whether it visibly has no side effects."""
+        if self.body is None:
+            return False
+        acts = any(
+            isinstance(node, ast.Global | ast.Nonlocal | ast.Await) for node in ast.walk(self.body.function.tree)
+        )
+        return not acts and all(self._is_harmless(call, self.body.scope) for call in self.body.calls)
+
+    def _is_harmless(self, call: ast.Call, scope: NameScope) -> bool:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING:
+            return True
+        callees = self.evaluator.value(call.func, scope)
+        of_text = all(isinstance(one, Attribute) and isinstance(one.owner, str) for one in callees.known)
+        known = bool(callees.known) and callees.complete
+        return known and (of_text or all(path_of(one) in _PURE for one in callees.known))
+
+    @cached_property
+    def falls_through(self) -> bool:
+        """Whether it can end without a return value."""
+        return self.body is not None and ends_without_value(self.body.function.tree)
+
+    @cached_property
+    def constant_truth(self) -> bool | None:
+        """The truth of its result, if that is always the same; else None."""
+        if self.body is None:
+            return None
+        results = self.evaluator.return_values(self.body.function, self.bound_arguments)
+        found = (
+            {*results.known, *([None] if self.falls_through else [])} if _are_plain(results.known) else {True, False}
+        )
+        if not results.complete or results.cyclic or len(truths := {bool(one) for one in found}) != 1:
+            return None
+        return truths.pop()
+
+    @cached_property
+    def is_generator(self) -> bool:
+        tree = self.body.function.tree if self.body else ast.Pass()
+        return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in statements(tree))
+
+
+def guard_label(code: FunctionCode, name: str) -> str | None:
+    """Returns the label of a condition: empty if it always holds, None if it never does, else its name."""
+    return name if code.constant_truth is None else "" if code.constant_truth else None
+
+
+def _python_of(target: object) -> tuple[FunctionType | ReadableFunction | None, Arguments]:
+    """Returns the Python function of a callable, with its bound arguments."""
+    inner, arguments = underlying(target)
+    arguments = Arguments(open=True).then(arguments)
+    if isinstance(inner, ReadableFunction):
+        return inner, inner.bound_arguments.then(arguments)
+    if not isinstance(inner, FunctionType):
+        method = call_method(inner)
+        if method is None:
+            return None, arguments
+        inner, own = underlying(method)
+        arguments = own.then(arguments)
+    wrapped = inspect.unwrap(inner)  # type: ignore[arg-type]
+    return wrapped if isinstance(wrapped, FunctionType) else inner, arguments  # type: ignore[return-value]
+
+
+def is_method(call: ast.Call, *names: str) -> bool:
+    """Whether a call is a method call with one of the names."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in names
+
+
+def _argument(call: ast.Call, *names: str) -> ast.expr | None:
+    """Returns the first argument of a call, or the argument with one of the names."""
+    if call.args:
+        return call.args[0]
+    return next((one.value for one in call.keywords if one.arg in names), None)
+
+
+def _are_plain(values: Iterable[object]) -> bool:
+    return all(one is None or isinstance(one, bool | int | str) for one in values)

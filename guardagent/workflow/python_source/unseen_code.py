@@ -1,0 +1,163 @@
+"""Finds the statements at the top level of a file that decide the value of a name.
+
+A definition, an import or a constant decides its name alone. Any other name has an object that the file may change
+after it has bound it, through any name of it. So the statements of such a name are all that bind it or mention it,
+directly or in a function that they call, and all that bind or mention the names in these statements.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterable, Iterator
+
+from guardagent.workflow.python_source.scopes import bound_names, statements
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_REPORTS = {"print", "logger", "logging", "log", "warnings", "sys"}
+
+
+class TopLevel:
+    """The top level of a file, by the names that its statements bind and mention."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._statements = tree.body
+        self._binders: dict[str, list[int]] = {}
+        self._inside: dict[str, set[str]] = {}
+        imported: set[str] = set()
+        for place, node in enumerate(tree.body):
+            for name in _names_of(node):
+                self._binders.setdefault(name, []).append(place)
+            if isinstance(node, _Definition):
+                self._inside.setdefault(node.name, set()).update(_mentioned(node))
+            imported |= _imported(node)
+        self._simple = {place for place, node in enumerate(tree.body) if _is_simple(node, imported)}
+        self._uses: dict[int, set[str]] = {}
+        self._users: dict[str, list[int]] = {}
+        for place in range(len(tree.body)):
+            if place not in self._simple:
+                self._index(place)
+
+    def _index(self, place: int) -> None:
+        """Notes the names that a statement mentions, also in the definitions that it mentions."""
+        found: set[str] = set()
+        pending = _mentioned(self._statements[place]) | set(_names_of(self._statements[place]))
+        while pending:
+            found |= pending
+            inside = [self._inside[name] for name in pending if name in self._inside]
+            pending = set().union(*inside) - found
+        self._uses[place] = {name for name in found if name in self._binders and not self._is_settled(name)}
+        for name in self._uses[place]:
+            self._users.setdefault(name, []).append(place)
+
+    def _is_settled(self, name: str) -> bool:
+        """Whether one simple statement alone binds a name."""
+        places = self._binders[name]
+        return len(set(places)) == 1 and places[0] in self._simple
+
+    @property
+    def names(self) -> Iterable[str]:
+        """All names that it binds."""
+        return self._binders
+
+    def acting(self, names: Collection[str]) -> list[int]:
+        """Returns the places of the statements that use some names, themselves or in the definitions that they use."""
+        return [place for place, node in enumerate(self._statements) if self._reaches(_run_by(node), set(names))]
+
+    def _reaches(self, mentioned: set[str], names: set[str]) -> bool:
+        found: set[str] = set()
+        pending = mentioned
+        while pending and not pending & names:
+            found |= pending
+            inside = [self._inside[name] for name in pending if name in self._inside]
+            pending = set().union(*inside) - found
+        return bool(pending)
+
+    def deciding(self, name: str) -> list[int]:
+        """Returns the places of the statements that decide the value of a name."""
+        if name not in self._binders:
+            return []
+        if self._is_settled(name):
+            return self._binders[name]
+        places: set[int] = set()
+        names, seen = [name], {name}
+        while names:
+            one = names.pop()
+            for place in {*self._binders[one], *self._users.get(one, ())} - places:
+                places.add(place)
+                fresh = self._uses.get(place, set()) - seen
+                seen |= fresh
+                names.extend(fresh)
+        return sorted(places)
+
+
+def _names_of(node: ast.stmt) -> Iterator[str]:
+    """Yields the names that a statement of a file binds, also in its branches."""
+    if isinstance(node, _Definition):
+        yield node.name
+        return
+    for inner in statements([node]):
+        yield from bound_names(inner)
+
+
+def _run_by(node: ast.stmt) -> set[str]:
+    """Returns the names that a statement mentions as it runs: not those in the body of a function."""
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return set()
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            parts: list[ast.AST] = [*node.decorator_list]
+        case ast.ClassDef():
+            parts = [*node.decorator_list, *node.bases, *node.keywords]
+            parts += [one for one in node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        case _:
+            parts = [node]
+    return set().union(*map(_mentioned, parts))
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _imported(node: ast.stmt) -> set[str]:
+    found = [one for one in statements([node]) if isinstance(one, ast.Import | ast.ImportFrom)]
+    return {name for one in found for name in bound_names(one)}
+
+
+def _is_simple(node: ast.stmt, imported: set[str]) -> bool:
+    """Whether a statement only defines, imports or sets constants."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return all(_is_foreign(one, imported) for one in node.decorator_list)
+        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Raise():
+            return True
+        case ast.Expr(value=value):
+            return isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and _root(value) in _REPORTS)
+        case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value):
+            return value is None or _is_constant(value)
+        case ast.If():
+            return all(_is_simple(one, imported) for one in (*node.body, *node.orelse))
+        case ast.Try():
+            bodies = (node.body, node.orelse, node.finalbody, *(one.body for one in node.handlers))
+            return all(_is_simple(one, imported) for body in bodies for one in body)
+    return False
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Whether an expression is a plain value, which nothing can change."""
+    if isinstance(node, ast.BinOp):
+        return _is_constant(node.left) and _is_constant(node.right)
+    return isinstance(node, ast.Constant | ast.JoinedStr)
+
+
+def _is_foreign(decorator: ast.expr, imported: set[str]) -> bool:
+    """Whether a decorator is imported or built in, so it changes nothing in this file."""
+    root = _root(decorator)
+    return root in imported or hasattr(builtins, root)
+
+
+def _root(node: ast.expr) -> str:
+    """Returns the name at the beginning of an expression such as `a.b(c)`; empty if there is none."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

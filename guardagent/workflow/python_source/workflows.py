@@ -1,0 +1,458 @@
+"""Finds the workflows of a program: bound to names, run, returned, or passed on.
+
+A workflow stands alone if it is no part of another one of the file. Objects that are bound to names, or that the file
+makes when it runs as a script, have known arguments. Then each function is interpreted with unknown ones, which finds
+workflows that no call reaches; an object from a place that is found already is the same workflow once more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+from guardagent.workflow.python_source.framework_use import uses_framework
+from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.likeness import Likeness
+from guardagent.workflow.python_source.modules import file_scope
+from guardagent.workflow.python_source.programs.classes import unseen_arguments
+from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
+from guardagent.workflow.python_source.values import Class, Function, PartialFunction, Sequence, Table, Values
+
+USUAL_NAMES = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
+_Site = tuple[str, int]
+_Unwrap = Callable[[object], object]
+"""Returns the workflow that a value stands for, such as the agent of a runner; None if it is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundWorkflow:
+    """A workflow of a program, by its value.
+
+    Attributes:
+        name: its name; empty until it is named by its place.
+        value: the workflow.
+        site: the file and line where it is made.
+        bound: it is bound to a name.
+        loose: a function with required parameters made it, so its content is partly unknown.
+    """
+
+    name: str
+    value: object
+    site: _Site
+    bound: bool = False
+    loose: bool = False
+
+
+class ProgramWorkflows:
+    """The workflows of an interpreted file."""
+
+    def __init__(self, interpreter: Interpreter, scope: FlowScope, workflow_of: _Unwrap) -> None:
+        self._interpreter, self._scope, self._workflow_of = interpreter, scope, workflow_of
+        self._likeness = Likeness()
+        self._file, self._tree = str(interpreter.file), scope.tree
+        self._packages = {name for reader in interpreter.readers for name in reader.PACKAGES}
+        self._imported = _imported_names(scope.tree, scope.names)
+        self._of_script = [list(one) for one in self._made()]  # before any function is interpreted on its own
+
+    # By name.
+
+    def named(self, name: str) -> object | None:
+        """Returns the workflow of a name, also if it is part of another; None if there is none."""
+        bound = self._bound()
+        if name in bound:
+            return bound[name]
+        head = name.partition(".")[0]
+        for value in self._scope.names[head].known if head in self._scope.names else ():
+            if (found := self._built_by(head, value).get(name)) is not None:
+                return found
+        listed = {one.name: one.value for one in [*self.all(), *self.imported()]}
+        return listed.get(name)
+
+    def _built_by(self, name: str, value: object) -> dict[str, object]:
+        """Returns the workflows that a function returns or runs, or that a class stores, returns or runs."""
+        found: dict[str, object] = {}
+        for place, function in self._functions(name, value, found):
+            before = len(self._interpreter.started)
+            returned = self._first(self._results(function))
+            started = self._first(self._interpreter.started[before:])
+            if (built := returned if returned is not None else started) is not None:
+                found.setdefault(place, built)
+        return found
+
+    # All.
+
+    def of_script(self) -> list[FoundWorkflow]:
+        """Returns the workflows that the file makes when it runs as a script."""
+        bound = self._own_bound()
+        return self._alone([*bound, *self._new(self._unbound(*self._of_script), bound)])
+
+    def all(self) -> list[FoundWorkflow]:
+        """Returns the workflows of the file that stand alone, in order of its lines."""
+        found = self._in_order(self._alone(self._with_functions(self.of_script())))
+        for reader in self._interpreter.readers:
+            if hasattr(reader, "arranged"):
+                found = reader.arranged(self._interpreter, found)
+        return found
+
+    def imported(self) -> list[FoundWorkflow]:
+        """Returns the workflows that the file imports, or that imported functions build."""
+        found = {name: one for name, one in self._bound().items() if name.partition(".")[0] in self._imported}
+        for name in self._imported & self._scope.names.keys():
+            for value in self._scope.names[name].known:
+                found |= {place: one for place, one in self._of_module(name, value) if place not in found}
+                if not found:
+                    found |= self._built_by(name, value)
+        places = [FoundWorkflow(name, one, self._site(one), bound=True) for name, one in found.items()]
+        return self._alone(_once(places))
+
+    def _of_module(self, name: str, value: object) -> Iterator[tuple[str, object]]:
+        if isinstance(value, ProgramObject) and value.made_of is None:
+            for inner, values in value.attributes.items():
+                if (one := self._first(values.known)) is not None:
+                    yield f"{name}.{inner}", one
+
+    def _own_bound(self) -> list[FoundWorkflow]:
+        lines = _bound_lines(self._tree)
+        found = [
+            FoundWorkflow(name, one, self._own_site(one, lines.get(name.partition(".")[0], 1)), bound=True)
+            for name, one in self._bound().items()
+            if name.partition(".")[0] not in self._imported
+        ]
+        return _once(found)
+
+    def _own_site(self, value: object, line: int) -> _Site:
+        """Returns where a workflow is made; for one that another file makes, the line of its name here."""
+        site = self._site(value)
+        return site if site[0] == self._file else (self._file, line)
+
+    def _unbound(self, *values: Iterable[object]) -> list[FoundWorkflow]:
+        """Returns the workflows among some values that this file makes."""
+        found: dict[int, object] = {}
+        for one in (one for several in values for one in several if getattr(one, "executed", True)):
+            if (workflow := self._workflow_of(one)) is not None:
+                found.setdefault(id(workflow), workflow)
+        made = [FoundWorkflow("", one, self._site(one)) for one in found.values()]
+        return [one for one in made if one.site[0] == self._file]
+
+    def _new(self, found: list[FoundWorkflow], known: list[FoundWorkflow]) -> list[FoundWorkflow]:
+        """Leaves out what is known already, or part of another: by its content, or its place if that is unknown."""
+        classes = [one.value for one in known if isinstance(one.value, Class)]
+        whole = {self._likeness.key(one.value): one for one in reversed(known)}
+        parts = {key for one in [*known, *found] for key in map(self._likeness.key, inside(one.value))}
+        sites = {self._site(part) for one in [*known, *found] for part in (one.value, *inside(one.value))
+                 if one in known or not one.loose}  # fmt: skip
+        result: list[FoundWorkflow] = []
+        for one in sorted(found, key=lambda each: each.loose):
+            key = self._likeness.key(one.value)
+            hidden = one.loose and one.site in sites
+            if key in whole or key in parts or hidden or _belongs_to(one, classes):
+                continue
+            whole[key] = one
+            sites.add(one.site)
+            result.append(one)
+        return result
+
+    def _with_functions(self, known: list[FoundWorkflow]) -> list[FoundWorkflow]:
+        """Adds the workflows that functions and methods return, run or pass on."""
+        steps = _step_trees(one.value for one in known)
+        returned: list[FoundWorkflow] = []
+        others: list[FoundWorkflow] = []
+        for name, value in self._own_values():
+            held: dict[str, object] = {}
+            for place, function in self._functions(name, value, held):
+                if _tree(function) in steps | _step_trees(held.values()) or not uses_framework(
+                    function, self._packages
+                ):
+                    continue  # a step of a workflow, or not about one
+                before, loose = [len(one) for one in self._made()], _has_unknown(function)
+                result = self._first(self._results(function))
+                if result is not None:
+                    returned.append(FoundWorkflow(place, result, self._site(result), loose=loose))
+                made = (one[size:] for one, size in zip(self._made(), before, strict=True))
+                others += [replace(one, name=place, loose=loose) for one in self._unbound(*made)]
+            returned += [FoundWorkflow(place, one, self._site(one)) for place, one in held.items()]
+        pool = [*known, *self._new([replace(one, site=self._own_site(one.value, 1)) for one in returned], known)]
+        return [*pool, *self._new(self._alone(others), pool)]
+
+    def _results(self, function: object) -> Iterator[object]:
+        """Yields what a function returns, and what a function that it defines and returns returns."""
+        for one in self._interpreter.run_function(function).known:
+            yield one
+            if isinstance(one, Function) and uses_framework(one, self._packages):
+                yield from self._interpreter.run_function(one).known
+
+    def _made(self) -> tuple[list[Any], ...]:
+        return self._interpreter.started, self._interpreter.objects, self._interpreter.graphs
+
+    def _own_values(self) -> Iterator[tuple[str, object]]:
+        """Yields the functions and classes of this file, but no class that is a workflow itself."""
+        for name, values in list(self._scope.names.items()):
+            for value in values.known if name not in self._imported else ():
+                if self._workflow_of(value) is None:
+                    yield name, value
+
+    def _functions(self, name: str, value: object, held: dict[str, object]) -> Iterator[tuple[str, object]]:
+        """Yields a function, or the methods of a class; puts the workflows that its objects store into `held`."""
+        if isinstance(value, Function | PartialFunction):
+            yield name, value
+        if not isinstance(value, Class):
+            return
+        one = self._interpreter.make(value)
+        held |= dict(self._attributes(name, one))
+        done = _run_by_constructor(value.tree)
+        self._fill(one, value.tree, done)
+        for node in value.tree.body:
+            if not _is_method(node) or node.name in done:
+                continue
+            if not node.name.startswith("__"):
+                for method in self._interpreter.read_attribute(one, node.name).known:
+                    if isinstance(method, Function | PartialFunction):
+                        yield f"{name}.{node.name}", method
+                    elif (workflow := self._workflow_of(method)) is not None:  # of a property
+                        held.setdefault(f"{name}.{node.name}", workflow)
+
+    def _fill(self, one: ProgramObject, tree: ast.ClassDef, done: set[str]) -> None:
+        """Runs the methods that set attributes which the constructor leaves empty, and make nothing of a framework."""
+        empty = {name for name, values in one.attributes.items() if values.known == (None,)}
+        for node in tree.body if empty else ():
+            if _is_method(node) and node.name not in done and empty & _own_attributes(node):
+                for method in self._interpreter.read_attribute(one, node.name).known:
+                    if isinstance(method, PartialFunction) and not uses_framework(method, self._packages):
+                        self._interpreter.run_function(method)
+
+    def _bound(self) -> dict[str, object]:
+        """Returns the workflows that names of the file are bound to, and the attributes of their objects."""
+        found: dict[str, object] = {}
+        for name, values in self._scope.names.items():
+            for value in values.known:
+                if (workflow := self._workflow_of(value)) is not None:
+                    found[name] = workflow
+                elif isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
+                    found |= dict(self._attributes(name, value))
+        return found
+
+    def _attributes(self, name: str, owner: ProgramObject) -> Iterator[tuple[str, object]]:
+        for attribute, values in owner.attributes.items():
+            if (workflow := self._first(values.known)) is not None:
+                yield f"{name}.{attribute}", workflow
+
+    def _first(self, values: Iterable[object]) -> object | None:
+        return next((one for value in values if (one := self._workflow_of(value)) is not None), None)
+
+    def _site(self, value: object) -> _Site:
+        """Returns the file and line where a workflow is made or defined; without one, this file."""
+        made = value.made_of if isinstance(value, ProgramObject) and not hasattr(type(value), "kind") else value
+        function = made if isinstance(made, Class) else getattr(made, "function", None)
+        while isinstance(function, PartialFunction):
+            function = function.function
+        if isinstance(function, Class | Function):
+            scope = file_scope(function.scope)
+            own = getattr(function, "file", "") or (str(scope.file) if scope is not None else "")
+            return own or self._file, function.tree.lineno
+        return str(getattr(value, "file", "") or self._file), int(getattr(value, "line", 0) or 1)
+
+    def _alone(self, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+        """Leaves out parts of others; of workflows that contain each other, keeps one: usual, run, or the last."""
+        parts = {id(one): {id(part) for part in inside(one.value)} for one in found}
+        ranked = sorted(enumerate(found), key=lambda pair: (_rank(pair[1]), not self._is_run(pair[1]), -pair[0]))
+        kept: list[FoundWorkflow] = []
+        for _, one in ranked:
+            around = [each for each in found if each is not one and id(one.value) in parts[id(each)]]
+            outer = [each for each in around if id(each.value) not in parts[id(one)]]
+            if not outer and not any(each in kept for each in around):
+                kept.append(one)
+        return [one for one in found if one in kept]
+
+    def _is_run(self, one: FoundWorkflow) -> bool:
+        return any(self._workflow_of(each) is one.value for each in self._of_script[0])
+
+    def _in_order(self, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+        """Names the workflows that are bound to no name of the file by their places, and sorts all."""
+        places = _Places(self._tree)
+        taken = {one.name for one in found if one.bound}
+        named: list[FoundWorkflow] = []
+        bases = [one.name or places.function_at(one.site[1]) for one in found if not one.bound]
+        for one in found:
+            name = one.name if one.bound else one.name or places.function_at(one.site[1])
+            if not one.bound and (not name or bases.count(name) > 1 or name in taken):
+                name = _free(".".join(filter(None, (name, places.variable_at(one.site[1])))), taken)
+            taken.add(name)
+            named.append(replace(one, name=name, site=(one.site[0], places.line_of(name, one.site[1]))))
+        return sorted(named, key=lambda one: one.site[1])
+
+
+def _step_trees(workflows: Iterable[object]) -> set[object]:
+    """Returns the definitions of the functions in some workflows."""
+    return {_tree(one) for each in workflows for one in inside(each, functions=True)} - {None}
+
+
+def _tree(function: object) -> object | None:
+    """Returns the definition of a function or a bound method; None for other values."""
+    while isinstance(function, PartialFunction):
+        function = function.function
+    return function.tree if isinstance(function, Function) else None
+
+
+def inside(value: object, *, functions: bool = False) -> Iterator[object]:
+    """Yields the objects in a workflow, recursively; with `functions`, also its functions."""
+    seen: dict[int, object] = {id(value): value}
+    pending = [value]
+    while pending:
+        for one in _members(pending.pop()):
+            if id(one) not in seen:
+                seen[id(one)] = one
+                pending.append(one)
+    for one in list(seen.values())[1:]:
+        if functions or not isinstance(one, Function | PartialFunction):
+            yield one
+
+
+def _members(value: object) -> Iterable[object]:
+    match value:
+        case Values(known=members) | Sequence(items=members):
+            return members
+        case Table(items=pairs):
+            return [one for pair in pairs for one in pair]
+        case ProgramObject(attributes=attributes):  # an agent does not contain its parent
+            return [one for name, one in attributes.items() if name != "parent_agent"]
+        case Function() | PartialFunction() | Class() | Interpreter():
+            return ()
+        case list() | tuple():
+            return value
+    return _fields(value)
+
+
+def _fields(value: object) -> Iterable[object]:
+    """Returns the values of a mapping, or the attributes of a stub."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
+    return list(vars(value).values()) if own else ()
+
+
+def _belongs_to(one: FoundWorkflow, classes: list[Class]) -> bool:
+    """Whether a workflow is an object of a class, or is made by its methods."""
+    spans = [(made.tree.lineno, made.tree.end_lineno or 0) for made in classes]
+    return getattr(one.value, "made_of", None) in classes or any(a <= one.site[1] <= b for a, b in spans)
+
+
+def _run_by_constructor(tree: ast.ClassDef) -> set[str]:
+    """Returns the methods that `__init__` calls, directly or through others."""
+    methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found: set[str] = set()
+    pending = ["__init__"]
+    while pending:
+        for node in ast.walk(methods.get(pending.pop(), ast.Pass())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in methods:
+                    pending += [] if name in found else [name]
+                    found.add(name)
+    return found
+
+
+def _is_method(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _own_attributes(method: ast.AST) -> set[str]:
+    """Returns the attributes of its object that a method sets."""
+    found = [one for one in ast.walk(method) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)]
+    return {one.attr for one in found if isinstance(one.value, ast.Name) and one.value.id == "self"}
+
+
+def _has_unknown(function: object) -> bool:
+    """Whether a function has parameters whose values are unknown, as it was not passed them."""
+    passed, unseen = 0, unseen_arguments(function)
+    while isinstance(function, PartialFunction):
+        passed += len(function.arguments.positional)
+        function = function.function
+    if not isinstance(function, Function):
+        return False
+    spec = function.tree.args
+    required = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - passed
+    return required > 0 or bool(unseen.keywords or unseen.open) or any(one is None for one in spec.kw_defaults)
+
+
+def _rank(one: FoundWorkflow) -> int:
+    return USUAL_NAMES.index(one.name) if one.bound and one.name in USUAL_NAMES else len(USUAL_NAMES)
+
+
+def _once(found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    """Leaves out other names of the same object, and a class if one of its objects has a name."""
+    best: dict[int, FoundWorkflow] = {}
+    for one in found:
+        before = best.get(id(one.value))
+        if before is None or _rank(one) < _rank(before):
+            best[id(one.value)] = one
+    classes = {id(getattr(one.value, "made_of", None)) for one in best.values()}
+    return [one for one in found if best[id(one.value)] is one and id(one.value) not in classes]
+
+
+class _Places:
+    """The functions and local variables around the lines of a file."""
+
+    def __init__(self, tree: ast.AST) -> None:
+        self._spans, self._bound = list(_definitions(tree, "")), _bound_lines(tree)
+        self._variables: dict[int, str] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                    self._variables[line] = node.targets[0].id
+
+    def function_at(self, line: int) -> str:
+        return next((name for name, first, last in self._spans if first <= line <= last), "")
+
+    def line_of(self, name: str, line: int) -> int:
+        """Returns the line of a workflow; of one that a helper makes, the line of its name."""
+        own = {name: range(first, last + 1) for name, first, last in self._spans}
+        if name in own:
+            return line if line in own[name] else own[name].start
+        head = name.partition(".")[0]
+        return (
+            self._bound.get(head, line)
+            if head != self.function_at(line).partition(".")[0] and any(line in lines for lines in own.values())
+            else line
+        )
+
+    def variable_at(self, line: int) -> str:
+        return self._variables.get(line, f"line{line}")
+
+
+def _definitions(tree: ast.AST, outside: str) -> Iterator[tuple[str, int, int]]:
+    """Yields the functions at the top level of a file and of its classes, with their lines."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _definitions(node, f"{outside}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{outside}{node.name}", node.lineno, node.end_lineno or node.lineno
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 2
+    while (f"{name}_{number}" if name in taken else name) in taken:
+        number += 1
+    return f"{name}_{number}" if name in taken else name
+
+
+def _imported_names(tree: ast.AST, names: Iterable[str]) -> set[str]:
+    """Returns those of some names that only imports of the file bind."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
+    return (set(names) if "*" in imported else imported) - _bound_lines(tree).keys()
+
+
+def _bound_lines(tree: ast.AST) -> dict[str, int]:
+    """Returns the line of the last assignment or definition of each name outside of functions."""
+    found: dict[str, int] = {}
+    pending = list(ast.iter_child_nodes(tree))
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found[node.name] = node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = node.lineno
+        else:
+            pending += ast.iter_child_nodes(node) if not isinstance(node, ast.Lambda) else []
+    return found
