@@ -32,7 +32,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from guardagent.errors import InputError
 from guardagent.types import FrozenMapping, freeze, thaw
-from guardagent.types.objects import CONVERTERS, unwrapped
+from guardagent.types.values import CONVERTERS, unwrapped
 
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})

@@ -15,7 +15,7 @@ from guardagent.session.session_verdicts import SessionVerdicts
 from guardagent.session.shared_history import HistoryChangedError
 from guardagent.session.state import MAX_TRIES
 from guardagent.types import freeze, thaw
-from guardagent.types.objects import readable_copy
+from guardagent.types.values import readable_copy
 
 NO_TIME = f"the clock returned no time; {EXPECTED}"
 

@@ -22,7 +22,7 @@ from guardagent.session.session_verdicts import refused
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError
 from guardagent.session.state import MAX_TRIES
 from guardagent.types import Decision, Verdict, Violation, sorted_json, thaw
-from guardagent.types.objects import readable_copy
+from guardagent.types.values import readable_copy
 
 _NEW_ID = "propose the call again with a new id"
 

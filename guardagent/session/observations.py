@@ -13,7 +13,7 @@ from guardagent.policy.monitors.judgement import Judgement
 from guardagent.policy.policies import Applicability
 from guardagent.session.checks import ALLOW, ALLOWED, Checks
 from guardagent.types import ATOMS, Event, Verdict, new
-from guardagent.types.objects import readable_copy
+from guardagent.types.values import readable_copy
 
 ReplayedStep = tuple[Event, Any, Mapping[str, Any] | None, Any]
 

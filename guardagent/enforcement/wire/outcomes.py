@@ -9,7 +9,7 @@ from typing import Any
 from guardagent.enforcement.calls import Outcome
 from guardagent.enforcement.wire.fields import Fields, WireError
 from guardagent.enforcement.wire.values import read_value, write_value
-from guardagent.types.objects import readable_copy
+from guardagent.types.values import readable_copy
 
 _log = logging.getLogger("guardagent")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from guardagent.generation.chat_pieces.candidate_check import CallCheck, CandidateCheck
 from guardagent.generation.chat_pieces.turn import as_tool_call
 from guardagent.types import Verdict
-from guardagent.types.denial_message import denial_message
+from guardagent.types.verdicts import denial_message
 
 Ending = Literal["refusal", "question", "nothing"]
 ENDINGS: tuple[Ending, ...] = ("refusal", "question", "nothing")

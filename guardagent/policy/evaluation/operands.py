@@ -15,7 +15,7 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import Printer
 from guardagent.policy.language.values import kind_of, shown
-from guardagent.types.formatting import format_value
+from guardagent.types.verdicts import format_value
 
 _SCALARS = ("text", "number", "truth value")
 _SHORT = 60  # maximum length of a shown list

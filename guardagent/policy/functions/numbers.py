@@ -13,7 +13,7 @@ from typing import Any
 from guardagent.policy.functions import rule_function
 from guardagent.policy.language.instants import local_time, moment_of, parsed_instant, seconds_of
 from guardagent.policy.language.values import Unknown, exact, kind_name, kind_of
-from guardagent.types.formatting import MAX_DIGITS
+from guardagent.types.verdicts import MAX_DIGITS
 
 # --- numbers
 

@@ -19,7 +19,7 @@ from guardagent.policy.language.values import Truth, Unknown, disjunction, equal
 from guardagent.policy.provenance.normalization import normalized
 from guardagent.policy.provenance.readers import LeafReader
 from guardagent.policy.provenance.tokens import Scanner
-from guardagent.types.formatting import MAX_DIGITS
+from guardagent.types.verdicts import MAX_DIGITS
 
 
 @rule_function("lower", ("text",), result="text")

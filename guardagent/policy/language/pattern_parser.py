@@ -12,7 +12,7 @@ from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language import ast
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import Node, TemporalError, unquoted
-from guardagent.types.formatting import MAX_DIGITS
+from guardagent.types.verdicts import MAX_DIGITS
 
 NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")

@@ -14,9 +14,9 @@ from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.types.formatting import MAX_DIGITS
-from guardagent.types.formatting import format_value as shown_value
-from guardagent.types.objects import readable
+from guardagent.types.values import readable
+from guardagent.types.verdicts import MAX_DIGITS
+from guardagent.types.verdicts import format_value as shown_value
 
 MAX_CAUSES = 8  # of one unknown value: in a long list every item can be unknown
 

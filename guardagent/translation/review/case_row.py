@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.types.formatting import format_value
+from guardagent.types.verdicts import format_value
 
 _KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "now")
 _LONGEST = 400

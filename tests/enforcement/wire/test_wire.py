@@ -124,7 +124,7 @@ def test_a_verdict_keeps_its_public_json(verdict: Verdict) -> None:
 )
 def test_an_outcome_is_the_one_that_rules_read(outcome: Outcome) -> None:
     """Dates are strings there, as in every history."""
-    from guardagent.types.objects import readable_copy
+    from guardagent.types.values import readable_copy
 
     found = read_outcome(passed(write_outcome(outcome)))
     assert found.output == thaw(readable_copy(outcome.output))

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, RootModel
 
 from guardagent.session.session import Session
-from guardagent.types.objects import readable, readable_copy
+from guardagent.types.values import readable, readable_copy
 from tests.session.test_session import session_of
 
 
