@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 
 from guardagent import RemoteGuard
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support.http import RequestLimits
 from guardagent.server.access import AccessControl, Caller, CallerRole, TokenStore
 from guardagent.server.http.application import ServerApplication
 from guardagent.server.service.guard_service import GuardService

@@ -1,12 +1,24 @@
-"""Folds Checks into one: the most severe verdict stands, and a check that crashes denies."""
+"""Folds Checks into one: the most severe verdict stands, and a check that crashes denies.
+
+Generators that yield operations, so that one generator has a sync and an async driver.
+
+Preserves a Ctrl-C that a sandbox engine may swallow or turn into a verdict, which must not be kept.
+
+Runs jobs in the background: one at a time, in a thread that ends when the bounded queue is empty.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from functools import reduce
-from types import MappingProxyType
-from typing import TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from types import FrameType, MappingProxyType
+from typing import Any, TypeVar
 
 from guardagent.errors import GuardError, error_text
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
@@ -98,3 +110,116 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
 
 def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(first + second))
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A call in its sync and its async form. Its exception is raised at the `yield`."""
+
+    sync_call: Callable[[], Any]
+    async_call: Callable[[], Awaitable[Any]]
+
+
+Procedure = Generator[Operation, Any, T]
+
+
+def drive(steps: Procedure[T]) -> T:
+    """Runs each operation in turn and returns the generator's result."""
+    advance: Callable[[], Operation] = partial(next, steps)
+    thrown: BaseException | None = None
+    while True:
+        try:
+            step = advance()
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        except RuntimeError as error:
+            if isinstance(thrown, StopIteration) and error.__cause__ is thrown:
+                raise thrown from None  # a generator cannot raise StopIteration itself
+            raise
+        try:
+            advance = partial(steps.send, step.sync_call())
+        except BaseException as error:  # noqa: BLE001 - the generator handles it
+            advance, thrown = partial(steps.throw, error), error
+
+
+async def adrive(steps: Procedure[T]) -> T:
+    """Runs each operation in turn with await."""
+    advance: Callable[[], Operation] = partial(next, steps)
+    while True:
+        try:
+            step = advance()
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        try:
+            advance = partial(steps.send, await step.async_call())
+        except BaseException as error:  # noqa: BLE001 - as above
+            advance = partial(steps.throw, error)
+
+
+@contextlib.contextmanager
+def remember() -> Iterator[Callable[[], None]]:
+    """Gives a function that raises KeyboardInterrupt again if one occurred. A custom handler stays in place."""
+    signals: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        signal.default_int_handler(number, frame)
+
+    def raise_if_interrupted() -> None:
+        if signals:
+            raise KeyboardInterrupt
+
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield raise_if_interrupted
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield raise_if_interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+Work = Callable[[], None]
+
+
+class WorkerThread:
+    """Runs jobs in their order.
+
+    Args:
+        capacity: the number of jobs that may wait; further ones are rejected.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._queue: deque[Work] = deque()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Work) -> bool:
+        """Queues a job, which must not raise; returns False if the queue is full."""
+        with self._lock:
+            if len(self._queue) >= self._capacity:
+                return False
+            self._queue.append(work)
+            if self._thread is None or not self._thread.is_alive():  # in a fork, the parent's thread is not alive
+                self._thread = threading.Thread(target=self._run, daemon=True, name="guardagent-background")
+                self._thread.start()
+        return True
+
+    def wait(self) -> None:
+        """Waits until all jobs are done."""
+        while (thread := self._thread) is not None and thread.is_alive():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = None
+                    return
+                work = self._queue.popleft()
+            work()

@@ -1,18 +1,37 @@
-"""Reads users' files. Every mistake is an error that names the file, the line and what was expected."""
+"""Reads users' files. Every mistake is an error that names the file, the line and what was expected.
+
+File locks: one writer at a time among threads and processes.
+
+Locates the shipped content (toolbox, memory, benchmarks): inside a wheel, or beside the package in a checkout.
+
+Random identifiers, without a call of the operating system for each.
+
+Such a call lets other threads run first, which a call of a tool would wait for.
+
+Log messages as text or as JSON, a line each.
+
+A message may contain what an agent, a client or a policy chose. It begins no line of its own, and controls no terminal.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import sys
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support import strict_json
-from guardagent.errors import ContentError, InputError
+from guardagent._support import json_values
+from guardagent.errors import ContentError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 MAX_BYTES = 1_000_000  # of one agent input or output log; larger than any known real one
 MAX_DATA_BYTES = 1_000_000_000
@@ -85,7 +104,7 @@ def _bytes(path: Path, limit: int) -> bytes:
 def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
     """Returns the value of a strict JSON string: see `strict_json`."""
     try:
-        return strict_json.loads(text)
+        return json_values.loads(text)
     except json.JSONDecodeError as error:
         raise ContentError(json_problem(error), path, (line or 1) + error.lineno - 1) from None
     except ValueError as error:
@@ -137,3 +156,172 @@ def parse_yaml(text: str, path: Path | str, first_line: int = 1) -> Any:
         raise ContentError(f"not YAML: {getattr(error, 'problem', None) or error}", path, at) from None
     except (ValueError, RecursionError) as error:  # an invalid date or number, or endless nesting
         raise ContentError(f"not acceptable YAML: {error}", path, first_line) from None
+
+
+_NAME = ".lock"
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Holds a folder's lock. The system releases it when the holder ends, however it ends.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder / _NAME, os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    with os.fdopen(handle, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def shared_folder_lock(folder: Path) -> Iterator[None]:
+    """As `folder_lock`, but leaves no file behind, and other users of the machine can hold it too.
+
+    Raises:
+        InputError: the folder cannot be read.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a temporary file and renames it: a crash, even of the machine, leaves the old or the new file."""
+    temporary = path.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flushes a folder to disk, so that its renames survive a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped_folder(name: str) -> Path:
+    """Returns the folder of the shipped content `name`.
+
+    Raises:
+        InputError: this installation does not have it.
+    """
+    if (bundled := _PACKAGE / "_content" / name).is_dir():
+        return bundled
+    root = _PACKAGE.parent
+    if (root / "pyproject.toml").is_file() and (root / name).is_dir():
+        return root / name
+    raise InputError(f"the folder '{name}/' is not part of this installation; run this in a checkout of the project")
+
+
+def shipped_packs() -> list[str]:
+    """Returns the names of the shipped packs."""
+    return sorted(path.parent.name for path in (_PACKAGE / "packs").glob("*/policy.yaml"))
+
+
+def shipped_pack(name: str) -> Path:
+    """Returns the folder of a shipped pack.
+
+    Raises:
+        UnknownNameError: there is no pack with this name.
+    """
+    known = shipped_packs()
+    if name not in known:
+        raise UnknownNameError("pack", name, known)
+    return _PACKAGE / "packs" / name
+
+
+_BYTES = 8
+_READY = 128
+
+_ready: deque[str] = deque()
+os.register_at_fork(after_in_child=_ready.clear)  # a child would give the same ones
+
+
+def random_id() -> str:
+    """Returns 16 random hexadecimal digits of the operating system."""
+    try:
+        return _ready.pop()
+    except IndexError:
+        made = os.urandom(_BYTES * _READY).hex()
+        digits = 2 * _BYTES
+        _ready.extend(made[at : at + digits] for at in range(digits, len(made), digits))
+        return made[:digits]
+
+
+class TextLines(logging.Formatter):
+    """Formats messages as text; a line break and other characters that cannot be printed are escaped.
+
+    Args:
+        start: what each message begins with.
+    """
+
+    def __init__(self, start: str = "") -> None:
+        super().__init__()
+        self._start = start
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = self._start + _one_line(record.getMessage())
+        if record.exc_info:
+            error = self.formatException(record.exc_info).splitlines()
+            text = "\n".join([text, *(f"  {_one_line(line)}" for line in error)])
+        return text
+
+
+class JsonLines(logging.Formatter):
+    """Formats messages as JSON; a traceback is a field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=True)
+
+
+def log_as_text(start: str = "") -> None:
+    """Writes all log messages of this process to standard error as text; see `TextLines`."""
+    _log_by(TextLines(start))
+
+
+def log_as_json() -> None:
+    """Writes all log messages of this process to standard error as JSON."""
+    _log_by(JsonLines())
+
+
+def _log_by(formatter: logging.Formatter) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _one_line(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,4 +1,13 @@
-"""Serves an application at an address: TLS, and time limits on slow clients."""
+"""Serves an application at an address: TLS, and time limits on slow clients.
+
+The parts of an ASGI application: requests, bodies, answers and event streams.
+
+Recognizes addresses that only this machine reaches.
+
+Decides whose HTTP requests are accepted: by their host, their origin and their token.
+
+Limits on the clients of a server.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +15,244 @@ import asyncio
 import logging
 import math
 import ssl
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from guardagent._support.http_pieces.admission import Authenticate
-from guardagent._support.http_pieces.request_limits import RequestLimits
-from guardagent._support.loopback import is_loopback
-from guardagent.errors import InputError
+from guardagent.errors import AccessError, ForbiddenError, InputError, UnauthenticatedError, error_text
+from guardagent.types.values import SessionPrincipal
+
+JSON, STREAM = b"application/json", b"text/event-stream"
+Head = list[tuple[bytes, bytes]]
+
+
+class RefusedError(Exception):
+    """A request is refused.
+
+    Attributes:
+        status: the HTTP status of the answer.
+        head: more headers of the answer.
+    """
+
+    def __init__(self, status: int, why: str, *, head: Head | None = None) -> None:
+        super().__init__(why)
+        self.status, self.head = status, head
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """The first part of a request.
+
+    Attributes:
+        method: GET, POST and so on.
+        path: its path.
+        query: what follows the path, as it came.
+        headers: the headers by their names in lower case.
+        authorization: the values of all headers `Authorization`.
+        peer: the address of the other end.
+    """
+
+    method: str
+    path: str
+    query: bytes
+    headers: Mapping[str, str]
+    authorization: tuple[str, ...]
+    peer: str | None
+
+
+def request_of(scope: Mapping[str, Any]) -> HttpRequest:
+    """Reads the scope of an ASGI application."""
+    pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+    authorization = tuple(value for name, value in pairs if name == "authorization")
+    client = scope.get("client")
+    peer = client[0] if client else None
+    return HttpRequest(scope["method"], scope["path"], scope["query_string"], dict(pairs), authorization, peer)
+
+
+async def body_of(receive: Any, limit: int, seconds: float) -> bytes:
+    """Reads the whole body of a request.
+
+    Raises:
+        RefusedError: it is too long or too slow, or has no end.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _read_body(receive, limit)
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds") from None
+
+
+async def _read_body(receive: Any, limit: int) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise RefusedError(400, "the body has no end")
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise RefusedError(413, f"more than {limit:,} bytes")
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def event(line: bytes) -> bytes:
+    """Returns a message as an event of a stream."""
+    return b"event: message\r\ndata: " + line.strip() + b"\r\n\r\n" if line else b""
+
+
+async def answer(send: Any, status: int, body: bytes, head: Head | None = None, kind: bytes = JSON) -> None:
+    """Sends a whole answer."""
+    size = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    await begin(send, status, [*size, *(head or [])])
+    await more(send, body, last=True)
+
+
+async def begin_stream(send: Any, head: Head | None = None) -> None:
+    """Begins a stream of events."""
+    await begin(send, 200, [(b"content-type", STREAM), (b"cache-control", b"no-cache"), *(head or [])])
+
+
+async def begin(send: Any, status: int, head: Head) -> None:
+    """Begins an answer."""
+    await send({"type": "http.response.start", "status": status, "headers": head})
+
+
+async def more(send: Any, body: bytes, *, last: bool = False) -> None:
+    """Sends a part of an answer."""
+    await send({"type": "http.response.body", "body": body, "more_body": not last})
+
+
+def timed(send: Any, seconds: float) -> Any:
+    """Returns a `send` that gives up a client who does not read."""
+
+    async def send_in_time(message: Any) -> None:
+        async with asyncio.timeout(seconds):
+            await send(message)
+
+    return send_in_time
+
+
+async def gone(receive: Any) -> None:
+    """Waits until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host is `localhost` or a loopback address. Any other name may belong to any address."""
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+CALL, READ_METRICS = "call", "read metrics"
+_CHALLENGE = b'Bearer realm="guardagent"'
+
+
+class Authenticate(Protocol):
+    """Finds out who sends a request. It may block."""
+
+    def __call__(self, authorization: Sequence[str], operation: str) -> SessionPrincipal:
+        """Returns the principal of a request.
+
+        Args:
+            authorization: the values of all its headers `Authorization`.
+            operation: `call` or `read metrics`.
+
+        Raises:
+            UnauthenticatedError: it has no valid token.
+            ForbiddenError: its caller may not do this.
+            AccessError: this cannot be determined.
+        """
+
+
+class HttpAdmission:
+    """Accepts or refuses requests.
+
+    Args:
+        hosts: the accepted values of the header `Host`, in lower case; None for any.
+        authenticate: finds out the caller; None if everyone who reaches the address may call.
+    """
+
+    def __init__(self, hosts: Collection[str] | None = None, authenticate: Authenticate | None = None) -> None:
+        self._hosts, self._authenticate = hosts, authenticate
+
+    def require_one_length(self, request: HttpRequest) -> None:
+        """Refuses a body with two lengths: a reverse proxy may read the other one, and see a second request in it."""
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            raise RefusedError(400, "the body has two lengths", head=[(b"connection", b"close")])
+
+    def require_known_host(self, request: HttpRequest) -> None:
+        """Refuses other hosts and origins, so that web pages in a local browser have no access (DNS rebinding)."""
+        if self._hosts is None:
+            return
+        if request.headers.get("host", "").lower() not in self._hosts:
+            raise RefusedError(421, "this host is not served here")
+        origin = request.headers.get("origin")
+        if origin is not None and origin.lower().partition("://")[2] not in self._hosts:
+            raise RefusedError(403, "this origin is not served here")
+
+    async def admit(self, request: HttpRequest, operation: str = CALL) -> SessionPrincipal | None:
+        """Returns the caller of a request; None if callers are not known.
+
+        Raises:
+            RefusedError: the caller has no valid token, or may not do this.
+        """
+        if self._authenticate is None:
+            return None
+        if b"ga_" in request.query or b"access_token" in request.query:
+            raise RefusedError(400, "the URL has a token, which logs may keep; expected it in Authorization: Bearer")
+        try:
+            return await asyncio.to_thread(self._authenticate, request.authorization, operation)
+        except UnauthenticatedError as error:
+            more = b', error="invalid_token"' if request.authorization else b""
+            raise _refusal(401, error, _CHALLENGE + more) from None
+        except ForbiddenError as error:
+            raise _refusal(403, error, _CHALLENGE + b', error="insufficient_scope"') from None
+        except AccessError as error:
+            _log.error("a request is refused: %s", error)
+            raise RefusedError(503, "callers cannot be identified at present") from None
+        except Exception as error:  # noqa: BLE001 - an error admits nobody
+            _log.error("a request is refused: %s", error_text(error))
+            raise RefusedError(503, "callers cannot be identified at present") from None
+
+    async def admit_probe(self, request: HttpRequest) -> None:
+        """As `admit` for `/healthz`, which processes of this machine may ask for without a token."""
+        if not is_loopback(request.peer):
+            await self.admit(request, READ_METRICS)
+
+
+def _refusal(status: int, error: AccessError, challenge: bytes) -> RefusedError:
+    return RefusedError(status, str(error), head=[(b"www-authenticate", challenge)])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Limits on the clients of a server.
+
+    Attributes:
+        requests: the requests in flight.
+        body: the bytes of a request.
+        receive_seconds: the time in which a whole request arrives; a silent connection is closed after it.
+
+    Raises:
+        InputError: a limit is not positive.
+    """
+
+    requests: int = 1000
+    body: int = 4 * 1024 * 1024
+    receive_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not 0 < value < math.inf:
+                name = one.name.replace("_", " ")
+                raise InputError(f"the limit of the {name} is {value!r}; expected a positive number")
+
 
 Limits = TypeVar("Limits", bound=RequestLimits)
 _LAST_SECONDS = 2  # for requests that are running when the server is stopped

@@ -3,6 +3,8 @@
 Listing names imports nothing, and only the requested plug-in is loaded. A shipped name belongs to the shipped plug-in:
 a package that registers it too is rejected, and so are two packages with the same name, since otherwise chance would
 decide which of them guards.
+
+Exports names of a package from a module that is imported at the first access.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -143,3 +145,14 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 def _owner(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+
+
+def lazy_getattr(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
+    """Returns a `__getattr__` for a package that loads `names` from its module `module`."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{module}"), name)
+
+    return get

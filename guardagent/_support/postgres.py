@@ -2,6 +2,8 @@
 
 Every wait ends: for a connection, a lock or an answer. The server itself ends the transaction of a client that was cut
 off or stopped, so that it neither blocks others nor commits late.
+
+Connections to PostgreSQL on which every wait ends, also if the server hangs or the network drops packets.
 """
 
 from __future__ import annotations
@@ -12,20 +14,23 @@ import os
 import select
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.store_address import StoreAddress
-from guardagent._support.store_server import CONNECTIONS, SECONDS, StoreServer
+from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreServer
 from guardagent.errors import GuardError, InputError
 
+require({"psycopg": "3.2"}, "postgres")
 require({"psycopg": "3.2"}, "postgres")
 
 import psycopg  # noqa: E402
 from psycopg import errors, sql  # noqa: E402
+
+__all__ = ["PostgresConnection", "connect", "psycopg"]  # from here, its version is tested before it is imported
+
 
 _LOCK_SECONDS = 4  # for another transaction, which the server ends earlier
 _IDLE_SECONDS = 2  # a transaction whose client is silent
@@ -285,3 +290,47 @@ def _within(steps: Any, deadline: float) -> Any:
 @cache
 def _translated(query: str) -> bytes:
     return query.replace("%", "%%").replace("?", "%s").encode()
+
+
+ANSWER_SECONDS = 20.0  # for each answer
+_CONNECT_SECONDS = 5
+
+
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose operations raise `psycopg.OperationalError` after a time limit."""
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        return super().wait(_answers_within(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
+
+
+def connect(address: StoreAddress) -> PostgresConnection:
+    """Connects, in autocommit mode and without prepared statements, which some poolers lack.
+
+    Raises:
+        psycopg.Error: the server cannot be reached, or refuses.
+    """
+    defaults: dict[str, Any] = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "application_name": "guardagent",
+        "keepalives_idle": 10,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
+    }
+    options = {**defaults, **psycopg.conninfo.conninfo_to_dict(address.url), "client_encoding": "utf8"}
+    found = PostgresConnection.connect(autocommit=True, prepare_threshold=None, **options)
+    assert isinstance(found, PostgresConnection)
+    return found
+
+
+def _answers_within(steps: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any, Any]:
+    """Passes on the steps of an operation until a deadline."""
+    try:
+        state = next(steps)
+        while True:
+            ready = yield state
+            if not ready and time.monotonic() >= deadline:
+                raise psycopg.OperationalError(f"the server has not answered for {ANSWER_SECONDS:.0f} s")
+            state = steps.send(ready)
+    except StopIteration as end:
+        return end.value

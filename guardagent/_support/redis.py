@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.store_address import StoreAddress
-from guardagent._support.store_server import CONNECTIONS, SECONDS, StoreServer
+from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreServer
 from guardagent.errors import GuardError, InputError
 
 require({"redis": "5.0"}, "redis")

@@ -1,9 +1,14 @@
-"""Checks that optional dependencies are installed in a tested version."""
+"""Checks that optional dependencies are installed in a tested version.
+
+Checks that a host is one that its adapter was tried with.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 
 from guardagent.errors import InputError
 
@@ -14,8 +19,6 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
     Raises:
         InputError: one is missing or older; the message has the command that installs it.
     """
-    from importlib.metadata import PackageNotFoundError, version
-
     for name, minimum in distributions.items():
         try:
             installed = version(name)
@@ -34,3 +37,42 @@ def version_problem(name: str, minimum: str, installed: str | None) -> str:
 
 def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
+_log = logging.getLogger("guardagent")
+
+
+def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
+    """Logs a warning for each distribution outside the versions that its adapter was tried with.
+
+    Args:
+        tried: distribution -> its oldest and its newest version.
+    """
+    for name, (oldest, newest) in tried.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            continue
+        if not _numbers(oldest) <= _numbers(found)[: len(_numbers(oldest))]:
+            _log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
+        elif _numbers(found)[: len(_numbers(newest))] > _numbers(newest):
+            _log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
+
+
+def require_parts(owner: object, *names: str) -> None:
+    """Requires the parts of a host that its adapter replaces or calls.
+
+    Raises:
+        InputError: one is missing, so that calls might get past the guard.
+    """
+    missing = [name for name in names if not hasattr(owner, name)]
+    if missing:
+        label = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", type(owner).__name__)
+        raise InputError(
+            f"{label} has no {missing[0]!r} in this version, so calls could get past the guard; "
+            "install a version that the adapter was tried with"
+        )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:3]))

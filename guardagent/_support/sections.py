@@ -1,12 +1,59 @@
-"""Sections as Markdown. Strings of others are code spans, in which nothing is a link, an image, HTML or a mention."""
+"""Sections as Markdown. Strings of others are code spans, in which nothing is a link, an image, HTML or a mention.
+
+The content of a report for people: sections with notes and tables, which each format lays out.
+
+Sections as one HTML page, which loads nothing and runs nothing.
+
+It shows strings that others chose: the template escapes each of them, and the content security policy of the page
+forbids scripts and requests.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Self
 
-from guardagent._support.sections_pieces.section import Quoted, ReportSection, ReportTable
+from guardagent._terminal import printable
 from guardagent._version import __version__
+
+
+class Quoted(str):
+    """A string that others wrote, on one line: an id, a message, a path. A format must not read marks in it."""
+
+    __slots__ = ()
+
+    def __new__(cls, text: object) -> Self:
+        """Replaces control characters and invisible ones."""
+        return super().__new__(cls, " ".join(printable(str(text)).split()))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table. The first `texts` columns are text, the others are numbers."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A part of a report. A note is a sequence of strings, plain or quoted. `plot` names a plot."""
+
+    title: str
+    notes: tuple[tuple[str, ...], ...] = ()
+    table: ReportTable | None = None
+    plot: str = ""
+    level: int = 2
+
+
+def percent(share: float) -> str:
+    """Returns a share from 0 to 1 in percent; a tiny one is not shown as zero."""
+    return f"{100 * share:.1f}%" if share >= 0.001 or not share else "<0.1%"
 
 
 def markdown(title: str, warning: str, sections: Iterable[ReportSection]) -> str:
@@ -43,3 +90,29 @@ def _text(text: str) -> str:
         return "-"
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"
+
+
+_NO_PLOTS: Mapping[str, str] = MappingProxyType({})
+
+
+def html(title: str, warning: str, sections: Iterable[ReportSection], plots: Mapping[str, str] = _NO_PLOTS) -> str:
+    """Returns the page.
+
+    Args:
+        title: the heading.
+        warning: a sentence before everything else; may be empty.
+        sections: the content.
+        plots: SVG drawings, by the names that the sections use. Their labels are escaped already.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = files("guardagent._support").joinpath("page.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        title=title,
+        warning=warning,
+        sections=list(sections),
+        plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - the drawing escapes labels
+        version=__version__,
+    )

@@ -1,16 +1,24 @@
-"""An SQLite file with a fixed schema that several threads and processes share."""
+"""An SQLite file with a fixed schema that several threads and processes share.
+
+Addresses of shared stores: URLs whose password no message shows.
+
+A server that keeps a store: its errors, and the time that its users wait for it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
-from guardagent._support.locks import folder_lock, sync_folder
+from guardagent._support.files import folder_lock, sync_folder
 from guardagent.errors import GuardError, InputError
 
 _LOCK_SECONDS = 5.0  # how long a process waits for another one
@@ -189,3 +197,125 @@ def _folded(statement: str) -> str:
 
 def _reason(error: sqlite3.Error | OSError) -> object:
     return error.strerror if isinstance(error, OSError) else error
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """The address of a store on a server.
+
+    Attributes:
+        url: the URL for the client library, without the store's own options.
+        options: the store's own options of the query.
+        shown: the address for messages: without user, password and query.
+        secrets: the passwords in the URL.
+    """
+
+    url: str
+    options: dict[str, str]
+    shown: str
+    secrets: tuple[str, ...]
+
+    @classmethod
+    def read(cls, scheme: str, rest: str, own: Collection[str]) -> StoreAddress:
+        """Reads an address; `rest` follows the colon, and `own` has the names of the store's own options.
+
+        Raises:
+            InputError: it is not a URL, or has an option twice.
+        """
+        parts = _split(scheme, rest)
+        pairs = parse_qsl(parts.query, keep_blank_values=True)
+        names = [name for name, _ in pairs]
+        shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"{shown}: the option {twice!r} occurs twice; expected it once")
+        others = urlencode([one for one in pairs if one[0] not in own], quote_via=quote)  # libpq reads + as a plus
+        options = {name: value for name, value in pairs if name in own}
+        password = parts.netloc.rpartition("@")[0].partition(":")[2]
+        secrets = [password, unquote(password), *(value for name, value in pairs if "password" in name)]
+        secrets = sorted({one for one in secrets if one}, key=len, reverse=True)
+        return cls(parts._replace(query=others).geturl(), options, shown, tuple(secrets))
+
+    def without_secrets(self, message: object) -> str:
+        """Returns the first line of an error message of the client library, without passwords."""
+        text = (str(message).strip().splitlines() or [type(message).__name__])[0]
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def name_option(self, name: str, default: str) -> str:
+        """Returns an option that is a name of letters, digits and underscores.
+
+        Raises:
+            InputError: it is something else.
+        """
+        found = self.options.get(name, default)
+        if not re.fullmatch("[a-z_][a-z0-9_]{0,50}", found):
+            raise InputError(
+                f"{self.shown}: the option {name!r} is {found!r}; expected up to 51 lower-case letters, digits and "
+                "underscores, and no digit at the beginning"
+            )
+        return found
+
+
+def _split(scheme: str, rest: str) -> SplitResult:
+    try:
+        parts = urlsplit(f"{scheme}:{rest}")
+        readable = rest.startswith("//") and parts.port != 0 and not parts.fragment and rest.isprintable()
+        readable = readable and "@" not in parts.path + parts.query  # else a password with a slash would be shown
+    except ValueError:
+        readable = False
+    if not readable:  # the address itself may hold a password
+        raise InputError(
+            f"the address of the store at {scheme!r} cannot be read; expected {scheme}://user:password@host:port/name, "
+            "with special characters in the password percent-encoded"
+        )
+    return parts
+
+
+SECONDS = 5.0  # for a connection, and for each answer
+PAUSE = 1.0  # after an answer that did not come, nobody else waits for the server
+CONNECTIONS = 16  # of one process
+
+
+class StoreServer:
+    """A server that keeps a store.
+
+    Args:
+        address: its address.
+        kind: the kind of store, for messages.
+        error_type: the error of a store that cannot be used.
+        library_errors: the errors of the client library.
+    """
+
+    def __init__(
+        self,
+        address: StoreAddress,
+        kind: str,
+        error_type: type[GuardError],
+        library_errors: tuple[type[Exception], ...],
+    ) -> None:
+        self.address, self.error_type = address, error_type
+        self._name = kind
+        self._library_errors: tuple[type[Exception], ...] = (*library_errors, OSError, UnicodeError)
+        self._resumes = 0.0
+
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turns errors of the library into those of the store. While the server hangs, one user at a time waits."""
+        started = time.monotonic()
+        if started < self._resumes:
+            raise self.failure("the server did not answer a moment ago")
+        try:
+            yield
+        except self._library_errors as error:
+            if time.monotonic() - started > 0.9 * SECONDS:
+                self._resumes = time.monotonic() + PAUSE
+            raise self.failure(self.reason(error)) from error
+
+    def failure(self, reason: str) -> GuardError:
+        """Returns the error of a store that cannot be used."""
+        return self.error_type(f"{self.address.shown}: the {self._name} cannot be used: {reason}")
+
+    def reason(self, error: BaseException) -> str:
+        """Returns the message of an error of the library, without passwords."""
+        return self.address.without_secrets(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
 from itertools import chain, repeat
 
-from guardagent._support.interrupts import remember
+from guardagent._support.execution import remember
 from guardagent.batch.job import Job, Result, judge_lines
 from guardagent.batch.jobs import MetricsOnly
 from guardagent.batch.lines import Chunk, LineReader, open_bytes

@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Self
 
-from guardagent._support.locks import replace_file
+from guardagent._support.files import replace_file
 from guardagent.errors import ContentError, InputError
 
 

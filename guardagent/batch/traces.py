@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent._support.files import json_problem
 from guardagent.batch.json_object import ARGS, FACTS, OBJECT, TOOL, Instant, JsonObject, KeyType
 from guardagent.batch.near_misses import is_unrelated
@@ -229,13 +229,13 @@ def _values(columns: StepColumns) -> dict[str, Any]:
     tool, args, output, failed, *labels = columns
     values: dict[str, Any] = {"tool": tool, "failed": failed}
     if args is not None:
-        values["args"] = strict_json.plain_value(args)
+        values["args"] = json_values.plain_value(args)
     if output is not None:
-        values["output"] = strict_json.plain_value(output)
+        values["output"] = json_values.plain_value(output)
     if labels != _NO_LABELS:
         for name, value in zip(_LABELS, labels, strict=True):
             if value is not None:
-                values[name] = value if name not in _JSON_COLUMNS else strict_json.plain_value(str(value))
+                values[name] = value if name not in _JSON_COLUMNS else json_values.plain_value(str(value))
     return values
 
 
@@ -244,7 +244,7 @@ def _invalid_json(columns: StepColumns) -> str:
     for name in _JSON_COLUMNS:
         text = getattr(columns, name)
         try:
-            strict_json.plain_value("null" if text is None else text)
+            json_values.plain_value("null" if text is None else text)
         except ValueError as error:
             return f"{name}: {json_problem(error)}"
     raise AssertionError(columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.content import shipped_folder
+from guardagent._support.files import shipped_folder
 from guardagent.bench.metrics import METRICS
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.types import Verdict

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.files import parse_json
-from guardagent._support.locks import replace_file
+from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
 from guardagent.batch.result_log import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation

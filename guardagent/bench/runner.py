@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from guardagent._support import interrupts
+from guardagent._support import execution
 from guardagent._version import __version__
 from guardagent.batch.pool import map_concurrently
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
@@ -124,7 +124,7 @@ def judge_all(
     refuse_silence = _refuse_silence(already=len(examples) - len(missing))
     with (
         results,
-        interrupts.remember() as raise_if_interrupted,
+        execution.remember() as raise_if_interrupted,
         _progress_bar(len(examples), shown=progress) as advance,
     ):
         advance(len(examples) - len(missing))

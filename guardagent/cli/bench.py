@@ -37,7 +37,7 @@ class BenchMode(StrEnum):
 
 def _in_checkout(name: str) -> str:
     """Checks first that a checkout is at hand: the wheel does not contain the evaluations."""
-    from guardagent._support.content import shipped_folder
+    from guardagent._support.files import shipped_folder
 
     shipped_folder("benchmarks")
     return name

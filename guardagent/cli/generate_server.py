@@ -68,9 +68,8 @@ def generate_server(
     receive_timeout: ReceiveTimeout = 30.0,
 ) -> None:
     """Serve a local model's chat completions; a tool call that the policy forbids never leaves the model."""
-    from guardagent._support.http import HttpEndpoint
-    from guardagent._support.http_pieces.request_limits import RequestLimits
-    from guardagent._support.log_lines import log_as_text
+    from guardagent._support.files import log_as_text
+    from guardagent._support.http import HttpEndpoint, RequestLimits
     from guardagent._support.requirements import require
 
     log_as_text()

@@ -182,7 +182,7 @@ def mcp_proxy(
     """
     import asyncio
 
-    from guardagent._support.log_lines import log_as_text
+    from guardagent._support.files import log_as_text
     from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import Proxy
     from guardagent.frameworks.mcp.adapter.state_file import FileState

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent._support.log_lines import log_as_json, log_as_text
-from guardagent._support.loopback import is_loopback
+from guardagent._support.files import log_as_json, log_as_text
+from guardagent._support.http import is_loopback
 from guardagent.cli.listen import (
     AllowHost,
     Certificate,
@@ -81,8 +81,7 @@ def serve(
     Without --tokens and --oidc, on this machine alone, the first start creates a token store with a token for an agent
     and one for you, and shows them once.
     """
-    from guardagent._support.http import HttpEndpoint
-    from guardagent._support.http_pieces.request_limits import RequestLimits
+    from guardagent._support.http import HttpEndpoint, RequestLimits
     from guardagent.server.http import run_server
 
     if json_logs:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from guardagent._support.random_ids import random_id
+from guardagent._support.files import random_id
 from guardagent.enforcement.uri import normalised, readings
 from guardagent.errors import InputError, error_text
 from guardagent.types import EMPTY, FrozenMapping, freeze

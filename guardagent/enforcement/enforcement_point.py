@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from guardagent._support.procedures import Procedure, adrive, drive
+from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import ApprovalRequest, Approver
 from guardagent.enforcement.calls import HostCall, Outcome

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.procedures import Operation, Procedure, drive
+from guardagent._support.execution import Operation, Procedure, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, with_edits
 from guardagent.enforcement.approvers import aask, ask
 from guardagent.enforcement.calls import HostCall, Outcome

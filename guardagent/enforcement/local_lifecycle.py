@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement.approval import Approval, Approver
 from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall, Outcome

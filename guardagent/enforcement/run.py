@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from guardagent._support.procedures import adrive, drive
+from guardagent._support.execution import adrive, drive
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.lifecycle import Arguments, ReadOutcome

@@ -17,10 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent._support.arguments import normalized_name
-from guardagent._support.json_schema import compile_pattern, linear_time_validator, matches, without_unevaluated
-from guardagent._support.plain_schemas import plain_test
+from guardagent._support.json_values import (
+    compile_pattern,
+    linear_time_validator,
+    matches,
+    plain_test,
+    without_unevaluated,
+)
 from guardagent.errors import InputError
 from guardagent.types import sorted_json, thaw
 
@@ -86,7 +91,7 @@ def read_object(text: str, tool: str) -> dict[str, Any]:
         InputError: the text is not a JSON object.
     """
     try:
-        value = strict_json.loads(text or "{}")
+        value = json_values.loads(text or "{}")
     except ValueError as error:
         raise InputError(f"the arguments of {tool!r} are not JSON: {error}; expected one object") from None
     if not isinstance(value, dict):

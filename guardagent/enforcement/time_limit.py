@@ -9,8 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from guardagent._support.execution import crash_denial, verdict_or_denial
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure, crash_denial, verdict_or_denial
 from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import Conversation, WaitState

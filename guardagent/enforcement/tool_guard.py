@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.execution import combine, verdict_or_denial
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure, combine, verdict_or_denial
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support.files import parse_json
-from guardagent._support.json_schema import compile_pattern, linear_time_validator
+from guardagent._support.json_values import compile_pattern, linear_time_validator
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.models.secrets import scrub
 from guardagent.types import thaw

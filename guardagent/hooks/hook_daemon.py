@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from guardagent._support import strict_json
-from guardagent._support.log_lines import log_as_text
+from guardagent._support import json_values
+from guardagent._support.files import log_as_text
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.client import BEFORE, MAX_EVENT, SOCKET, STALE, frame, unframe
 from guardagent.hooks.hook_event import HookKind, HookOutput
@@ -163,7 +163,7 @@ def _received(connection: socket.socket) -> list[bytes]:
 
 def _payload(text: bytes) -> dict[str, object]:
     try:
-        payload = strict_json.loads(text.decode("utf-8"))
+        payload = json_values.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"the event is no JSON: {error}") from None
     if not isinstance(payload, dict):

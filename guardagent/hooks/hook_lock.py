@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.errors import InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -86,7 +86,7 @@ def read_lock(path: Path) -> HookLock:
         InputError: it is missing or malformed.
     """
     try:
-        value: Any = strict_json.loads(path.read_text(encoding="utf-8"))
+        value: Any = json_values.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
     names = ("host", "settings", "policy", "digest", "project")

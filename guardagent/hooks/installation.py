@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent._support.files import save_text
 from guardagent.errors import GuardError, InputError
 from guardagent.hooks import client
@@ -165,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        value = strict_json.loads(path.read_text(encoding="utf-8"))
+        value = json_values.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the settings cannot be read: {error}; nothing was changed") from None
     if not isinstance(value, dict):

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.files import parse_json, read_text
-from guardagent._support.locks import folder_lock, replace_file
+from guardagent._support.files import folder_lock, parse_json, read_text, replace_file
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import FIRST, Chain, Entry
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from guardagent._support.locks import sync_folder
+from guardagent._support.files import sync_folder
 from guardagent.errors import InputError, LogError
 from guardagent.log.audit_log import AuditLog
 from guardagent.log.values import canonical_json, json_value

@@ -19,7 +19,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.content import shipped_folder
+from guardagent._support.files import shipped_folder
 from guardagent.errors import ContentError, InputError
 from guardagent.models import Message
 

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import InputError
 from guardagent.types import thaw
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from guardagent._support.content import shipped_pack, shipped_packs
-from guardagent._support.files import read_text, save_text
+from guardagent._support.files import read_text, save_text, shipped_pack, shipped_packs
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.file.inclusion_keys import PACK
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file, read_policy_text, read_single_file

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from guardagent._support.patterns import compile_pattern as pattern
+from guardagent._support.syntax import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.counter_definitions import compile_counter
 from guardagent.policy.evaluation.library import CompileError, Library

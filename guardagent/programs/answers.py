@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent._support import strict_json, syntax
+from guardagent._support import json_values, syntax
 from guardagent.errors import AnswerError, name_hint
 from guardagent.programs.memory.agents import PLAN_STEPS
 from guardagent.sandbox import ENGINES
@@ -152,7 +152,7 @@ def _engine(text: str) -> str:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """Yields the outermost JSON objects in a text, except those with a duplicate key."""
-    decoder = strict_json.decoder()
+    decoder = json_values.decoder()
     at = text.find("{")
     while at >= 0:
         try:

@@ -31,8 +31,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent._support.content import shipped_folder
-from guardagent._support.files import read_text
+from guardagent._support.files import read_text, shipped_folder
 from guardagent.errors import ContentError, InputError, UnknownNameError
 
 _PACKAGE_PREFIX = "_guardagent_toolbox_"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support.worker_thread import WorkerThread
+from guardagent._support.execution import WorkerThread
 from guardagent.errors import error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.monitors.conversation import ConversationState

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from guardagent._support.files import save_text
-from guardagent._support.locks import folder_lock, shared_folder_lock
+from guardagent._support.files import folder_lock, save_text, shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.models import Model, load_model
 from guardagent.models.cache import ResponseCache

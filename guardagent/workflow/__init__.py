@@ -10,7 +10,7 @@
 `graphs_of` returns their graphs. The extractor of each framework is in `guardagent.frameworks`.
 """
 
-from guardagent._support.lazy_imports import lazy_getattr
+from guardagent._support.plugins import lazy_getattr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

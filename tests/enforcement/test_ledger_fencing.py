@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from guardagent._support.store_server import PAUSE
+from guardagent._support.stores import PAUSE
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.errors import InputError, LedgerError
 from tests.enforcement.guards import ONCE, done, guard, ran, refund

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guardagent import InputError
-from guardagent._support.plain_schemas import plain_test
+from guardagent._support.json_values import plain_test
 from guardagent.enforcement.schema import validate_arguments
 
 SCALARS: list[dict[str, Any]] = [{"type": one} for one in ("string", "integer", "number", "boolean", "null")]

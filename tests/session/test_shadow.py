@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
-from guardagent._support.worker_thread import WorkerThread
+from guardagent._support.execution import WorkerThread
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.errors import InputError

@@ -153,7 +153,7 @@ def _quick_id(line: bytes) -> str | None:
 
 def _careful_id(text: str) -> str:
     """The id of the trace, or an error that says what is wrong with the line."""
-    from guardagent._support.strict_json import loads
+    from guardagent._support.json_values import loads
 
     value = loads(text)
     if not isinstance(value, dict):

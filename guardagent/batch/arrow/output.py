@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from guardagent._support.strict_json import loads
+from guardagent._support.json_values import loads
 from guardagent.batch.arrow.work import Summarized, Work
 from guardagent.batch.report import MANIFEST_FILE, MANIFEST_VERSION
 from guardagent.errors import InputError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from guardagent._support.strict_json import loads
+from guardagent._support.json_values import loads
 from guardagent.batch.arrow.event_rows import EventRow
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
 from guardagent.batch.traces import StepColumns, TraceStep, step_of_columns

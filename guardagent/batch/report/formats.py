@@ -13,9 +13,7 @@ from typing import Any
 
 from guardagent._support.plugins import Plugins
 from guardagent._support.requirements import require
-from guardagent._support.sections import markdown
-from guardagent._support.sections_pieces.html import html
-from guardagent._support.sections_pieces.section import Quoted, ReportSection, ReportTable, percent
+from guardagent._support.sections import Quoted, ReportSection, ReportTable, html, markdown, percent
 from guardagent.batch.report import (
     UNDATED,
     AuditReport,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from guardagent._support.random_ids import random_id
+from guardagent._support.files import random_id
 from guardagent.enforcement.call_recorder import gave_up
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from guardagent._support.procedures import Operation
+from guardagent._support.execution import Operation
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 

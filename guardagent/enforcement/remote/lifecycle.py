@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.execution import crash_denial
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure, crash_denial
 from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approval, Approver, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from guardagent._support.loopback import is_loopback
+from guardagent._support.http import is_loopback
 from guardagent.errors import InputError
 
 TOKEN_VARIABLE = "GUARDAGENT_TOKEN"  # noqa: S105 - a name

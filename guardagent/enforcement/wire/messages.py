@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.enforcement.wire.fields import WireError, below
 from guardagent.enforcement.wire.values import MAX_DEPTH, complete, read_number
 
@@ -34,7 +34,7 @@ def loads(text: bytes | bytearray, limit: int = MAX_BYTES) -> Any:
     """
     _require_size(len(text), limit)
     try:
-        value = strict_json.loads(text, parse_float=read_number)
+        value = json_values.loads(text, parse_float=read_number)
     except ValueError as error:
         raise WireError("", f"the message is not JSON: {error}") from None
     escaped = _ESCAPED_SURROGATE.search(text.decode()) is not None

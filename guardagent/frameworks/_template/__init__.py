@@ -10,7 +10,7 @@ Users import the names of the adapter from here; the framework itself is importe
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy_imports import lazy_getattr
+from guardagent._support.plugins import lazy_getattr
 
 __all__ = ["guarded"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from guardagent._support.lazy_imports import lazy_getattr
+from guardagent._support.plugins import lazy_getattr
 
 __all__ = ["AgentHalted", "conversation", "guarded"]
 

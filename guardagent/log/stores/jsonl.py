@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from guardagent._support.locks import sync_folder
+from guardagent._support.files import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.rotation import Rotation, archive_path, archives, continued_record

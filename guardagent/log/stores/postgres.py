@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from guardagent._support.postgres_connection import PostgresConnection, connect, psycopg
-from guardagent._support.store_address import StoreAddress
+from guardagent._support.postgres import PostgresConnection, connect, psycopg
+from guardagent._support.stores import StoreAddress
 from guardagent.errors import InputError, LogError, UnknownNameError
 from guardagent.log.chain import FIRST, DamagedLogError, Entry
 from guardagent.log.stores import EntryFactory

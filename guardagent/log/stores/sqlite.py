@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from guardagent._support.locks import folder_lock, sync_folder
+from guardagent._support.files import folder_lock, sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.stores import EntryFactory

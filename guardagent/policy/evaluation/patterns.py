@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guardagent._support.patterns import compile_pattern
+from guardagent._support.syntax import compile_pattern
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Absent, Truth, Unknown, equal, kind_name, kind_of, mismatch, shown
 

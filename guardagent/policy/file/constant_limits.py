@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from guardagent._support.patterns import compile_pattern
+from guardagent._support.syntax import compile_pattern
 from guardagent.errors import name_hint
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language.declarations import Constant

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from guardagent._support.content import shipped_pack
+from guardagent._support.files import shipped_pack
 from guardagent.errors import InputError
 from guardagent.policy.file.constants import SETTINGS, DeclaredConstant
 from guardagent.policy.file.policy_keys import (

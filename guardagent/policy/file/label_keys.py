@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import name_hint
 from guardagent.policy.file.policy_keys import Key, by_name, flag, keys, mapping, one_or_more, reads, text
 from guardagent.policy.file.source_text import SourceText

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.source_text import SourceText
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened

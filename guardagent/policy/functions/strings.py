@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
-from guardagent._support.patterns import compile_pattern
+from guardagent._support.syntax import compile_pattern
 from guardagent.policy.functions import REGEX, rule_function
 from guardagent.policy.language.parts import parsed
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of

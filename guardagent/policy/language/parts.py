@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.policy.language.values import Unknown, as_read, exact, kind_name, kind_of, mismatch
 
 MAX_TEXT = 4_000_000  # characters of a string that is parsed as JSON
@@ -71,7 +71,7 @@ def parsed(text: str) -> Any:
 
 def _parsed(text: str) -> Any:
     try:
-        return strict_json.loads(text, parse_float=Decimal)
+        return json_values.loads(text, parse_float=Decimal)
     except ValueError:
         return Unknown("a string is not JSON, or a key appears twice in it")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import name_hint
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language import ast

@@ -18,7 +18,7 @@ from itertools import chain
 from posixpath import normpath
 from typing import NamedTuple
 
-from guardagent._support.patterns import compile_pattern
+from guardagent._support.syntax import compile_pattern
 from guardagent.policy.language.values import Unknown, exact
 from guardagent.policy.provenance.normalization import normalized
 

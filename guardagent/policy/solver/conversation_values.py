@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.errors import GuardError
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
@@ -166,7 +166,7 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
         raise _RejectionError(f"it has {len(text):,} characters")
     fenced = _FENCED.fullmatch(text.strip())
     try:
-        answer = strict_json.loads(fenced[1] if fenced else text, parse_float=Decimal)
+        answer = json_values.loads(fenced[1] if fenced else text, parse_float=Decimal)
     except ValueError as error:
         raise _RejectionError(f"it is not one JSON object ({str(error)[:100]})") from None
     if type(answer) is not dict or answer.keys() != names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guardagent._support.patterns import PatternError, compile_pattern
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.policy.solver.literals import text_value
 from guardagent.policy.solver.unsupported_error import UnsupportedError
 

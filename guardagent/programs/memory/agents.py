@@ -19,9 +19,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.content import shipped_folder
-from guardagent._support.files import parse_json, parse_yaml, read_json_lines, read_text
-from guardagent._support.locks import folder_lock, replace_file
+from guardagent._support.files import (
+    folder_lock,
+    parse_json,
+    parse_yaml,
+    read_json_lines,
+    read_text,
+    replace_file,
+    shipped_folder,
+)
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.programs.memory.retrieval import (
     PLAN_STEPS,

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from guardagent._support.content import shipped_folder
-from guardagent._support.files import parse_json, read_text
+from guardagent._support.files import parse_json, read_text, shipped_folder
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.programs.memory.agents import AgentMemory, known_demonstrations, store_demonstrations
 from guardagent.programs.memory.retrieval import Demonstration, parse_demonstration

@@ -21,10 +21,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support.content import shipped_folder
-from guardagent._support.files import MAX_BYTES, parse_json, read_json_lines, read_text
-from guardagent._support.locks import folder_lock, replace_file
-from guardagent._support.worker_thread import WorkerThread
+from guardagent._support.execution import WorkerThread
+from guardagent._support.files import (
+    MAX_BYTES,
+    folder_lock,
+    parse_json,
+    read_json_lines,
+    read_text,
+    replace_file,
+    shipped_folder,
+)
 from guardagent._terminal import printable
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.models.redaction import Redactor

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from guardagent._support.files import parse_json
-from guardagent._support.locks import folder_lock, sync_folder
+from guardagent._support.files import folder_lock, parse_json, sync_folder
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query
 from guardagent.programs.memory.search import PROFILE, Numbers, Profiles, profile, search

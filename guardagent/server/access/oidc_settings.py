@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
-from guardagent._support.loopback import is_loopback
+from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.server.access.caller import Caller, CallerRole, roles_of
 

@@ -19,10 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from guardagent._support.http_pieces import asgi
-from guardagent._support.http_pieces.admission import HttpAdmission
-from guardagent._support.http_pieces.asgi import RefusedError
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support import http
+from guardagent._support.http import HttpAdmission, RefusedError, RequestLimits
 from guardagent.enforcement.wire import loads
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.generation.local import GeneratedTurn, TurnRequest
@@ -92,7 +90,7 @@ class CompletionsApplication:
         if scope["type"] != "http":
             return
         try:
-            await self._router(scope, receive, asgi.timed(send, self._limits.receive_seconds))
+            await self._router(scope, receive, http.timed(send, self._limits.receive_seconds))
         except TimeoutError:
             _log.warning("a client does not read its answer; its connection is closed")
 
@@ -110,7 +108,7 @@ class CompletionsApplication:
 
     async def _caller(self, request: Request) -> SessionPrincipal | None:
         """The caller; None if callers are not known."""
-        read = asgi.request_of(request.scope)
+        read = http.request_of(request.scope)
         self._admission.require_one_length(read)
         self._admission.require_known_host(read)
         return await self._admission.admit(read)
@@ -124,7 +122,7 @@ class CompletionsApplication:
     async def _complete(self, request: Request, caller: SessionPrincipal | None) -> Response:
         if self._thread.is_full:
             raise RefusedError(503, "too many turns wait for the model", head=[(b"retry-after", b"1")])
-        text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+        text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
         chat = read_chat_request(loads(text, self._limits.body))
         if chat.model != self._settings.model:
             raise RefusedError(404, f"there is no model {chat.model[:60]!r}; expected {self._settings.model!r}")
@@ -156,7 +154,7 @@ class CompletionsApplication:
 
     async def _whole(self, request: Request, chat: ChatRequest, stream: TurnStream) -> Response:
         collecting = asyncio.ensure_future(self._last(stream))
-        leaving = asyncio.ensure_future(asgi.gone(request.receive))
+        leaving = asyncio.ensure_future(http.gone(request.receive))
         try:
             await asyncio.wait({collecting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not collecting.done():

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.http import HttpEndpoint, serve
-from guardagent._support.http_pieces.admission import HttpAdmission
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support.http import HttpAdmission, HttpEndpoint, RequestLimits, serve
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.generation.local import GuardedBatch, TransformersBatch

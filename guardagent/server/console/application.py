@@ -25,10 +25,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 
-from guardagent._support.http_pieces import asgi
-from guardagent._support.http_pieces.asgi import RefusedError
-from guardagent._support.http_pieces.request_limits import RequestLimits
-from guardagent._support.loopback import is_loopback
+from guardagent._support import http
+from guardagent._support.http import RefusedError, RequestLimits, is_loopback
 from guardagent._version import __version__
 from guardagent.errors import GuardError, InputError, UnauthenticatedError
 from guardagent.server.access import AccessControl, Caller, authorize
@@ -199,7 +197,7 @@ class ConsoleApplication:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise RefusedError(415, "the body has another type; expected a form")
-        text = await asgi.body_of(request.receive, min(MAX_FORM, self._limits.body), self._limits.receive_seconds)
+        text = await http.body_of(request.receive, min(MAX_FORM, self._limits.body), self._limits.receive_seconds)
         try:
             return dict(parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100))
         except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
@@ -99,7 +99,7 @@ def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
 
 def _arguments_in(text: str) -> Any:
     try:
-        found = strict_json.loads(text.encode())
+        found = json_values.loads(text.encode())
     except ValueError as error:
         raise InputError(f"the arguments are no JSON: {error}") from None
     if not isinstance(found, dict):

@@ -12,8 +12,7 @@ import gc
 import threading
 from collections.abc import Iterator
 
-from guardagent._support.http import HttpEndpoint, serve
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support.http import HttpEndpoint, RequestLimits, serve
 from guardagent._support.requirements import require
 from guardagent.server.access import AccessControl
 from guardagent.server.settings import ServerSettings

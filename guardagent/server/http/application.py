@@ -24,10 +24,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route, Router
 
-from guardagent._support.http_pieces import asgi
-from guardagent._support.http_pieces.admission import HttpAdmission
-from guardagent._support.http_pieces.asgi import Head, RefusedError
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support import http
+from guardagent._support.http import Head, HttpAdmission, RefusedError, RequestLimits
 from guardagent.enforcement.telemetry import PREFIX as SPAN_PREFIX
 from guardagent.enforcement.telemetry import configured_trace, verdict_attributes
 from guardagent.enforcement.wire import dumps, loads, read_verdict
@@ -83,7 +81,7 @@ class ServerApplication:
         """Handles one HTTP request."""
         if scope["type"] != "http":
             return
-        send = asgi.timed(send, self._limits.receive_seconds)
+        send = http.timed(send, self._limits.receive_seconds)
         try:
             await self._answer(scope, receive, send)
         except TimeoutError:
@@ -91,7 +89,7 @@ class ServerApplication:
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         try:
-            request = asgi.request_of(scope)
+            request = http.request_of(scope)
             self._admission.require_one_length(request)
             self._admission.require_known_host(request)
             if request.path == "/healthz" and request.method == "GET":
@@ -149,7 +147,7 @@ class ServerApplication:
         try:
             if not _is_small(request):  # only a known caller may send much
                 await run_in_threadpool(self._admitted, route, request)
-            text = await asgi.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+            text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
             found = await run_in_threadpool(self._result, route, request, text, span)
             if route.has_verdict:
                 span.set_verdict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from guardagent._support.http_pieces.asgi import Head, RefusedError
+from guardagent._support.http import Head, RefusedError
 from guardagent.enforcement.wire import WireError, write_verdict
 from guardagent.errors import (
     AccessError,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from guardagent._support.files import read_text
-from guardagent._support.loopback import is_loopback
+from guardagent._support.http import is_loopback
 from guardagent.errors import InputError, name_hint
 
 WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]

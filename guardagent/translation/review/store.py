@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from guardagent._support.locks import shared_folder_lock
+from guardagent._support.files import shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.policy.review import review_path, write_review
 from guardagent.policy.review.record import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 
 _MOST_KEYS = 60  # of a mapping that is kept; further ones count as '*'
 _FEWEST_KEYS = 4  # of a mapping whose keys are words
@@ -128,7 +128,7 @@ def parsed(output: Any) -> Any:
     """Returns a string that is a JSON object or list as its value, and anything else as it is."""
     if isinstance(output, str) and output.lstrip()[:1] in ("{", "["):
         try:
-            return strict_json.loads(output)
+            return json_values.loads(output)
         except ValueError:
             return output
     return output

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 
 _CHUNK = 200_000  # characters that are read at once
 _BETWEEN = re.compile(r"\}(?=[ \t\n\r]*,[ \t\n\r]*\{)")  # between objects of a list, but also within a string
@@ -45,7 +45,7 @@ class JsonText:
         except UnicodeDecodeError as error:
             raise JsonError(f"is not text: {error.reason}", data.count(b"\n", 0, error.start) + 1) from None
         self._no_chunk_before = 0
-        self._scan = _scanner(self._text, strict_json.unique_keys)
+        self._scan = _scanner(self._text, json_values.unique_keys)
         self._scan_quickly = _scanner(self._text, None)  # of a duplicate key, it takes the last value
         self._skip()
 
@@ -76,7 +76,7 @@ class JsonText:
                 self._fail(f"is {self.kind()}; expected a key", self._at)
             key = self.value()
             if key in seen:
-                self._fail(strict_json.duplicate_key_message(key), self._at)
+                self._fail(json_values.duplicate_key_message(key), self._at)
             seen.add(key)
             self._expect(":")
             yield key
@@ -140,7 +140,7 @@ class JsonText:
 
 def _scanner(text: str, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Scan:
     """Returns a function that reads one value and returns it with its end."""
-    scan: Scan = strict_json.decoder(object_pairs_hook=hook).scan_once  # type: ignore[attr-defined]
+    scan: Scan = json_values.decoder(object_pairs_hook=hook).scan_once  # type: ignore[attr-defined]
     if not _SURROGATE.search(text):
         return scan
 

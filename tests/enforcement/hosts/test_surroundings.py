@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from guardagent._support.procedures import Operation
+from guardagent._support.execution import Operation
 from guardagent.enforcement import HostCall
 from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings, awaited, naming
 from guardagent.errors import InputError

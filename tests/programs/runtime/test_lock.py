@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import GuardAgent, InputError, guard, load_policies
-from guardagent._support.content import shipped_folder
+from guardagent._support.files import shipped_folder
 from tests.conftest import CommandResult
 
 PROGRAM = """

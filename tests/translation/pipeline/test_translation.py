@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
-from guardagent._support.locks import shared_folder_lock
+from guardagent._support.files import shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.policy.review import read_review, review_path, rule_hashes, write_review
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from guardagent._support.sections_pieces.section import Quoted
+from guardagent._support.sections import Quoted
 from guardagent.policy.review.record import NeededFact, RecordedAnswer, Review, ReviewFinding
 from guardagent.translation.report import DocumentChanges, summarize
 from guardagent.translation.report_formats import FORMATS, render

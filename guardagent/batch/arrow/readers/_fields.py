@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.batch.arrow.readers._spans import Row, is_text, kind
 from guardagent.errors import InputError
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
@@ -81,7 +81,7 @@ def _parsed(value: Any, name: str) -> Any:
     if type(value) is not str:
         return value
     try:
-        return strict_json.loads(value)
+        return json_values.loads(value)
     except ValueError:
         closing = value.rstrip()[-1:]
         if (opening := _OPENINGS.match(value)) and closing != {"{": "}", "[": "]"}[opening[1][0]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.batch.arrow.readers._spans import Row, TraceSpan, error_row
 from guardagent.batch.arrow.readers._trace_index import TraceIndex
 from guardagent.errors import InputError
@@ -47,7 +47,7 @@ def to_events(
 def read_spans(reader: Any, line: str) -> Iterator[TraceSpan]:
     """Yields the spans of a JSON document; one with an error if it is not acceptable JSON."""
     try:
-        document = strict_json.loads(line)
+        document = json_values.loads(line)
     except ValueError as error:
         yield TraceSpan(rows=(error_row(f"not acceptable JSON: {error}"),))
     else:

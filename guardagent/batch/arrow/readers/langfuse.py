@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.batch.arrow.readers._fields import (
     answer_rows,
     argument_text,
@@ -105,7 +105,7 @@ def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
 
 def _arguments(value: Any, tool: str) -> str:
     written = argument_text(value, tool, _RECORD)
-    match strict_json.loads(written):
+    match json_values.loads(written):
         case {"args": [*positional], "kwargs": dict(named), **others} if not others:
             if positional:
                 raise InputError(
@@ -120,6 +120,6 @@ def _answers(record: Mapping[str, Any]) -> Iterator[Row]:
     """Yields the final answer: the output of an outermost agent, if it is text."""
     if _type(record) == "AGENT" and _parent(record) is None and record.get("level") != "ERROR":
         written = output_text(first(record, "output"), "the agent")
-        answer = None if written is None else strict_json.loads(written)
+        answer = None if written is None else json_values.loads(written)
         if type(answer) is str and answer:
             yield from answer_rows(answer, instant(first(record, "endTime", "end_time"), "'endTime'"))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.batch.arrow.readers._fields import (
     answer_rows,
     argument_text,
@@ -147,7 +147,7 @@ def _has_error(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool
 def _answers(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[Row]:
     """Yields the final answer: the only message of an outermost agent, if it consists of text."""
     written = output_text(attributes.get("gen_ai.output.messages"), "the agent")
-    match written and strict_json.loads(written):
+    match written and json_values.loads(written):
         case [{"role": "assistant", "parts": [*parts]}] if parts and all(map(_is_message_text, parts)):
             yield from answer_rows("".join(part["content"] for part in parts), _seconds(record, "endTimeUnixNano"))
 

@@ -9,8 +9,7 @@
 Extra: `guardagent[adk]`.
 """
 
-from guardagent._support.host_versions import warn_untried
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.adk.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)

@@ -12,7 +12,7 @@ from typing import Any
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.adk.workflow._errors import NodeInterruptedError
 
-from guardagent._support.procedures import Procedure, adrive
+from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.hosts_pieces.denials import explained_denial

@@ -17,7 +17,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.set_model_response_tool import SetModelResponseTool
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Outcome
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.arguments import bind_function, bind_schema, require_distinct

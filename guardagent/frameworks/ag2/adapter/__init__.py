@@ -8,8 +8,7 @@
 Extra: `guardagent[ag2]`.
 """
 
-from guardagent._support.host_versions import warn_untried
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)

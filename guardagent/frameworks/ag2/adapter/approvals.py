@@ -8,7 +8,7 @@ from typing import Any
 from ag2.events import ToolApprovalRequest
 from ag2.exceptions import HumanInputError
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, Approver, EnforcementPoint, HostCall
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision

@@ -14,7 +14,7 @@ from ag2.tools import Toolkit
 from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.final.function_tool import FunctionTool
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools

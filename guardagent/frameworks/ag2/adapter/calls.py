@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent._support.procedures import adrive
+from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.hosts_pieces.denials import noted_denial
 from guardagent.enforcement.hosts_pieces.surroundings import awaited

@@ -8,8 +8,7 @@
 Extra: `guardagent[agent-framework]`.
 """
 
-from guardagent._support.host_versions import warn_untried
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.agent_framework.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)

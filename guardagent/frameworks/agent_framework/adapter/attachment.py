@@ -15,7 +15,7 @@ from agent_framework import (
     normalize_tools,
 )
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools
 from guardagent.enforcement.hosts_pieces.surroundings import Named, naming

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_framework import MiddlewareTermination
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.hosts_pieces.argument_copies import copied_values

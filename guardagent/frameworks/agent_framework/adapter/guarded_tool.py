@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_framework import FunctionTool
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.servers import send_once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_framework import _mcp, _sessions, _tools
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 
 require_parts(_tools, "_APPROVAL_SESSION_IS_AUTHORITATIVE_KEY", "_APPROVAL_REQUEST_ID_KEY")
 require_parts(_sessions, "_WORKFLOW_DEFER_COMPUTER_FUNCTION_RESULTS_KEY")

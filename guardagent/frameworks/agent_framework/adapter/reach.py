@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_framework import FunctionTool, SupportsAgentRun, Workflow
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.errors import InputError
 
 _AS_TOOL = ".as_tool.<locals>."

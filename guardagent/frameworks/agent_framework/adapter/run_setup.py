@@ -7,8 +7,8 @@ from typing import Any
 
 from agent_framework import AgentSession
 
-from guardagent._support.host_versions import require_parts
-from guardagent._support.procedures import adrive
+from guardagent._support.execution import adrive
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.plain_values import plain_arguments

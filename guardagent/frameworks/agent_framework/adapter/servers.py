@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_framework import FunctionTool
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.host_names import SERVER_MARKS, MCPTool

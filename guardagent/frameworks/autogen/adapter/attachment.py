@@ -16,7 +16,7 @@ from autogen_agentchat.agents import (
 from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.procedures import adrive, drive
+from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.hosts_pieces.denials import noted_denial
 from guardagent.enforcement.hosts_pieces.surroundings import awaited

@@ -14,7 +14,7 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseStreamTool, BaseTool, FunctionTool, ToolSchema
 from pydantic import BaseModel
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
 from guardagent.enforcement.hosts_pieces.finished_work import finished

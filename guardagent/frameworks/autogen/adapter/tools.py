@@ -17,7 +17,7 @@ from autogen_core.tools import (
     Workbench,
 )
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
 from guardagent.enforcement.plain_values import plain_arguments

@@ -8,8 +8,7 @@
 Extra: `guardagent[claude-agent-sdk]`.
 """
 
-from guardagent._support.host_versions import warn_untried
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)

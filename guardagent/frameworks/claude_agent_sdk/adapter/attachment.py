@@ -8,7 +8,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts_pieces.surroundings import Named
 from guardagent.errors import InputError

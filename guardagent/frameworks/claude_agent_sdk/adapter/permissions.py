@@ -8,7 +8,7 @@ from typing import Any
 
 from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
-from guardagent._support.procedures import adrive
+from guardagent._support.execution import adrive
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import MAX_REQUESTS

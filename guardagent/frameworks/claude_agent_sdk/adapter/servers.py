@@ -14,8 +14,8 @@ from typing import Any
 
 from claude_agent_sdk import create_sdk_mcp_server
 
-from guardagent._support.host_versions import require_parts
-from guardagent._support.procedures import Operation, adrive
+from guardagent._support.execution import Operation, adrive
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.enforcement.hosts_pieces.surroundings import HostScope
 from guardagent.errors import InputError

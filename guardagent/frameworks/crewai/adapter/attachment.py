@@ -14,7 +14,7 @@ from crewai.tools.agent_tools.deferred_tool_result_reader import DeferredToolRes
 from crewai.utilities.agent_utils import parse_tools
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools, unaccepted_names

@@ -8,7 +8,7 @@ from typing import Any
 
 from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 
-from guardagent._support.procedures import Procedure, adrive, drive
+from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall
 from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids

@@ -10,7 +10,7 @@ from crewai.agents.step_executor import StepExecutor
 from crewai.utilities.agent_utils import extract_tool_call_info, is_inside_event_loop
 from pydantic import PrivateAttr
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
 from guardagent.frameworks.crewai.adapter.runs import CrewScope, RunEndedError, enter, scope

@@ -12,7 +12,7 @@ from crewai.tools.base_tool import Tool
 from crewai.tools.tool_failure import ToolFailure
 from pydantic import BaseModel, PrivateAttr, create_model
 
-from guardagent._support.procedures import Operation
+from guardagent._support.execution import Operation
 from guardagent.enforcement.hosts_pieces.finished_work import finished
 from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments

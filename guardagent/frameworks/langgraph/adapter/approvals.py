@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall

@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.errors import GraphInterrupt, ParentCommand
 
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.lifecycle import PermitVoidError
 from guardagent.enforcement.plain_values import plain_arguments, plain_value

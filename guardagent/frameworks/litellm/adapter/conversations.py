@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent._support.procedures import adrive, drive
+from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.lifecycle import JudgedCall

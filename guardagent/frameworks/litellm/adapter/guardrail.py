@@ -14,7 +14,7 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.common_utils.callback_utils import add_guardrail_to_applied_guardrails_header
 from litellm.proxy.proxy_server import HTTPException
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.litellm.adapter.admission import Admission
 from guardagent.frameworks.litellm.adapter.caller import calling

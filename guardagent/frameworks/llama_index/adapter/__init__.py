@@ -8,8 +8,7 @@
 Extra: `guardagent[llama-index]`.
 """
 
-from guardagent._support.host_versions import warn_untried
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.llama_index.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)

@@ -7,7 +7,7 @@ from typing import Any
 
 from workflows.events import HumanResponseEvent, InputRequiredEvent
 
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall

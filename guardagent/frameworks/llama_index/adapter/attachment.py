@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.tools import FunctionTool, ToolMetadata
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools

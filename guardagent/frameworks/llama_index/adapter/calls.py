@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.agent.workflow.multi_agent_workflow import handoff
 from workflows.runtime.types.results import WaitingForEvent
 
-from guardagent._support.procedures import Procedure, adrive, drive
+from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
 from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from llama_index.core.tools import AsyncBaseTool, FunctionTool
 from llama_index.core.tools.types import adapt_to_async_tool
 
-from guardagent._support.host_versions import require_parts
-from guardagent._support.procedures import Operation
+from guardagent._support.execution import Operation
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement.hosts_pieces.finished_work import finished
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 

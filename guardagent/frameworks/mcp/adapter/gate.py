@@ -13,7 +13,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_jsonable_python
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.errors import ToolDenied

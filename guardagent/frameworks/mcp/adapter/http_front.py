@@ -14,9 +14,8 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from guardagent._support.http_pieces import asgi
-from guardagent._support.http_pieces.admission import READ_METRICS, HttpAdmission
-from guardagent._support.http_pieces.asgi import HttpRequest, RefusedError
+from guardagent._support import http
+from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls, wire
 from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
@@ -77,9 +76,9 @@ class HttpFront:
         """Handles one HTTP request."""
         if scope["type"] != "http":
             return
-        send = self._metrics.count(asgi.timed(send, self._limits.receive_seconds))
+        send = self._metrics.count(http.timed(send, self._limits.receive_seconds))
         try:
-            await self._answer(asgi.request_of(scope), receive, send)
+            await self._answer(http.request_of(scope), receive, send)
         except TimeoutError:
             _log.warning("a client does not read its answer; its connection is closed")
 
@@ -87,7 +86,7 @@ class HttpFront:
         try:
             await self._handle(request, receive, send)
         except RefusedError as refused:
-            await asgi.answer(send, refused.status, _refusal(refused), refused.head)
+            await http.answer(send, refused.status, _refusal(refused), refused.head)
 
     async def _handle(self, request: HttpRequest, receive: Any, send: Any) -> None:
         self._admission.require_one_length(request)
@@ -102,7 +101,7 @@ class HttpFront:
             await self._listen(self._known(request, caller), request, receive, send)
         elif request.method == "DELETE":
             await self._close(self._known(request, caller))
-            await asgi.answer(send, 200, b"")
+            await http.answer(send, 200, b"")
         else:
             raise RefusedError(405, "expected POST, GET or DELETE")
 
@@ -110,7 +109,7 @@ class HttpFront:
         """Answers `/healthz` and `/metrics`."""
         if request.path == "/healthz":
             await self._admission.admit_probe(request)
-            await asgi.answer(send, 200, b'{"status": "ok"}')
+            await http.answer(send, 200, b'{"status": "ok"}')
             return
         await self._admission.admit(request, READ_METRICS)
         found = self._metrics.exposition()
@@ -118,7 +117,7 @@ class HttpFront:
             raise RefusedError(
                 404, "there are no metrics; expected prometheus-client: pip install 'guardagent[server]'"
             )
-        await asgi.answer(send, 200, found[1], kind=found[0])
+        await http.answer(send, 200, found[1], kind=found[0])
 
     # --- messages of the client
 
@@ -140,7 +139,7 @@ class HttpFront:
             raise RefusedError(415, "the body has another type; expected application/json")
         if "*/*" not in accept and not ("application/json" in accept and "text/event-stream" in accept):
             raise RefusedError(406, "expected Accept: application/json, text/event-stream")
-        body = await asgi.body_of(receive, self._limits.body, self._limits.receive_seconds)
+        body = await http.body_of(receive, self._limits.body, self._limits.receive_seconds)
         message = _message(body)
         _require_sessions(headers, message)
         is_new = "mcp-session-id" not in headers
@@ -149,7 +148,7 @@ class HttpFront:
         assert session.relay is not None
         if not wire.is_request(message):
             await session.relay.take(body)
-            await asgi.answer(send, 202, b"")
+            await http.answer(send, 202, b"")
             return
         await self._request(session, message, body, send)
 
@@ -164,7 +163,7 @@ class HttpFront:
             line, last = await stream.get()
             head = [(b"mcp-session-id", session.name.encode())]
             if last:
-                await asgi.answer(send, 200 if line else 202, line, head)
+                await http.answer(send, 200 if line else 202, line, head)
             else:
                 await _streamed(stream, (line, last), head, send)
         finally:
@@ -175,20 +174,20 @@ class HttpFront:
         if session.listening:
             raise RefusedError(409, "the session has a stream; expected one at a time")
         session.listening = True
-        gone = asyncio.create_task(asgi.gone(receive))
+        gone = asyncio.create_task(http.gone(receive))
         try:
-            await asgi.begin_stream(send)
+            await http.begin_stream(send)
             while not gone.done() and session.name in self._sessions:
                 getting = asyncio.create_task(session.standing.get())
                 await asyncio.wait({gone, getting}, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not await self._is_admitted(request):
                     break
                 if getting.done():
-                    await asgi.more(send, asgi.event(getting.result()[0]))
+                    await http.more(send, http.event(getting.result()[0]))
                 else:
                     getting.cancel()
-                    await asgi.more(send, b": still there\r\n\r\n")
-            await asgi.more(send, b"", last=True)
+                    await http.more(send, b": still there\r\n\r\n")
+            await http.more(send, b"", last=True)
         finally:
             session.listening = False
             gone.cancel()
@@ -269,13 +268,13 @@ def _require_sessions(headers: Mapping[str, str], message: wire.Message) -> None
         raise RefusedMessageError(400, why, message.get("id"), code=_UNSUPPORTED, data=data)
 
 
-async def _streamed(stream: Stream, first: tuple[bytes, bool], head: asgi.Head, send: Any) -> None:
-    await asgi.begin_stream(send, head)
+async def _streamed(stream: Stream, first: tuple[bytes, bool], head: http.Head, send: Any) -> None:
+    await http.begin_stream(send, head)
     line, last = first
     while True:
         if line:
-            await asgi.more(send, asgi.event(line))
+            await http.more(send, http.event(line))
         if last:
             break
         line, last = await stream.get()
-    await asgi.more(send, b"", last=True)
+    await http.more(send, b"", last=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guardagent._support.http_pieces.request_limits import RequestLimits
+from guardagent._support.http import RequestLimits
 
 
 @dataclass(frozen=True, slots=True)

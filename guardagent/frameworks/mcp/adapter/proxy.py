@@ -16,8 +16,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent._support.http import HttpEndpoint, serve
-from guardagent._support.http_pieces.admission import HttpAdmission
+from guardagent._support.http import HttpAdmission, HttpEndpoint, serve
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from guardagent._support.procedures import adrive
+from guardagent._support.execution import adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approvers import aask
 from guardagent.errors import InputError, error_text

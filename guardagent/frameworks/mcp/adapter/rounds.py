@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from guardagent._support.procedures import Operation, Procedure
+from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, sorted_json

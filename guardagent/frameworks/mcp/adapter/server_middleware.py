@@ -17,7 +17,7 @@ from mcp_types import ListToolsResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError, ToolDenied

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.errors import InputError
 
 Message = dict[str, Any]
@@ -37,7 +37,7 @@ def read_message(line: bytes | str) -> Message:
         InputError: the message is ambiguous or malformed.
     """
     try:
-        value = strict_json.loads(line)
+        value = json_values.loads(line)
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
     if not isinstance(value, dict):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.execution import Procedure
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.lifecycle import JudgedCall

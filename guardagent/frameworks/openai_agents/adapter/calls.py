@@ -10,7 +10,7 @@ from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, U
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
 
-from guardagent._support.procedures import Operation, Procedure, adrive
+from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement.approval import Approval, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.lifecycle import CallLifecycle, JudgedCall

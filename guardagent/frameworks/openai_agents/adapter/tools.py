@@ -10,7 +10,7 @@ from typing import Any
 
 from agents import Agent, Handoff, handoff
 
-from guardagent._support.procedures import Operation, adrive
+from guardagent._support.execution import Operation, adrive
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.errors import InputError, ToolDenied

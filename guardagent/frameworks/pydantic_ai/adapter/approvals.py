@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai import ApprovalRequired, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import JudgedCall

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic_ai import Agent
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools
 from guardagent.enforcement.hosts_pieces.surroundings import Named, naming

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai import ApprovalRequired, ToolFailed
 
-from guardagent._support.procedures import Procedure, adrive
+from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
 from guardagent.enforcement.hosts_pieces.denials import explained_denial

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint
 from guardagent.frameworks.python.adapter.caller_context import ConversationSource, conversation_id
 from guardagent.frameworks.python.adapter.messages import as_dict, get_field

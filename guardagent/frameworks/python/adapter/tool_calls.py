@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from guardagent._support.execution import combine
-from guardagent._support.procedures import Operation, Procedure, adrive, drive
+from guardagent._support.execution import Operation, Procedure, adrive, combine, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint

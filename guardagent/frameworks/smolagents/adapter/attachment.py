@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
 from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids

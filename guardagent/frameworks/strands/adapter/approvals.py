@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent._support.procedures import Procedure
+from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall

@@ -10,7 +10,7 @@ from typing import Any
 from strands.tools.decorator import DecoratedFunctionTool
 
 from guardagent._support.arguments import ambiguous_names
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.hosts import refuse_opaque
 from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments

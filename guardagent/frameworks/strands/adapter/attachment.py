@@ -11,7 +11,7 @@ from strands import Agent
 from strands.agent._agent_as_tool import _AgentAsTool
 from strands.types._events import EventLoopStopEvent, ModelStopReason
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
 from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools

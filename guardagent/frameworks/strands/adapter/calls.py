@@ -12,7 +12,7 @@ from strands.agent._agent_as_tool import _AgentAsTool
 from strands.interrupt import InterruptException
 from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
-from guardagent._support.procedures import Procedure, adrive, drive
+from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls
 from guardagent.enforcement.hosts_pieces.denials import noted_denial

@@ -10,7 +10,7 @@ from strands.interventions import InterventionHandler, Proceed
 from strands.multiagent import Swarm
 from strands.multiagent.graph import Graph
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts_pieces.surroundings import Named
 from guardagent.errors import InputError

@@ -9,7 +9,7 @@ from strands import Agent
 from strands.hooks import BeforeMultiAgentInvocationEvent
 from strands.multiagent.base import MultiAgentBase
 
-from guardagent._support.host_versions import require_parts
+from guardagent._support.requirements import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.attachment import StrandsAttachment
 

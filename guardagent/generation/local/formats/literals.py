@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import LiteralWriter, PartialCall
 from guardagent.generation.local.formats.objects import MalformedCall, json_grammar, parse_value, quoted
@@ -311,7 +311,7 @@ class BareSchema:
 
     def _either(self, string: str) -> Any:
         try:
-            value = strict_json.loads(string)
+            value = json_values.loads(string)
         except ValueError:
             return string
         return string if isinstance(value, str) or not conforms(self.schema, value) else value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 from guardagent.generation.local.formats import PartialCall
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
@@ -161,7 +161,7 @@ def parse_value(text: bytes | bytearray) -> Any:
         MalformedCall: it is not valid JSON, a key appears twice, or it is nested too deeply.
     """
     try:
-        return strict_json.loads(text)
+        return json_values.loads(text)
     except ValueError as error:
         raise MalformedCall(str(error)) from None
 

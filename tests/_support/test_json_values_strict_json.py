@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from guardagent._support import strict_json
+from guardagent._support import json_values
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ from guardagent._support import strict_json
 def test_rejects_json_that_readers_understand_differently(text: str | bytes, message: str) -> None:
     """Each error has the reason."""
     with pytest.raises(ValueError, match=message):
-        strict_json.loads(text)
+        json_values.loads(text)
 
 
 def test_accepts_what_json_accepts() -> None:
     """Strings and bytes are equal; numbers are exact if the caller requests it."""
     value = {"a": [1, 2.5, None, True, "é"], "": {}}
-    assert strict_json.loads(json.dumps(value)) == strict_json.loads(json.dumps(value).encode()) == value
-    assert strict_json.loads("0.1", parse_float=Decimal) == Decimal("0.1")
+    assert json_values.loads(json.dumps(value)) == json_values.loads(json.dumps(value).encode()) == value
+    assert json_values.loads("0.1", parse_float=Decimal) == Decimal("0.1")

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from guardagent._support.host_versions import require_parts, warn_untried
+from guardagent._support.requirements import require_parts, warn_untried
 from guardagent.errors import InputError
 
 

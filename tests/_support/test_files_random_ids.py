@@ -2,7 +2,7 @@
 
 import os
 
-from guardagent._support.random_ids import random_id
+from guardagent._support.files import random_id
 
 
 def test_identifiers_are_unique() -> None:

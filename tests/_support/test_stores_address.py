@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from guardagent import InputError
-from guardagent._support.store_address import StoreAddress
+from guardagent._support.stores import StoreAddress
 from tests.stores import new_counters, new_ledger
 
 SECRET = "s3cr%40t"  # noqa: S105 - of nobody

@@ -1,1 +1,0 @@
-"""Parts of servers over HTTP: requests and answers, who may call, limits on clients, TLS."""
