@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, g
 from guardagent._support.execution import combine, deny_on_crash, deny_on_crash_flow, fold
 from guardagent._support.files import MAX_BYTES
 from guardagent.errors import GuardError, InputError, UnknownNameError
-from guardagent.models import Model, load_model, require_timeout
-from guardagent.models.cache import ResponseCache
-from guardagent.models.flow import Flow, adrive, drive
-from guardagent.models.lazy_model import LazyModel
-from guardagent.models.metering import Meter
+from guardagent.models import LazyModel, Model, load_model, require_timeout
+from guardagent.models.chat import Flow, adrive, drive
+from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.models.redaction import Redactor
 from guardagent.programs.generation import CHECKED_BY, GenerationSetup

@@ -11,7 +11,7 @@ from guardagent._support.execution import deny_on_crash_flow
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
 from guardagent.models import Model, model_name
-from guardagent.models.flow import Flow, adrive, drive
+from guardagent.models.chat import Flow, adrive, drive
 from guardagent.programs.generation_pieces.baseline import ModelBaseline
 from guardagent.programs.generation_pieces.votes import vote_verdict
 from guardagent.sandbox.toolbox import Toolbox

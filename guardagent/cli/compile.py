@@ -184,8 +184,7 @@ def _context(
     cache: str | None,
     shown: int,
 ) -> CompileContext:
-    from guardagent.models.cache import ResponseCache
-    from guardagent.models.metering import Meter
+    from guardagent.models.metering import Meter, ResponseCache
     from guardagent.models.prompts import Prompts
     from guardagent.models.redaction import Redactor
     from guardagent.programs.compile import CompileContext

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent._support.files import parse_json
 from guardagent._support.json_values import compile_pattern, linear_time_validator
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.models.secrets import scrub
+from guardagent.models.redaction import scrub
 from guardagent.types import thaw
 
 if TYPE_CHECKING:

@@ -3,20 +3,24 @@
 A backend is a module of `backends/` with a class `Backend(name)`; its name is the module's name. A model is named
 `backend/name`: `openai/gpt-4.1` is `gpt-4.1` at the OpenAI-compatible endpoint that the environment names. A name
 without a backend uses `openai`, and one with another provider before its slash uses `litellm`.
+
+A model that loads at its first use, for a guard whose program rarely needs one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError
+from guardagent.errors import InputError, UnsentError
 from guardagent.types import Message, Usage
 
 __all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "model_name", "require_timeout"]
+
 
 BACKENDS = Plugins("model backend", "guardagent.models.backends", ("Backend",), group="guardagent.models")
 
@@ -83,3 +87,31 @@ def require_timeout(seconds: object) -> None:
 def model_name(model: object) -> str:
     """Returns a model's name, for messages and cache keys."""
     return str(getattr(model, "name", type(model).__name__))
+
+
+class LazyModel:
+    """A proxy for the model that `load` returns.
+
+    Raises:
+        UnsentError: the model cannot be loaded, so no request was sent.
+    """
+
+    def __init__(self, load: Callable[[], Model]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._loaded: Model | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                try:
+                    self._loaded = self._load()
+                except InputError as error:
+                    raise UnsentError(str(error)) from None
+        return getattr(self._loaded, name)
+
+    def close(self) -> None:
+        """Closes the model, if it was loaded and can be closed."""
+        close = getattr(self._loaded, "close", None)
+        if close is not None:
+            close()

@@ -1,13 +1,28 @@
-"""Chat with tools: a model's answers, with its tool calls unparsed and unjudged."""
+"""Chat with tools: a model's answers, with its tool calls unparsed and unjudged.
+
+Flows: generators that yield model calls and end with a verdict, with one sync and one async driver.
+
+A failed model call is raised in the flow, at the point of the call.
+
+The kinds of errors that stop a program: those that the paper counts (Appendix K), and those of a sandbox.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from guardagent.models.secrets import scrub
-from guardagent.types import Usage
+from guardagent.errors import LimitError, ModelError, SandboxError
+from guardagent.models import Completion, Model
+from guardagent.models.metering import Meter
+from guardagent.models.prompts import ModelCall
+from guardagent.models.redaction import scrub
+from guardagent.types import Usage, Verdict
 
 MAX_CALLS = 32  # in one answer
 _ENDED_EARLY = {
@@ -135,3 +150,119 @@ def _text(value: object) -> str:
 
 def _list(value: object) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
+
+
+T = TypeVar("T")
+
+Flow = Generator[ModelCall, Completion, Verdict]
+
+
+def drive(flow: Flow, meter: Meter) -> Verdict:
+    """Runs a flow and returns its verdict, with the model usage."""
+    turn = _FlowState(flow)
+    try:
+        turn.start()
+        while turn.call is not None:
+            with meter.metered_call(turn.call) as asking:
+                if asking.needs_model and meter.model is not None:
+                    asking.answer = meter.model.complete(turn.call.prompt.messages, **_options(turn.call))
+            turn.resume(asking.outcome)
+    finally:
+        flow.close()
+    return turn.verdict(meter)
+
+
+async def adrive(flow: Flow, meter: Meter) -> Verdict:
+    """Runs a flow without blocking the event loop: its own work runs in a thread."""
+    turn = _FlowState(flow)
+    try:
+        await _in_thread(turn.start)
+        while turn.call is not None:
+            with meter.metered_call(turn.call) as asking:
+                if asking.needs_model and meter.model is not None:
+                    asking.answer = await _acomplete(meter.model, turn.call)
+            await _in_thread(partial(turn.resume, asking.outcome))
+    finally:
+        flow.close()
+    return turn.verdict(meter)
+
+
+class _FlowState:
+    """The state of a flow: it waits for a model call (`call`), or has ended."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._result: Verdict | None = None
+        self.call: ModelCall | None = None
+
+    def start(self) -> None:
+        self._advance(partial(next, self._flow))
+
+    def resume(self, outcome: Completion | ModelError) -> None:
+        if isinstance(outcome, ModelError):
+            self._advance(partial(self._flow.throw, outcome))
+        else:
+            self._advance(partial(self._flow.send, outcome))
+
+    def verdict(self, meter: Meter) -> Verdict:
+        assert self._result is not None
+        return self._result.changed(usage=meter.usage)
+
+    def _advance(self, step: Callable[[], ModelCall]) -> None:
+        try:
+            self.call = step()
+        except StopIteration as stop:
+            self.call, self._result = None, stop.value
+
+
+async def _acomplete(model: Model, call: ModelCall) -> Any:
+    complete = getattr(model, "acomplete", None)
+    if complete is not None:
+        return await complete(call.prompt.messages, **_options(call))
+    return await asyncio.to_thread(model.complete, call.prompt.messages, **_options(call))
+
+
+def _options(call: ModelCall) -> dict[str, Any]:
+    return {"temperature": call.temperature} if call.temperature else {}
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Runs work in a thread. On cancellation, even a second one, it waits for the end: nothing is left running."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise
+
+
+NO_PROGRAM = "no program"
+"""The model's answer contains no program."""
+
+_RAISED = re.compile(r"\b([A-Z][A-Za-z]*?)(?:Error|Exception)\b: ")
+_CONTRACT = re.compile(r"\b(?:check'? returned|returned a|called no check|a check failed)\b")
+
+
+def error_kind(error: SandboxError, *, passed_gate: bool) -> str:
+    """Returns `name`, `type`, `value` and so on for an exception of a program; otherwise the layer that rejected it.
+
+    Args:
+        error: the error that stopped the program.
+        passed_gate: whether the program had passed the static gate.
+
+    Returns:
+        `syntax` if it is not Python, `gate` if the gate or an engine rejects it, `limit` if it exceeded a limit,
+        `contract` for an invalid result, or the kind of the exception in lower case.
+    """
+    text = str(error)
+    if not passed_gate:
+        return "syntax" if "not Python" in text else "gate"
+    if isinstance(error, LimitError):
+        return "limit"
+    if raised := _RAISED.search(text):
+        return raised[1].lower()
+    if "not supported by the engine" in text:
+        return "gate"
+    return "contract" if _CONTRACT.search(text) else "value"

@@ -13,8 +13,7 @@ from typing import Any
 
 from guardagent.errors import AnswerError, GuardError, LimitError, ProgramError, SandboxError
 from guardagent.models import Completion
-from guardagent.models.error_kinds import NO_PROGRAM, error_kind
-from guardagent.models.flow import Flow
+from guardagent.models.chat import NO_PROGRAM, Flow, error_kind
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
 from guardagent.programs.answers import Plan, read_code, read_plan

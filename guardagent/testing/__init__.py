@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from guardagent.models import Completion, Message, Model
-    from guardagent.models.backends._scripted_chat import ScriptedChat
-    from guardagent.models.backends.scripted import ScriptedModel
+    from guardagent.models.backends.scripted import ScriptedChat, ScriptedModel
     from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
 
 __all__ = [
@@ -25,8 +24,7 @@ __all__ = [
 ]
 _HOMES = {
     "guardagent.models": "Completion Message Model",
-    "guardagent.models.backends._scripted_chat": "ScriptedChat",
-    "guardagent.models.backends.scripted": "ScriptedModel",
+    "guardagent.models.backends.scripted": "ScriptedChat ScriptedModel",
     "guardagent.models.chat": "ChatAnswer ChatCandidate ChatModel WrittenCall",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

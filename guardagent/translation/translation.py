@@ -11,8 +11,7 @@ from typing import Any, Literal
 from guardagent._support.files import folder_lock, save_text, shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.models import Model, load_model
-from guardagent.models.cache import ResponseCache
-from guardagent.models.metering import Meter
+from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies

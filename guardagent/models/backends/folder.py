@@ -9,7 +9,7 @@ from pathlib import Path
 from guardagent._support.files import read_text, save_text
 from guardagent.errors import InputError, ModelError
 from guardagent.models import Completion, Message
-from guardagent.models.backends._declared_marks import marked_request
+from guardagent.models.backends.openai import marked_request
 from guardagent.types import Usage
 
 MAX_BYTES = 10_000_000  # of an answer

@@ -9,10 +9,9 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.models import Completion, Message
-from guardagent.models.backends._endpoint import Endpoint
-from guardagent.models.backends._event_loop import submit, wait
 from guardagent.models.backends._prices import checked_prices, cost_of
-from guardagent.models.secrets import hide_secrets_in_logs
+from guardagent.models.backends.openai import Endpoint, submit, wait
+from guardagent.models.redaction import hide_secrets_in_logs
 from guardagent.types import Usage
 
 

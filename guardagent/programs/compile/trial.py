@@ -20,7 +20,7 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError, SandboxError, name_hint
-from guardagent.models.error_kinds import error_kind
+from guardagent.models.chat import error_kind
 from guardagent.programs.answers import python_blocks
 from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.examples import Example

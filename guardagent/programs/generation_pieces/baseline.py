@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.errors import GuardError, ProgramError
-from guardagent.models.flow import Flow
+from guardagent.models.chat import Flow
 from guardagent.models.prompts import ModelCall
 from guardagent.programs.answers import read_judgement
 from guardagent.programs.generation import CHECKED_BY, GenerationSetup

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from guardagent.models.secrets import scrub
+from guardagent.models.redaction import scrub
 from guardagent.packs.secrets.functions import assignments, card_numbers, disorder
 
 HIDDEN = "[secret]"

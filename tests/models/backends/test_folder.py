@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from guardagent import InputError, ModelError
 from guardagent.models import Message, load_model
-from guardagent.models.backends._declared_marks import marked_request
 from guardagent.models.backends.folder import MAX_BYTES, Backend
+from guardagent.models.backends.openai import marked_request
 from guardagent.models.prompts import Prompts
 from guardagent.types import Usage
 

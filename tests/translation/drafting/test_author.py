@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from guardagent.models import load_model
-from guardagent.models.cache import ResponseCache
-from guardagent.models.metering import Meter
+from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor

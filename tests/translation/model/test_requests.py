@@ -8,8 +8,7 @@ import pytest
 
 from guardagent.errors import AnswerError, ModelError
 from guardagent.models import load_model
-from guardagent.models.cache import ResponseCache
-from guardagent.models.metering import Meter
+from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.translation.requests import ModelRequests, Request
 from tests.models.conftest import Serve, serve
