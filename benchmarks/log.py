@@ -32,7 +32,7 @@ from typing import Any
 
 from guardagent.log import AuditLog, verify_log
 from guardagent.log.chain import Chain
-from guardagent.log.record_encoder import RecordEncoder
+from guardagent.log.records import RecordEncoder
 from guardagent.log.stores import open_store
 
 ROUNDS, THREADS, PROCESSES = 5, 8, 4

@@ -17,7 +17,7 @@ from guardagent.cli.output import note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.log.selection import ParsedEntry
+    from guardagent.log.verification import ParsedEntry
 
 
 class ExportFormat(StrEnum):
@@ -69,7 +69,7 @@ def show(
 
     With '--json', each entry is printed as stored.
     """
-    from guardagent.log.selection import Selection, decision_name, parse_time
+    from guardagent.log.verification import Selection, decision_name, parse_time
 
     chosen = Selection(
         conversation,
@@ -104,8 +104,7 @@ def export(
     as_json: JsonLines = False,
 ) -> None:
     """Export all entries as JSON Lines or CSV."""
-    from guardagent.log.export import export_entries
-    from guardagent.log.selection import Selection
+    from guardagent.log.verification import Selection, export_entries
 
     if as_json and form is ExportFormat.CSV:
         raise InputError("'--json' and '--format csv' exclude each other; expected one of them")
@@ -120,7 +119,7 @@ def anchor(log: LogAddress, *, removed: Removed, key_file: KeyFile = None) -> No
     Removes nothing itself. Verify and export the log first.
     """
     from guardagent.log import AuditLog, load_key
-    from guardagent.log.selection import Selection
+    from guardagent.log.verification import Selection
 
     Selection(last=1).entries(log)  # a log that is missing is not created
     with AuditLog(log, key=load_key(key_file)) as opened:

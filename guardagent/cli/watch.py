@@ -45,7 +45,7 @@ def watch(*, once: Once = False, denials: Denials = False) -> None:
 
 def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
     """Returns the entries after a number, of those that are new at first: the last twenty."""
-    from guardagent.log.selection import Selection
+    from guardagent.log.verification import Selection
 
     if not log.exists():
         return []

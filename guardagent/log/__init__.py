@@ -11,8 +11,7 @@ scheme of an address.
 
 from guardagent.errors import LogError
 from guardagent.log.audit_log import AuditLog
-from guardagent.log.head import Head
-from guardagent.log.keys import load_key
+from guardagent.log.chain import Head, load_key
 from guardagent.log.records import outcome_record, verdict_record
 from guardagent.log.verification import verify_log
 

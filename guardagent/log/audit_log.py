@@ -20,13 +20,11 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from guardagent.errors import LogError
-from guardagent.log.anchor import anchor_record
-from guardagent.log.chain import Chain, Entry
-from guardagent.log.head import Head, HeadFile
-from guardagent.log.keys import checked_key
-from guardagent.log.record_encoder import RecordEncoder
+from guardagent.log.chain import Chain, Entry, Head, HeadFile, checked_key
+from guardagent.log.records import RecordEncoder
 from guardagent.log.rotation import Rotation
 from guardagent.log.stores import is_address, open_reader, open_store
+from guardagent.log.verification import anchor_record
 
 _BATCH_SIZE = 1000
 _FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from guardagent._support.files import sync_folder
 from guardagent.errors import InputError, LogError
 from guardagent.log.audit_log import AuditLog
-from guardagent.log.values import canonical_json, json_value
+from guardagent.log.records import canonical_json, json_value
 
 _log = logging.getLogger("guardagent")
 

@@ -1,14 +1,71 @@
-"""Verifies that every entry of a log is present and unchanged."""
+"""Verifies that every entry of a log is present and unchanged.
+
+Anchors: entries that say that all entries up to a number are removed on purpose, so that the rest is still a log.
+
+    {"kind":"anchor","removed":5000,"hash":"sha256:…"}
+
+An anchor is part of the chain. Without one, a log whose beginning is missing was tampered with.
+
+Selects entries of a log by conversation, tool, decision and time.
+
+Exports a log as JSON Lines, which can be verified like the log itself, or as a table.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TextIO
 
-from guardagent.log.anchor import has_anchor
-from guardagent.log.chain import Chain, DamagedLogError, Entry
-from guardagent.log.head import Head
-from guardagent.log.stores import LogSource, open_reader
+from guardagent.errors import ContentError, InputError, LogError, UnknownNameError
+from guardagent.log.chain import Chain, DamagedLogError, Entry, Head
+from guardagent.log.records import canonical_json, timestamp
+from guardagent.log.stores import LogReader, LogSource, open_reader
+from guardagent.types import Decision
+
+_KIND = "anchor"
+
+
+def anchor_record(log: LogReader, chain: Chain, removed: int) -> dict[str, Any]:
+    """Returns the record that allows the removal of all entries of a log up to a number.
+
+    Raises:
+        InputError: the log has no entry of this number, or cannot be read.
+        LogError: that entry was changed.
+    """
+    try:
+        found = next((one for one in log.backwards() if one.seq == removed), None)
+    except DamagedLogError as damaged:
+        raise LogError(f"{log.name}: {damaged}; run 'guardagent log verify'") from None
+    if found is None:
+        raise InputError(f"{log.name}: has no entry {removed!r}; expected the number of the last one to be removed")
+    if problem := chain.entry_problem(found):
+        raise LogError(f"{log.name}: entry {removed:,} {problem}; run 'guardagent log verify'")
+    return {"kind": _KIND, "removed": found.seq, "hash": found.hash}
+
+
+def has_anchor(log: LogReader, chain: Chain, first: Entry) -> bool:
+    """Returns whether a log says that the entries before its first one were removed."""
+    with contextlib.suppress(DamagedLogError):
+        return any(_covers(entry, first) for entry in log.backwards() if chain.entry_problem(entry) is None)
+    return False
+
+
+def _covers(entry: Entry, first: Entry) -> bool:
+    if f'"kind":"{_KIND}"' not in entry.text:
+        return False
+    with contextlib.suppress(ValueError, RecursionError):
+        fields = json.loads(entry.text)
+        removed = fields.get("removed") if fields.get("kind") == _KIND else None
+        if type(removed) is int and removed >= first.seq - 1:
+            return removed >= first.seq or fields.get("hash") == first.prev
+    return False
+
 
 LogStatus = Literal["whole", "end_unchecked", "tampered", "unchecked"]
 
@@ -154,3 +211,139 @@ class _Verification:
         notes = tuple(self._reading.notes)
         entries = self._count - self._first + 1 if self._last is not None else 0
         return LogReport(self._reading.name, status, entries, head, first_bad, problem, notes, self._first)
+
+
+class ParsedEntry(NamedTuple):
+    """An entry and its fields."""
+
+    entry: Entry
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The criteria for entries; None matches any.
+
+    Attributes:
+        since: the earliest time, in the format of entries.
+        until: the latest time.
+        last: the maximum number, from the end.
+    """
+
+    conversation: str | None = None
+    tool: str | None = None
+    decision: str | None = None
+    since: str | None = None
+    until: str | None = None
+    last: int | None = None
+
+    def entries(self, source: LogSource) -> Iterator[ParsedEntry]:
+        """Iterates over the matching entries, in order and not verified.
+
+        Raises:
+            InputError: the log cannot be read, is not a log, or is damaged.
+        """
+        log = open_reader(source)
+        if self.last is None:
+            return self._matching(log)
+        return iter([*islice(self._matching(log, backwards=True), self.last)][::-1])
+
+    def _matching(self, log: LogReader, *, backwards: bool = False) -> Iterator[ParsedEntry]:
+        criteria, entry = self._criteria(), None
+        parts = [f'"{name}":{canonical_json(value)}' for name, value in criteria.items()]  # each occurs in every match
+        try:
+            for entry in log.backwards() if backwards else log:
+                if all(part in entry.text for part in parts):
+                    fields = _fields(entry, log.name)
+                    if self._matches(fields, criteria):
+                        yield ParsedEntry(entry, fields)
+        except DamagedLogError as damaged:
+            near = f"{'before' if backwards else 'after'} entry {entry.seq}" if entry else "at the beginning"
+            raise ContentError(
+                f"the log cannot be read further, {near}: {damaged}; run 'guardagent log verify'", log.name
+            ) from None
+
+    def _criteria(self) -> dict[str, str]:
+        named = {"conversation": self.conversation, "tool": self.tool, "decision": self.decision}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _matches(self, fields: dict[str, Any], criteria: dict[str, str]) -> bool:
+        return (
+            all(fields.get(name) == value for name, value in criteria.items())
+            and (self.since is None or str(fields["time"]) >= self.since)
+            and (self.until is None or str(fields["time"]) <= self.until)
+        )
+
+
+def decision_name(name: str | None) -> str | None:
+    """Returns the name of a decision.
+
+    Raises:
+        UnknownNameError: there is no such decision.
+    """
+    if name is not None and name not in set(Decision):
+        raise UnknownNameError("decision", name, [str(one) for one in Decision])
+    return name
+
+
+def parse_time(text: str | None, option: str) -> str | None:
+    """Converts a time to the format of entries; the default zone is UTC.
+
+    Raises:
+        InputError: it is not a time.
+    """
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+        return timestamp((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        raise InputError(f"{option!r}: {text!r} is not a time; expected one such as '2026-11-02T10:30:00Z'") from None
+
+
+def _fields(entry: Entry, name: str) -> dict[str, Any]:
+    try:
+        fields = {"time": "", **json.loads(entry.text)}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ContentError(
+            f"entry {entry.seq} is not a JSON object: {error}; run 'guardagent log verify'", name
+        ) from None
+    return fields
+
+
+COLUMNS = (
+    "seq time kind conversation agent tool call_id decision label rules reasons errors status args args_hash facts "
+    "facts_hash output output_hash violations checked_by policy permit elapsed_ms other prev hash"
+).split()
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def export_entries(form: Literal["jsonl", "csv"], entries: Iterable[ParsedEntry], to: TextIO) -> int:
+    """Writes entries and returns their number."""
+    return _write_table(entries, to) if form == "csv" else _write_lines(entries, to)
+
+
+def _write_lines(entries: Iterable[ParsedEntry], to: TextIO) -> int:
+    return sum(to.write(f"{entry.line}\n") > 0 for entry, _ in entries)
+
+
+def _write_table(entries: Iterable[ParsedEntry], to: TextIO) -> int:
+    """Writes a row for each entry; fields without a column go into `other`."""
+    writer = csv.writer(to, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    return sum(writer.writerow(_row(one)) > 0 for one in entries)
+
+
+def _row(one: ParsedEntry) -> list[Any]:
+    other = {name: value for name, value in one.fields.items() if name not in COLUMNS}
+    chained = {"seq": one.entry.seq, "prev": one.entry.prev, "hash": one.entry.hash}
+    row = {**one.fields, **chained, "other": other or None}
+    return [_cell(row.get(name)) for name in COLUMNS]
+
+
+def _cell(value: Any) -> Any:
+    """Quotes strings that a spreadsheet would treat as a formula."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -18,7 +18,7 @@ from guardagent.hooks.hook_daemon import HookDaemon
 from guardagent.hooks.hook_lock import HookLock, state_folder
 from guardagent.hooks.hook_state import PendingAsks
 from guardagent.hooks.session_retention import delete_old_sessions
-from guardagent.log.selection import Selection
+from guardagent.log.verification import Selection
 from guardagent.server.state import open_state
 from tests.hooks.payloads import EVENTS, POLICY, SHELLS, decision, event
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from guardagent.log import AuditLog
-from guardagent.log.selection import Selection
+from guardagent.log.verification import Selection
 
 KEY = b"sixteen bytes or more"
 SUFFIXES = (".db", ".jsonl")

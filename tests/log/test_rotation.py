@@ -12,7 +12,7 @@ import pytest
 
 from guardagent.errors import InputError, LogError
 from guardagent.log import AuditLog, Head, verify_log
-from guardagent.log.selection import Selection
+from guardagent.log.verification import Selection
 from tests.conftest import CommandResult
 from tests.log.logs import KEY, edit, filled, read, record
 

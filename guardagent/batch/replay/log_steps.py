@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent.batch.replay.recorded_values import RecordedFacts, is_complete, recorded_value
-from guardagent.log.selection import ParsedEntry, Selection
+from guardagent.log.verification import ParsedEntry, Selection
 from guardagent.policy.language.instants import parsed_instant
 from guardagent.types import EMPTY
 

@@ -11,8 +11,7 @@ from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.log.record_encoder import MAX_STRING
-from guardagent.log.redaction import MARK
+from guardagent.log.records import MARK, MAX_STRING
 from guardagent.policy.language.values import Unknown, Unrecorded
 
 

@@ -20,8 +20,15 @@ from hypothesis import strategies as st
 from guardagent import Verdict, load_policies
 from guardagent.log import AuditLog, outcome_record, verdict_record
 from guardagent.log.chain import Chain
-from guardagent.log.record_encoder import MAX_FIELD, MAX_STRING, MAX_WHOLE, RecordEncoder
-from guardagent.log.values import canonical_json, is_json_value, json_value
+from guardagent.log.records import (
+    MAX_FIELD,
+    MAX_STRING,
+    MAX_WHOLE,
+    RecordEncoder,
+    canonical_json,
+    is_json_value,
+    json_value,
+)
 from guardagent.types import Decision, Violation
 from tests.log.logs import KEY
 
