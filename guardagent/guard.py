@@ -27,8 +27,7 @@ from guardagent.models.chat import Flow, adrive, drive
 from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.models.redaction import Redactor
-from guardagent.programs.generation import CHECKED_BY, GenerationSetup
-from guardagent.programs.generation_pieces.votes import vote_verdict
+from guardagent.programs.generation import CHECKED_BY, GenerationSetup, vote_verdict
 from guardagent.programs.lock import Lock, agents, toolboxes
 from guardagent.programs.lock import prompts as templates_of
 from guardagent.programs.memory.agents import Memory

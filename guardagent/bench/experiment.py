@@ -12,8 +12,7 @@ from guardagent.errors import InputError
 from guardagent.guard import GuardAgent, Mode
 from guardagent.models import Model, model_name
 from guardagent.models.chat import Flow, adrive, drive
-from guardagent.programs.generation_pieces.baseline import ModelBaseline
-from guardagent.programs.generation_pieces.votes import vote_verdict
+from guardagent.programs.generation import ModelBaseline, vote_verdict
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 

@@ -2,12 +2,19 @@
 
 The model's code is a guard program like any other: the static gate admits it, the sandbox runs it, and the host owns
 the verdict. Errors go back to the model for a bounded number of rounds; code that never runs is a denial.
+
+The paper's baseline for evaluations (Section 5.2, Appendix I): a model judges the run directly, without code.
+
+It is not a guard: a hostile text can influence the model's verdict directly.
+
+Self-consistency (paper, Appendix Q; Wang et al. 2023): several plans for one run vote on the verdict.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,14 +23,32 @@ from guardagent.models import Completion
 from guardagent.models.chat import NO_PROGRAM, Flow, error_kind
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
-from guardagent.programs.answers import Plan, read_code, read_plan
-from guardagent.programs.generation_pieces.relevance import FunctionSelection, select
-from guardagent.programs.memory.agents import Demonstration
+from guardagent.programs.answers import FunctionSelection, Plan, read_code, read_judgement, read_plan, select
+from guardagent.programs.memory.agents import Demonstration, retrieve
 from guardagent.programs.memory.retrieval import Query, file_demonstrations, file_order, nearest, shortage
-from guardagent.programs.program import Recorder, clock_of, failure_verdict, run_program
+from guardagent.programs.program import (
+    Recorder,
+    claimed_verdict,
+    clock_of,
+    copy_value,
+    failure_verdict,
+    program_check,
+    run_program,
+)
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.types import Context, Event, Step, StepName, Verdict, Violation, freeze, thaw, unchecked_verdict
+from guardagent.types import (
+    Context,
+    Decision,
+    Event,
+    Step,
+    StepName,
+    Verdict,
+    Violation,
+    freeze,
+    thaw,
+    unchecked_verdict,
+)
 
 CHECKED_BY = "generated"
 
@@ -247,3 +272,106 @@ def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
     plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
     texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
     return {**texts, "code": shown.code} if with_code else texts
+
+
+@dataclass(frozen=True)
+class ModelBaseline:
+    """A model that judges from the instructions, the demonstrations (without code) and the run.
+
+    Attributes:
+        setup: the configuration; only the code of demonstrations uses the toolbox and the sandbox.
+        free_form: omit the instruction on how to judge (the paper's Appendix L, where many answers are code).
+    """
+
+    setup: GenerationSetup
+    free_form: bool = False
+
+    def flow(self, event: Event, context: Context) -> Flow:
+        """Returns the flow that computes the model's verdict."""
+        setup, facts = self.setup, thaw(context.facts)
+        found = retrieve(
+            setup.demonstrations,
+            event.args["input"],
+            event.output,
+            setup.shots,
+            least_similar=setup.least_similar,
+            max_distance=setup.max_distance,
+        )
+        data = {
+            "agent_input": event.args["input"],
+            "agent_output": event.output,
+            "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
+        }
+        shared = {"demonstrations": [self._shot(shown) for shown in file_order(found, setup.demonstrations)]}
+        template = "judge_freely" if self.free_form else "judge"
+        prompt = setup.prompts.render(template, data, shared, request=setup.request, specification=setup.specification)
+        step = Step("judge", prompt=prompt.messages)
+        try:
+            answer = yield ModelCall(prompt)
+            step = replace(step, text=answer.text)
+            verdict = claimed_verdict(copy_value(read_judgement(answer.text)), CHECKED_BY)
+        except GuardError as error:
+            step = replace(step, error=str(error))
+            verdict = unchecked_verdict(str(error), checked_by=CHECKED_BY)
+        return replace(verdict, story=(step,))
+
+    def _shot(self, shown: Demonstration) -> dict[str, str]:
+        """Returns the prompt data of a demonstration: its reasoning, and the judgement of its code."""
+        texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output}
+        if self.free_form:
+            return {**texts, "plan": "", "judgement": ""}
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan[:-1], start=1))
+        return {**texts, "plan": steps, "judgement": json.dumps(self._judgement(shown), ensure_ascii=False)}
+
+    def _judgement(self, shown: Demonstration) -> Mapping[str, Any]:
+        check = program_check(shown.code, self.setup.engine("auto"), self.setup.toolbox)
+        verdict = check(Event("agent_run", args={"input": shown.agent_input}, output=shown.agent_output), Context())
+        if verdict.errors:
+            raise ProgramError(
+                f"the code of a demonstration does not run, so its judgement is unknown: {verdict.errors[0]}"
+            )
+        judged = verdict.to_dict()
+        return {name: judged[name] for name in ("label", "reasons", "details", "answer")}
+
+
+TEMPERATURE = 0.7  # for several plans; a single plan uses 0
+
+
+def vote_verdict(
+    setup: GenerationSetup, event: Event, context: Context, votes: int
+) -> Generator[ModelCall, Completion, tuple[Verdict, Demonstration | None]]:
+    """Returns the agreed verdict of `votes` generations, and the demonstration to learn from it.
+
+    The decision is the most severe one that at least half of the votes reach or exceed. A vote that could not be
+    checked counts as a denial.
+    """
+    temperature = TEMPERATURE if votes > 1 else 0.0
+    generations = [Generation(setup, event, context, vote=vote, temperature=temperature) for vote in range(votes)]
+    verdicts = []
+    for generation in generations:
+        verdict = yield from generation.flow()
+        verdicts.append(verdict)
+    if votes == 1:
+        return verdicts[0], generations[0].demonstration
+    chosen = representative(verdicts)
+    verdict = replace(
+        verdicts[chosen],
+        details=freeze({**verdicts[chosen].details, "votes": [str(verdict.decision) for verdict in verdicts]}),
+        story=tuple(step for verdict in verdicts for step in verdict.story),
+        calls=tuple(call for verdict in verdicts for call in verdict.calls),
+    )
+    return verdict, generations[chosen].demonstration
+
+
+def representative(verdicts: Sequence[Verdict]) -> int:
+    """Returns the index of a verdict with the agreed decision: without errors, then with the most common answer."""
+    decision = _agreed_decision([verdict.decision for verdict in verdicts])
+    reached = [place for place, verdict in enumerate(verdicts) if verdict.decision == decision]
+    answers = Counter(verdicts[place].answer for place in reached)
+    return min(reached, key=lambda place: (bool(verdicts[place].errors), -answers[verdicts[place].answer], place))
+
+
+def _agreed_decision(decisions: Sequence[Decision]) -> Decision:
+    half = len(decisions) / 2
+    reached = [one for one in decisions if sum(other >= one for other in decisions) >= half]
+    return max(reached, key=lambda decision: decision.severity)

@@ -3,11 +3,10 @@
 Start reading at `compiler.py`. A new kind of test is a function in `examinations.py` or `transformations.py`.
 """
 
+from guardagent.programs.compile.candidate import CompileContext
 from guardagent.programs.compile.compiler import Compilation, CompiledProgram, compile_program
-from guardagent.programs.compile.context import CompileContext
-from guardagent.programs.compile.examples import Example, read_examples
+from guardagent.programs.compile.examples import CompileTarget, Example, read_examples
 from guardagent.programs.compile.report import CompileReport, NotCompiledError
-from guardagent.programs.compile.target import CompileTarget
 
 __all__ = [
     "Compilation",

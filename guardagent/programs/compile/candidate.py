@@ -1,35 +1,284 @@
-"""One candidate: a model plans, writes and repairs a program until it passes, for a bounded number of rounds."""
+"""One candidate: a model plans, writes and repairs a program until it passes, for a bounded number of rounds.
+
+The context of a compilation: the model with its budget, the sandbox, the prompt templates.
+
+Selection of the examples for a prompt: some of each kind, and within a kind those that differ most.
+
+One version of a program, with its examination results.
+
+Prompt data of a candidate: the examples, and the runs that its last version failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
-from guardagent.errors import AnswerError
-from guardagent.models.prompts import ModelCall
-from guardagent.programs.answers import read_code, read_plan
-from guardagent.programs.compile.attempt import Attempt
-from guardagent.programs.compile.context import CompileContext
+from guardagent.errors import AnswerError, ModelError
+from guardagent.models import Completion
+from guardagent.models.metering import Meter
+from guardagent.models.prompts import ModelCall, Prompts
+from guardagent.models.redaction import Redaction, Redactor
+from guardagent.programs.answers import FunctionSelection, prose, read_code, read_plan, select
 from guardagent.programs.compile.examinations import examine
-from guardagent.programs.compile.examinations_base import ExaminationResult
+from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
-from guardagent.programs.compile.prompt_data import (
-    example_data,
-    explanation,
-    failure_places,
-    failures_data,
-    hidden_failures,
-    shown_failures,
-)
-from guardagent.programs.compile.replies import Dispute, read_disputes, read_proposal
-from guardagent.programs.compile.selection import choose_examples
+from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
-from guardagent.programs.generation_pieces.relevance import FunctionSelection, select
+from guardagent.sandbox import Sandbox
+from guardagent.types import thaw
 
 __all__ = ["Attempt", "Candidate"]
+
+
+def _no_progress(_message: str) -> None:
+    """Discards progress messages."""
+
+
+@dataclass(frozen=True)
+class CompileContext:
+    """The services that a compilation uses.
+
+    Attributes:
+        shown: how many examples the prompts show. The model sees another one only after its program fails it.
+        progress: receives progress messages.
+    """
+
+    meter: Meter
+    sandbox: Sandbox
+    prompts: Prompts
+    redaction: Redaction = field(default_factory=lambda: Redactor().redaction())
+    shown: int = 6
+    progress: Callable[[str], None] = _no_progress
+
+    def ask(self, call: ModelCall) -> str:
+        """Returns the model's answer to a prompt.
+
+        Raises:
+            ModelError: no model is configured, or it gave no usable answer.
+        """
+        with self.meter.metered_call(call) as asking:
+            if asking.needs_model and self.meter.model is not None:
+                options = {"temperature": call.temperature} if call.temperature else {}
+                asking.answer = self.meter.model.complete(call.prompt.messages, **options)
+        if isinstance(asking.outcome, Completion):
+            return asking.outcome.text
+        raise (
+            asking.outcome
+            if isinstance(asking.outcome, ModelError)
+            else ModelError("the model returned no completion; expected text")
+        )
+
+
+def choose_examples(examples: Sequence[Example], count: int, clauses: Collection[int] | None = None) -> list[Example]:
+    """Selects diverse examples, in the order of the file.
+
+    Args:
+        examples: all examples.
+        count: how many; more if needed to cover both labels and each annotated sentence. 0 for none.
+        clauses: the sentences that the program covers; None for all.
+    """
+    if count <= 0:
+        return []
+    chosen = {one.id: one for one in _one_of_each(examples, clauses)}
+    words = {one.id: set(re.findall(r"\w+", f"{one.agent_input} {one.agent_output}")) for one in examples}
+    while len(chosen) < min(count, len(examples)):
+        left = [one for one in examples if one.id not in chosen]
+        rarer = int(2 * sum(one.label for one in chosen.values()) <= len(chosen))
+        pool = [one for one in left if one.label == rarer] or left
+        known = [words[name] for name in chosen]
+        best = max(
+            pool, key=lambda one: (-_rank(one, clauses), min(_distance(words[one.id], other) for other in known))
+        )
+        chosen[best.id] = best
+    return [one for one in examples if one.id in chosen]
+
+
+def _one_of_each(examples: Sequence[Example], clauses: Collection[int] | None) -> Iterator[Example]:
+    """Yields an allowed example, a denied one, and one for each sentence that examples violate."""
+    yield from [one for one in examples if one.label == 0][:1]
+    denied = sorted(
+        (one for one in examples if one.label == 1), key=lambda one: len(one.clauses)
+    )  # fewest violated sentences first
+    covered: set[int] = set()
+    for number in sorted({number for one in denied for number in one.clauses if clauses is None or number in clauses}):
+        if number not in covered:
+            best = next(one for one in denied if number in one.clauses)
+            covered |= set(best.clauses)
+            yield best
+    if not covered:
+        yield from sorted((one for one in examples if one.label == 1), key=lambda one: _rank(one, clauses))[:1]
+
+
+def _rank(example: Example, clauses: Collection[int] | None) -> int:
+    """Ranks an example by relevance to the clauses, 0 first; last if it violates only other clauses."""
+    if clauses is None or example.label == 0 or set(example.clauses) & set(clauses):
+        return 0
+    return 2 if example.clauses else 1
+
+
+def _distance(words: set[str], others: set[str]) -> float:
+    """Returns the Jaccard distance of two sets of words."""
+    return len(words ^ others) / max(1, len(words | others))
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One version of a candidate's program.
+
+    Attributes:
+        problems: the problems that kept it from running.
+        results: the results of its examinations.
+        properties: the properties that it was examined with.
+        proposal: a missing toolbox function that the model proposed instead.
+        disputes: the examples and sentences that the model disputes.
+    """
+
+    program: str = ""
+    problems: list[str] = field(default_factory=list)
+    results: list[ExaminationResult] = field(default_factory=list)
+    properties: Properties = field(default_factory=Properties)
+    proposal: FunctionProposal | None = None
+    disputes: list[Dispute] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [failure for tried in self.results for failure in tried.failures]
+
+    @property
+    def missing(self) -> list[str]:
+        """Missing pieces, independent of any run."""
+        return [tried.missing for tried in self.results if tried.missing]
+
+    @property
+    def advice(self) -> list[str]:
+        """Suggested changes that no failing run supports."""
+        return [tried.advice for tried in self.results if tried.advice]
+
+    @property
+    def remarks(self) -> list[str]:
+        """All feedback for the model except the failing runs."""
+        return [*self.problems, *self.missing, *self.advice]
+
+    @property
+    def passed(self) -> bool:
+        return self._right and not self._skips_clause
+
+    @property
+    def needs_decision(self) -> bool:
+        """Whether the user has to decide before another version can help."""
+        return bool(self.proposal or (self.disputes and not self.program) or (self._right and self._skips_clause))
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one line."""
+        if self.proposal:
+            return f"requests a function that the toolbox lacks: {self.proposal.name!r}"
+        if self.needs_decision:
+            return f"disputes {', '.join(repr(one.id) for one in self.disputes)}"
+        if self.problems:
+            return f"cannot run: {self.problems[0]}"
+        runs = sum(tried.runs for tried in self.results)
+        wrong = f"fails {len(self.failures)} of {runs} runs" if self.failures else f"passes all {runs} runs"
+        return "; ".join([wrong, *self.missing])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"problems": self.problems, "tried": [{"name": t.name, "failed": len(t.failures)} for t in self.results]}
+
+    @property
+    def _right(self) -> bool:
+        return bool(self.results) and not (self.problems or self.failures or self.missing)
+
+    @property
+    def _skips_clause(self) -> bool:
+        """Whether the model disputes a sentence as undecidable, so that the program ignores it."""
+        return any(one.clause for one in self.disputes)
+
+
+_FAILURES = 4  # shown at least; more if they are short
+_FAILURE_WORDS = 800
+_FENCES = 16  # words around the run of one failure
+_EXPLANATION_WORDS = 200
+_CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
+
+Hide = Callable[[Any], Any]
+
+
+def example_data(example: Example, label: str, hide: Hide) -> dict[str, str]:
+    """Returns the prompt data of one labelled run."""
+    return {**_run(example, hide), "label": label}
+
+
+def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
+    """Returns the prompt data of the shown failures, without repeating a shown example."""
+    above = {one.id for one in examples}
+    return [
+        {
+            **({} if _as_it_is(failure, above) else _run(failure.example, hide)),
+            "changed": hide(f"{failure.test}: {failure.note}") if failure.note else "",
+            "expected": _expected(failure),
+            "given": hide(failure.actual),
+        }
+        for failure in shown_failures(tried)
+    ]
+
+
+def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Example]) -> list[str]:
+    """Returns for each shown failure a reference to the same shown example, if any."""
+    numbers = {one.id: number for number, one in enumerate(examples, start=1)}
+    shown = shown_failures(tried)
+    return [f", which is example {numbers[one.example.id]}" if _as_it_is(one, numbers) else "" for one in shown]
+
+
+def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
+    """Returns the number of failures, and the kinds of those not shown."""
+    total, shown = sum(len(one.failures) for one in tried), shown_failures(tried)
+    if total == len(shown):
+        return f" ({total} in all)"
+    more = Counter(one.test for row in tried for one in row.failures) - Counter(one.test for one in shown)
+    kinds = ", ".join(f"{count} of {test}" for test, count in more.items())
+    return f" ({total} in all; {total - len(shown)} are left out here: {kinds})"
+
+
+def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
+    """Selects failures within the word limit, of as many kinds of test as possible."""
+    rows = [one.failures for one in tried]
+    turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
+    words = accumulate(_FENCES + len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
+    return [one for at, one in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
+
+
+def explanation(answer: str) -> str:
+    """Returns the prose of an answer, truncated."""
+    words = prose(answer).split(" ")
+    return " ".join(words[:_EXPLANATION_WORDS]) + (" …" if len(words) > _EXPLANATION_WORDS else "")
+
+
+def _run(example: Example, hide: Hide) -> dict[str, str]:
+    facts = thaw(example.facts)
+    return {
+        "agent_input": hide(example.agent_input),
+        "agent_output": hide(example.agent_output),
+        "facts": hide(json.dumps(facts, ensure_ascii=False, default=str)) if facts else "",
+    }
+
+
+def _as_it_is(failure: Failure, above: Any) -> bool:
+    return not failure.note and failure.example.id in above
+
+
+def _expected(failure: Failure) -> str:
+    """Returns the expected outcome, attributed to the property if it is a claim, since a property may be wrong."""
+    claim = _CLAIM.match(failure.note)
+    return f"{claim[1]}, as the property says: {failure.expected}" if claim else failure.expected
+
 
 _TEMPERATURE = 0.7  # for the candidates after the first, so that they differ
 

@@ -13,16 +13,14 @@ from guardagent._support.files import save_text
 from guardagent.errors import InputError, ModelError
 from guardagent.models import model_name
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.candidate import Candidate
-from guardagent.programs.compile.context import CompileContext
-from guardagent.programs.compile.division_pieces.divided_candidate import DividedCandidate
-from guardagent.programs.compile.division_pieces.partition import Division, division_of
-from guardagent.programs.compile.examples import Example, digest_of_examples, read_examples
+from guardagent.programs.compile.candidate import Candidate, CompileContext
+from guardagent.programs.compile.division import DividedCandidate
+from guardagent.programs.compile.examples import CompileTarget, Example, digest_of_examples, read_examples
 from guardagent.programs.compile.findings import CoverageAnalysis, ProgramFinding
+from guardagent.programs.compile.folding import Division, division_of
 from guardagent.programs.compile.replies import disagreements, most_cautious, resolve_disputes
 from guardagent.programs.compile.report import CompileReport
 from guardagent.programs.compile.suite import CROSSHAIR, INPUTS, Suite
-from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.trial import Trial
 from guardagent.programs.program import program_check
 from guardagent.programs.program_file import ExampleEvidence, Header, header_of, write

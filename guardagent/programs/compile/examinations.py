@@ -19,8 +19,7 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.examinations_base import ExaminationResult, Failure, citations_in
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import value_locations
+from guardagent.programs.compile.examples import Example, value_locations
 from guardagent.programs.compile.properties import (
     PropertyChecker,
     Run,

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.examinations_base import Failure, citations_in
+from guardagent.programs.compile.request import marked_lines
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome, Trial, statement_lines
 

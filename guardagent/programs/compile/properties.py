@@ -33,9 +33,7 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError
 from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.facts import fact_value
-from guardagent.programs.compile.fields import ValueLocation, fields_of, value_locations
+from guardagent.programs.compile.examples import Example, ValueLocation, fact_value, fields_of, value_locations
 from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite, near_values
 from guardagent.programs.compile.trial import FAILED, Properties, RunOutcome, Trial
 from guardagent.sandbox import hardening, worker

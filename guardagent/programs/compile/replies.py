@@ -20,13 +20,11 @@ from guardagent._support import syntax
 from guardagent._support.files import read_text, save_text
 from guardagent.errors import AnswerError, InputError, name_hint
 from guardagent.programs.answers import objects, prose, python_blocks
-from guardagent.programs.compile.clauses import Clause
 from guardagent.programs.compile.examinations import variants_of
 from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import fields_of, with_value
+from guardagent.programs.compile.examples import CompileTarget, Example, fields_of, with_value
+from guardagent.programs.compile.request import Clause
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.trial import Trial
 from guardagent.types import thaw
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.fields import objects_in
+from guardagent.programs.compile.examples import Example, objects_in
 from guardagent.programs.compile.suite import RUN_TEXTS, Suite
 from guardagent.programs.compile.transformations import Relation, Variant, transformation
 

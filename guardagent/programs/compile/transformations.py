@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.facts import fact_value
-from guardagent.programs.compile.fields import (
+from guardagent.programs.compile.examples import (
+    Example,
     TextField,
     ValueLocation,
     append_text,
+    fact_value,
     fields_of,
     free_text,
     objects_in,

@@ -22,9 +22,8 @@ from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError, SandboxError, name_hint
 from guardagent.models.chat import error_kind
 from guardagent.programs.answers import python_blocks
-from guardagent.programs.compile.clauses import marked_lines
-from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.target import CompileTarget
+from guardagent.programs.compile.examples import CompileTarget, Example
+from guardagent.programs.compile.request import marked_lines
 from guardagent.programs.program import PARAMETERS, Recorder, clock_of, copy_value, failure_verdict, run_program
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.gate import INPUTS, admit, parse

@@ -39,8 +39,8 @@ from guardagent.programs.memory.retrieval import (
     retrieve,
     store_of,
 )
+from guardagent.programs.program import RequiredCheck
 from guardagent.programs.program_file import ProgramFile, read_program_file, whole_specification
-from guardagent.programs.runtime.required_checks import RequiredCheck
 
 __all__ = [
     "PLAN_STEPS",

@@ -11,10 +11,9 @@ import pytest
 from guardagent import GuardAgent
 from guardagent.errors import AnswerError
 from guardagent.models.backends.scripted import ScriptedModel
-from guardagent.programs.compile.clauses import Clause, clauses_of
-from guardagent.programs.compile.division_pieces.partition import DIVIDE_ABOVE, RequestPart, read_division
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.folding import fold_programs, problem_of
+from guardagent.programs.compile.folding import DIVIDE_ABOVE, RequestPart, fold_programs, problem_of, read_division
+from guardagent.programs.compile.request import Clause, clauses_of
 from guardagent.programs.compile.trial import RunOutcome, Trial
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.programs.compile.clauses import marked_lines
 from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.request import marked_lines
 from guardagent.programs.compile.trial import InstrumentedProgram, Trial, statement_lines
 from guardagent.sandbox import load_sandbox
 from guardagent.sandbox.toolbox import Toolbox

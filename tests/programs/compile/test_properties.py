@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.programs.compile import Example
+from guardagent.programs.compile.examples import CompileTarget
 from guardagent.programs.compile.properties import (
     Change,
     _crosshair_answers,
@@ -21,7 +22,6 @@ from guardagent.programs.compile.properties import (
     single_changes,
 )
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.trial import Properties, read_properties
 from guardagent.sandbox.hardening import problems as problems_here
 from guardagent.sandbox.toolbox import Toolbox

@@ -11,10 +11,9 @@ import pytest
 
 from guardagent import Toolbox
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.examples import Example
+from guardagent.programs.compile.examples import CompileTarget, Example
 from guardagent.programs.compile.sql_transformations import queries_in
 from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.target import CompileTarget
 from guardagent.programs.compile.transformations import Variant
 from guardagent.programs.compile.trial import RunOutcome
 

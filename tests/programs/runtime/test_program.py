@@ -6,8 +6,7 @@ import pytest
 
 from guardagent import Context, Event, Toolbox, Verdict
 from guardagent._support.execution import deny_on_crash, fold
-from guardagent.programs.program import MAX_DEPTH, MAX_NODES, copy_value, program_check, required_check
-from guardagent.programs.runtime.required_checks import RequiredCheck
+from guardagent.programs.program import MAX_DEPTH, MAX_NODES, RequiredCheck, copy_value, program_check, required_check
 from guardagent.sandbox import load_sandbox
 
 TOOLBOX, SANDBOX = Toolbox.load(), load_sandbox()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent import Decision, GuardAgent, Verdict
-from guardagent.programs.generation_pieces.votes import representative
+from guardagent.programs.generation import representative
 from guardagent.testing import ScriptedModel
 from guardagent.types import unchecked_verdict
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block

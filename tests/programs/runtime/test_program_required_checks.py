@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from guardagent import ContentError, Toolbox
-from guardagent.programs.runtime.required_checks import RequiredCheck
+from guardagent.programs.program import RequiredCheck
 
 HERE = Path("specification.md")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.programs.compile.clauses import clauses_of
+from guardagent.programs.compile.request import clauses_of
 from guardagent.programs.memory.agents import Memory
 
 REQUEST = """\

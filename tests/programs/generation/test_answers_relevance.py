@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import GuardAgent
 from guardagent.errors import AnswerError
-from guardagent.programs.generation_pieces.relevance import select
+from guardagent.programs.answers import select
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.testing import ScriptedModel
 from tests.programs.generation.answers import PLAN, block

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from guardagent.programs.compile.candidate import choose_examples
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.selection import choose_examples
 
 
 def run(name: str, words: str, label: int = 0, *clauses: int) -> Example:
