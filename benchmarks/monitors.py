@@ -15,11 +15,8 @@ from importlib import import_module, metadata
 from typing import Any
 
 from benchmarks.whole_logs import Columns, replay_batch
-from guardagent.policy.language.formula import atoms
-from guardagent.policy.language.temporal import read_temporal
-from guardagent.policy.monitors.alphabet import Alphabet
-from guardagent.policy.monitors.automaton import Standing, compile_formula
-from guardagent.policy.monitors.product import Compiled, ProductMonitor
+from guardagent.policy.language.formula import atoms, read_temporal
+from guardagent.policy.monitors.automaton import Alphabet, Compiled, ProductMonitor, Standing, compile_formula
 from guardagent.types import Event
 
 RULES = [

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from guardagent.errors import InputError
-from guardagent.policy.monitors.product import Compiled
+from guardagent.policy.monitors.automaton import Compiled
 from guardagent.types import Event
 
 Ints = NDArray[np.intp]

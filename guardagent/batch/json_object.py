@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from guardagent._support.files import parse_json
 from guardagent.batch.near_misses import near_miss
 from guardagent.errors import ContentError, InputError
-from guardagent.policy.language.instants import moment_of, parsed_instant
+from guardagent.policy.language.values import moment_of, parsed_instant
 
 _TYPE_NAMES = {
     dict: "an object",

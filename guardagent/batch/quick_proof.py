@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.batch.records import Trace
+from guardagent.policy.evaluation.history_index import OnDemand
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
-from guardagent.policy.evaluation.on_demand import OnDemand
 from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.monitors.product import Key, Parts, ProductLetter
+from guardagent.policy.monitors.automaton import Key, Parts, ProductLetter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.types import ATOMS, EMPTY, freeze

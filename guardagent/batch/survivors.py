@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from guardagent.batch.expectations import Expectation, ExpectedTrace, judge_expected
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
-from guardagent.policy.mutants_pieces.equivalence import is_equivalent
-from guardagent.policy.mutants_pieces.generation import LIMIT, mutants_of, source_of
-from guardagent.policy.mutants_pieces.mutant import Mutant, compiled, single
+from guardagent.policy.mutants import LIMIT, Mutant, compiled, is_equivalent, mutants_of, single, source_of
 from guardagent.policy.policies import Policies
 
 SECONDS = 60.0

@@ -18,8 +18,8 @@ from guardagent._support.files import json_problem
 from guardagent.batch.json_object import ARGS, FACTS, OBJECT, TOOL, Instant, JsonObject, KeyType
 from guardagent.batch.near_misses import is_unrelated
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.failures import is_failure
-from guardagent.policy.language.instants import parsed_instant
+from guardagent.policy.evaluation.call_outcomes import is_failure
+from guardagent.policy.language.values import parsed_instant
 from guardagent.types import ATOMS, EMPTY, Event, freeze, quick_event
 
 Status = Literal["ok", "failed", "unknown"]

@@ -83,7 +83,7 @@ def _contents(
 ) -> list[Content]:
     """All named files, each validated."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.lock_contents import policy_contents as files_of
+    from guardagent.policy.file.inclusions import policy_contents as files_of
     from guardagent.programs import lock
     from guardagent.programs.memory.agents import Memory
     from guardagent.programs.program_file import fresh_program

@@ -71,7 +71,7 @@ def revoke(
 
 
 def _seconds(text: str) -> float | None:
-    from guardagent.policy.language.durations import duration_of
+    from guardagent.policy.language.values import duration_of
 
     found = duration_of(text)
     if text != "never" and not found:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
-from guardagent.policy.language.instants import seconds_of
+from guardagent.policy.language.values import seconds_of
 from guardagent.session.permit import Permit
 from guardagent.session.session import Session
 from guardagent.session.shared_history import SessionEndedError

@@ -12,9 +12,9 @@ from typing import Any
 
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, name_hint
-from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
+from guardagent.policy.evaluation.history_index import AnyTool, union_of
 from guardagent.policy.language.answer_step import ANSWER
-from guardagent.policy.language.named_arguments import unknown_arguments
+from guardagent.policy.language.parser import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY

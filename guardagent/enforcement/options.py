@@ -11,7 +11,7 @@ from typing import Any
 
 from guardagent.enforcement.ledger import METHODS
 from guardagent.errors import InputError
-from guardagent.policy.language.instants import zone_named
+from guardagent.policy.language.values import zone_named
 
 
 def check_options(**options: Any) -> None:

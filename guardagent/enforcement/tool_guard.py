@@ -30,7 +30,7 @@ from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.enforcement.time_limit import TimeLimit
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError, error_text
-from guardagent.policy.evaluation.clock import HostClock
+from guardagent.policy.evaluation.monitor_interface import HostClock
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies

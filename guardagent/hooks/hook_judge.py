@@ -22,7 +22,7 @@ from guardagent.hooks.protection import Protection
 from guardagent.hooks.session_retention import SessionRetention
 from guardagent.hooks.unchecked_calls import record_unchecked
 from guardagent.log import AuditLog
-from guardagent.policy.file.lock_contents import policy_contents
+from guardagent.policy.file.inclusions import policy_contents
 from guardagent.server.state import open_state
 from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
 from guardagent.types import Decision, Verdict

@@ -1,8 +1,16 @@
-"""Loads a policy file: reads it, compiles its rules and locates errors."""
+"""Loads a policy file: reads it, compiles its rules and locates errors.
+
+Rules for one task only: they are added to the rules of a policy, which they cannot remove, weaken or redefine.
+
+`request:` policies: rules in natural language, judged by a guard program or by a model that writes one.
+
+The agent input of the program is the facts and the history as JSON; the agent output is the proposed call as JSON.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from guardagent._support.syntax import compile_pattern as pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.counter_definitions import compile_counter
-from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler
+from guardagent.policy.file.inclusions import added
 from guardagent.policy.file.policy_file import (
     PolicyFile,
     read_policy_data,
@@ -20,18 +29,16 @@ from guardagent.policy.file.policy_file import (
     read_policy_text,
 )
 from guardagent.policy.file.rule_keys import RuleSource
-from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.named_arguments import unknown_arguments
-from guardagent.policy.language.parser import read_rule
+from guardagent.policy.language.parser import read_rule, unknown_arguments
 from guardagent.policy.language.term_parser import read_definition
 from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
-from guardagent.policy.policies import Policies
-from guardagent.policy.versions import PolicyVersions
-from guardagent.types import Check, Context, Event
+from guardagent.policy.policies import Policies, PolicyVersions
+from guardagent.types import Check, Context, Event, Verdict, thaw
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -184,7 +191,7 @@ def inspection_only(_event: Event, _context: Context) -> NoReturn:
 def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -> None:
     """Requires every file to be pinned, before any code runs. Prompts of a model and reviews must be pinned too."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.lock_contents import contents_of, reviews_of
+    from guardagent.policy.file.inclusions import contents_of, reviews_of
     from guardagent.programs import lock
     from guardagent.sandbox.toolbox import Toolbox
 
@@ -362,7 +369,7 @@ def _rule(source: RuleSource, library: Library, first: int) -> Rule:
 
 
 def _solver_rule(source: RuleSource, library: Library, model: Model | str | None, first: int) -> Rule:
-    from guardagent.policy.solver.compilation import compile_solver_rule
+    from guardagent.policy.solver.monitor import compile_solver_rule
 
     return Rule(_metadata(source), [compile_solver_rule(source, library, model)], library, first)
 
@@ -385,7 +392,6 @@ def request_checks(
 
 
 def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
-    from guardagent.policy.request import request_check
 
     try:
         return request_check(source.statements[0].text, source.program, file.toolboxes.get(source.scopes[0], ()), model)
@@ -413,3 +419,151 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
         digest=digest,
         sources=library.sources if "sources" in library.features else None,
     )
+
+
+PREFIX = "extra."
+_FIXED = {
+    "tools": "the policy declares the tools",
+    "failed_output": "the policy tells failed calls apart",
+    "ignored": "they are not verified",
+}
+_SOURCES = "rules of the policy read the sources of values, and these would get other labels"
+
+
+def with_extra(base: Policies, extra: Any) -> Policies:
+    """The rules of a policy and more rules, with ids that begin with `extra.`.
+
+    The added rules can use the names of the policy. A call that no rule of the policy covers stays denied where
+    unlisted calls are denied: an added rule only restricts.
+
+    Args:
+        base: the policy.
+        extra: the added rules: a policy file (a path), its content (a string with several lines, or a mapping), or
+            loaded policies.
+
+    Raises:
+        InputError: the rules are invalid, or they would change the policy.
+    """
+    if base.source is None:
+        raise InputError("rules for one task need policies from 'load_policies'")
+    own = extra if isinstance(extra, Policies) else None
+    file = _file(extra)
+    if (known := base.extended.get(file.digest)) is not None:
+        return known
+    _refuse_changes(base.source, file, base_reads_sources=base.sources is not None)
+    if base.locked is not None:
+        require_locked(base.locked, file)
+    functions = functions_of(file, toolbox_functions) if own is None else own.functions
+    _refuse_clashes(base, file, functions)
+    found = compile_policies(
+        added(base.source, file, PREFIX),
+        {**base.functions, **{PREFIX + name: one for name, one in functions.items()}},
+        request_checks(file, own),
+        base=base,
+    )
+    _refuse_similar_names(base, found)
+    base.extended.put(file.digest, found)
+    return found
+
+
+def _file(extra: Any) -> PolicyFile:
+    if isinstance(extra, Policies):
+        if extra.source is None:
+            raise InputError(
+                "the rules for one task are not from 'load_policies'; expected a policy file or its content"
+            )
+        return extra.source
+    if isinstance(extra, Mapping):
+        return read_policy_data(extra)
+    if isinstance(extra, str) and ("\n" in extra or extra.lstrip().startswith("{")):
+        return read_policy_text(extra)
+    if isinstance(extra, str | Path):
+        return read_policy_file(extra)
+    raise InputError(
+        f"the rules for one task are a {type(extra).__name__}; expected a policy file, its content or loaded policies"
+    )
+
+
+def _refuse_changes(base: PolicyFile, file: PolicyFile, *, base_reads_sources: bool) -> None:
+    for field, why in _FIXED.items():
+        if getattr(file, field):
+            key = "ignore" if field == "ignored" else field
+            raise ContentError(f"rules for one task cannot have {key!r}: {why}; remove it", file.path)
+    if base_reads_sources and (file.labels.sources or file.labels.ids):
+        key = "labels" if file.labels.sources else "ids"
+        raise ContentError(f"rules for one task cannot have {key!r}: {_SOURCES}; remove it", file.path)
+    for rule in file.rules:
+        if PREFIX + rule.id in {one.id for one in base.rules}:
+            raise ContentError(f"policy id {PREFIX + rule.id!r} is already used by the policy", rule.path, rule.line)
+
+
+def _refuse_clashes(base: Policies, file: PolicyFile, functions: Mapping[str, Callable[..., Any]]) -> None:
+    source = base.source
+    assert source is not None
+    known = {"tags": source.tags, "constants": source.constants, "define": source.definitions}
+    own = {"tags": file.tags, "constants": file.constants, "define": file.definitions}
+    for key, names in own.items():
+        if twice := sorted(names.keys() & known[key].keys()):
+            raise ContentError(_taken(twice[0], source.place_of(key, twice[0])), file.place_of(key, twice[0]))
+    if twice := sorted(functions.keys() & base.functions.keys()):
+        raise ContentError(_taken(twice[0], str(source.path)), file.path)
+
+
+def _taken(name: str, there: str) -> str:
+    return f"the policy already declares {name!r} in {there}; rules for one task cannot redefine it"
+
+
+def _refuse_similar_names(base: Policies, found: Policies) -> None:
+    """Rejects names that the policy denies as misspellings: a rule about them would make them known."""
+    for kind, name in found.names_beyond(base):
+        if problem := base.problem(kind, name):
+            raise InputError(f"the rules for one task name the {problem}; expected the policy's name")
+
+
+def request_check(request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None) -> Check:
+    """The check of a `request:` policy.
+
+    Raises:
+        InputError: the program and the model are both missing, or one of them is invalid.
+    """
+    judge = _judge_function(request, program, toolbox, model)
+
+    def check(event: Event, context: Context) -> Verdict:
+        known = {"facts": thaw(context.facts), "history": [call_data(call) for call in context.history]}
+        call = {"tool": event.tool, "args": thaw(event.args)}
+        return judge(_json(known), _json(call), context.facts)
+
+    check.asks_model = program is None  # type: ignore[attr-defined]
+    return check
+
+
+def _judge_function(
+    request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None
+) -> Callable[[str, str, Mapping[str, Any]], Verdict]:
+    from guardagent.guard import GuardAgent, judge_with
+    from guardagent.programs.program_file import fresh_program
+    from guardagent.sandbox import Engines
+    from guardagent.sandbox.toolbox import Toolbox
+
+    if program is not None:
+        tools = Toolbox.load(*toolbox)
+        return judge_with(fresh_program(program, tools, request), Engines("auto").get("auto"), tools)
+    if model is None:
+        raise InputError(
+            "a request needs a program or a model; expected 'program:', or 'load_policies(..., model=...)'"
+        )
+    return GuardAgent(request, model=model, toolbox=list(toolbox), mode="generate").guard
+
+
+def call_data(event: Event) -> dict[str, Any]:
+    """A call of the history as JSON for a program."""
+    return {
+        "tool": event.tool,
+        "args": thaw(event.args),
+        "output": thaw(event.output),
+        "status": event.status or "in flight",
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,13 +1,61 @@
-"""Changes of conditions, values and call patterns. Each variant is the kind of the change, and the changed node."""
+"""Changes of conditions, values and call patterns. Each variant is the kind of the change, and the changed node.
+
+Changes of SMT-LIB text. Each variant is the kind of the change, and the changed text.
+
+The changed words of two sentences.
+
+A mutant: a policy with one small change.
+
+Changes of propositional rules. Each variant is the kind of the change, and the changed formula.
+
+Changes of formulas. Each variant is the kind of the change, and the changed rule.
+
+Changes of `applies_to:`. Each variant is the kind of the change, the changed scope, and its text.
+
+Generates the mutants of a policy.
+
+Small changes of a rule that change its meaning, for tests of a policy's cases.
+
+mutant        a mutant, and the mutants of one policy
+generation    the mutants of a policy
+rules         changes of formulas
+conditions    changes of conditions and values
+steps         changes of propositional rules
+constraints   changes of solver rules
+scopes        changes of `applies_to:`
+differences   the changed words of two sentences
+equivalence   whether a mutant means the same as its rule
+
+Whether a mutant means the same as its rule, as far as lint decides it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from itertools import takewhile
 from typing import Any
 
+from guardagent.errors import InputError, name_hint
+from guardagent.policy.file.rule_keys import RuleSource
+from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.language import ast
+from guardagent.policy.language import formula as f
+from guardagent.policy.language.formula import MAX_BOUND
+from guardagent.policy.language.parser import number_text, read_rule, rule_text
+from guardagent.policy.lint.redundant import redundant_data, redundant_solver, redundant_steps
+from guardagent.policy.lint.steps import SearchLimitError
+from guardagent.policy.lint.target import LintTarget
+from guardagent.policy.load import compile_policies, declarations_of, inspection_only
+from guardagent.policy.policies import Policies
+from guardagent.policy.scope import Scope
+from guardagent.policy.solver.monitor import smt_text
+from guardagent.policy.solver.script import SExprReader, parts_of
+from guardagent.policy.solver.sources import shared_contexts
+from guardagent.policy.words import source_in_words
 
 TermVariants = Iterator[tuple[str, Any]]
 
@@ -154,3 +202,426 @@ def _plain(value: int | Fraction) -> int | Fraction:
 
 def _put(items: tuple[Any, ...], at: int, item: Any) -> tuple[Any, ...]:
     return (*items[:at], item, *items[at + 1 :])
+
+
+TextVariants = Iterator[tuple[str, str]]
+
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_PREDICATES = ("=", "distinct", *_BOUNDARY)
+
+
+def script_variants(text: str) -> TextVariants:
+    """Changes one place of one assertion at a time."""
+    for form in SExprReader(text).forms:
+        if text[form.parts[0].start : form.parts[0].end] != "assert":
+            continue
+        yield "constraint dropped", text[: form.start] + text[form.end :]
+        term = form.parts[1]
+        for kind, changed in term_variants(text[term.start : term.end]):
+            yield kind, text[: term.start] + changed + text[term.end :]
+
+
+def term_variants(text: str) -> TextVariants:
+    """Changes one place of a term at a time."""
+    if _NUMBER.fullmatch(text):
+        yield from (("limit moved", one) for one in _near_text(text))
+    if not text.startswith("("):
+        return
+    parts = parts_of(text)
+    words = [text[one.start : one.end] for one in parts]
+    yield from _script_changes(words[0], words[1:])
+    for part, word in list(zip(parts, words, strict=True))[1:]:
+        for kind, changed in term_variants(word):
+            yield kind, text[: part.start] + changed + text[part.end :]
+
+
+def _script_changes(head: str, parts: list[str]) -> TextVariants:
+    if head in _BOUNDARY:
+        yield "limit moved", f"({_BOUNDARY[head]} {' '.join(parts)})"
+    if head in _PREDICATES:
+        yield "condition negated", f"(not ({head} {' '.join(parts)}))"
+    if head == "not":
+        yield "condition negated", parts[0]
+    if head == "=>":
+        yield "premise dropped", parts[-1]
+    if head in ("and", "or"):
+        for at in range(len(parts)):
+            rest = parts[:at] + parts[at + 1 :]
+            yield "condition dropped", rest[0] if len(rest) == 1 else f"({head} {' '.join(rest)})"
+        other = "or" if head == "and" else "and"
+        yield f"{other} in place of {head}", f"({other} {' '.join(parts)})"
+
+
+def _near_text(text: str) -> tuple[str, ...]:
+    """The numbers one unit of the last decimal above and below; SMT-LIB writes no negative ones."""
+    digits = len(text.partition(".")[2].rstrip("0"))
+    near = [Fraction(text) + sign * Fraction(1, 10**digits) for sign in (1, -1)]
+    return tuple(_written(one, decimal="." in text) for one in near if one >= 0)
+
+
+def _written(value: Fraction, *, decimal: bool) -> str:
+    text = number_text(int(value) if value.denominator == 1 else value)
+    return f"{text}.0" if decimal and "." not in text else text
+
+
+_WORD = re.compile(r"`+[^`]*`+[,.;]?|\"(?:[^\"\\]|\\.)*\"[,.;]?|[^\s`\"]+")
+_AROUND = 3  # unchanged words that are shown on both sides
+
+
+def difference(before: str, after: str) -> str:
+    """The changed part of a sentence, with some words around it: `«is at most 5.» becomes «is at most 6.»`."""
+    old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
+    same = _common(old, new)
+    rest = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - same)
+    return f"«{_shown(before, old, same, rest)}» becomes «{_shown(after, new, same, rest)}»"
+
+
+def _common(one: Sequence[re.Match[str]], other: Sequence[re.Match[str]]) -> int:
+    return sum(1 for _ in takewhile(lambda both: both[0][0] == both[1][0], zip(one, other, strict=False)))
+
+
+def _shown(text: str, words: Sequence[re.Match[str]], same: int, rest: int) -> str:
+    start, end = max(0, same - _AROUND), len(words) - max(0, rest - _AROUND)
+    found = text[words[start].start() : words[end - 1].end()] if start < end else ""
+    return f"{'… ' if start else ''}{found}{' …' if end < len(words) else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A policy with one small change.
+
+    Attributes:
+        kind: the kind of the change, such as `limit moved`.
+        description: the change in words.
+        text: the changed formula, SMT-LIB text or scope.
+        source: the changed policy, with the same id and response.
+        policies: the changed policy without the others of its file; it allows unlisted calls.
+    """
+
+    kind: str
+    description: str
+    text: str
+    source: RuleSource
+    policies: Policies = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutants:
+    """The mutants of a policy.
+
+    Attributes:
+        found: the mutants.
+        left_out: what was left out, and why.
+    """
+
+    found: tuple[Mutant, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def single(policies: Policies, source: RuleSource) -> Policies:
+    """One policy of a file, compiled without the others. It allows unlisted calls.
+
+    Raises:
+        InputError: the policy is invalid.
+    """
+    return compiled(policies, (source,))
+
+
+def compiled(policies: Policies, rules: tuple[RuleSource, ...]) -> Policies:
+    """Some policies of a file, compiled with its names. They allow unlisted calls.
+
+    Raises:
+        InputError: a policy is invalid, or the policies come from no file.
+    """
+    file = policies.source
+    assert file is not None, "the caller has read the rules from the file"
+    some = replace(file, rules=rules, unlisted="allow", ignored=())
+    return compile_policies(some, policies.functions, lambda _: inspection_only)
+
+
+ChangedFormulas = Iterator[tuple[str, f.Formula]]
+
+
+def formula_variants(formula: f.Formula) -> ChangedFormulas:
+    """Changes one place of a formula at a time."""
+    yield from _formula_changes(formula)
+    for child, rebuilt in _parts(formula):
+        yield from ((kind, rebuilt(changed)) for kind, changed in formula_variants(child))
+
+
+def _formula_changes(formula: f.Formula) -> ChangedFormulas:
+    match formula:
+        case f.Literal(atom, positive):
+            yield "step negated", f.Literal(atom, not positive)
+        case f.Conjunction(parts) | f.Disjunction(parts):
+            join, other = (f.all_of, f.any_of) if isinstance(formula, f.Conjunction) else (f.any_of, f.all_of)
+            for part in sorted(parts, key=repr):
+                yield "condition dropped", join(parts - {part})
+            yield ("or in place of and" if join is f.all_of else "and in place of or"), other(parts)
+        case f.Within(steps, body):
+            near = (one for one in (steps + 1, steps - 1) if 1 <= one <= MAX_BOUND)
+            yield from (("limit moved", f.Within(one, body)) for one in near)
+        case f.Release(f.TruthConstant(False), body):
+            yield "once in place of always", f.finally_(body)
+        case f.Until(f.TruthConstant(True), body):
+            yield "always in place of once", f.globally(body)
+        case f.Since(f.TruthConstant(True), body):
+            yield "earlier step dropped", f.TRUE
+            yield "the step before in place of any earlier one", f.Previous(body)
+        case f.Until(_, right):
+            yield "condition dropped", f.finally_(right)
+        case f.Since(_, right):
+            yield "condition dropped", f.once(right)
+
+
+Rebuilt = Callable[[f.Formula], f.Formula]
+
+
+def _parts(formula: f.Formula) -> Iterator[tuple[f.Formula, Rebuilt]]:
+    """Each part, and the function that puts another formula in its place."""
+    match formula:
+        case f.Conjunction(parts) | f.Disjunction(parts):
+            join = f.all_of if isinstance(formula, f.Conjunction) else f.any_of
+            for part in sorted(parts, key=repr):
+                yield part, lambda one, part=part: join([*(parts - {part}), one])  # type: ignore[misc]
+        case f.Next(body, strong) | f.Previous(body, strong):
+            yield body, lambda one: type(formula)(one, strong)
+        case f.Within(steps, body):
+            yield body, lambda one: f.Within(steps, one)
+        case f.Until(left, right) | f.Release(left, right) | f.Since(left, right) | f.TriggerFormula(left, right):
+            if not isinstance(left, f.TruthConstant):
+                yield left, lambda one: type(formula)(one, right)
+            yield right, lambda one: type(formula)(left, one)
+
+
+ChangedRules = Iterator[tuple[str, ast.Rule]]
+
+
+class RuleVariants:
+    """Changes one place of a formula at a time.
+
+    Args:
+        tags: the sets of tools.
+    """
+
+    def __init__(self, tags: Mapping[str, frozenset[str]]) -> None:
+        self._conditions = ConditionVariants(tags)
+
+    def variants(self, rule: ast.Rule) -> ChangedRules:
+        match rule:
+            case ast.Temporal(formula):
+                yield from ((kind, ast.Temporal(one)) for kind, one in formula_variants(formula))
+            case ast.AllOf(parts) | ast.AnyOf(parts):
+                yield from self._joined(rule, parts)
+            case ast.Not(body):
+                yield "rule negated", body
+                yield from ((kind, ast.Not(one)) for kind, one in self.variants(body))
+            case ast.Forall() | ast.Exists() | ast.Before() | ast.After():
+                yield from self._turned(rule)
+                yield from self._patterns(rule)
+                yield from self._changed(rule)
+
+    def _joined(self, rule: ast.AllOf | ast.AnyOf, parts: tuple[ast.Rule, ...]) -> ChangedRules:
+        for at in range(len(parts)):
+            rest = parts[:at] + parts[at + 1 :]
+            yield "formula dropped", rest[0] if len(rest) == 1 else replace(rule, parts=rest)
+        yield (
+            "or in place of and" if isinstance(rule, ast.AllOf) else "and in place of or",
+            (ast.AnyOf(parts) if isinstance(rule, ast.AllOf) else ast.AllOf(parts)),
+        )
+        for at, part in enumerate(parts):
+            for kind, one in self.variants(part):
+                yield kind, replace(rule, parts=(*parts[:at], one, *parts[at + 1 :]))
+
+    def _turned(self, rule: ast.Rule) -> ChangedRules:
+        """`before` and `after` in place of each other, and the two calls of `before` exchanged."""
+        match rule:
+            case ast.Before(pattern, condition, partner, partner_condition):
+                yield "after in place of before", ast.After(pattern, condition, partner, partner_condition)
+                yield "calls exchanged", ast.Before(partner, partner_condition, pattern, condition)
+            case ast.After(pattern, condition, partner, partner_condition):
+                yield "before in place of after", ast.Before(pattern, condition, partner, partner_condition)
+
+    def _patterns(self, rule: ast.Forall | ast.Exists | ast.Before | ast.After) -> ChangedRules:
+        for kind, pattern in self._conditions.pattern(rule.pattern):
+            yield kind, replace(rule, pattern=pattern)
+        if isinstance(rule, ast.Before | ast.After):
+            for kind, pattern in self._conditions.pattern(rule.partner):
+                yield kind, replace(rule, partner=pattern)
+
+    def _changed(self, rule: ast.Forall | ast.Exists | ast.Before | ast.After) -> ChangedRules:
+        if isinstance(rule, ast.Forall) and rule.condition == ast.Constant(value=False):
+            yield "condition dropped", replace(rule, condition=ast.TRUE)
+        for kind, condition in self._conditions.dropped(rule.condition):
+            yield kind, replace(rule, condition=condition)
+        if isinstance(rule, ast.Before | ast.After):
+            for kind, condition in self._conditions.dropped(rule.partner_condition):
+                yield kind, replace(rule, partner_condition=condition)
+
+
+_SETS = {"roles": "role", "tenants": "tenant", "agents": "agent"}
+
+
+def scope_variants(scope: Scope | None) -> Iterator[tuple[str, Scope | None, str]]:
+    """Leaves out one role, tenant or agent at a time, and the exclusion."""
+    if scope is None:
+        return
+    for attribute, word in _SETS.items():
+        names = getattr(scope, attribute) or ()
+        for name in sorted(names):
+            changed = replace(scope, **{attribute: frozenset(names) - {name} or None})  # type: ignore[arg-type]  # a set
+            yield f"{word} dropped", _or_none(changed), f"without the {word} {name}"
+    if scope.excluded is not None:
+        yield "exclusion dropped", _or_none(replace(scope, excluded=None)), "without 'not'"
+
+
+def _or_none(scope: Scope) -> Scope | None:
+    return None if scope == Scope() else scope
+
+
+LIMIT = 100
+
+Variant = tuple[str, str, RuleSource]  # the change, the changed text, the changed policy
+
+
+def mutants_of(policies: Policies, rule: str, *, limit: int = LIMIT) -> Mutants:
+    """The mutants of a policy: each has one small change, and compiles. `on_violation:` stays.
+
+    Where there are more than `limit`, every kind of change keeps its share, and the rest is counted in `left_out`.
+
+    Args:
+        policies: the loaded policies.
+        rule: the id of the policy.
+        limit: the greatest number of mutants.
+
+    Raises:
+        InputError: no policy has the id, or the policies come from no policy file.
+    """
+    declared = declarations_of(policies)
+    source = source_of(policies, rule)
+    if source.kind == "request":
+        return Mutants(
+            (), (f"policy {rule!r} is a request in natural language; only formulas and constraints have mutants",)
+        )
+    generator = _Generator(policies, source)
+    with shared_contexts():
+        return generator.mutants(source_in_words(source, declared).text, limit)
+
+
+def source_of(policies: Policies, rule: str) -> RuleSource:
+    """The policy with an id, as written.
+
+    Raises:
+        InputError: no policy has the id, or the policies come from no policy file.
+    """
+    declarations_of(policies)
+    found = next((one for one in policies.source.rules if one.id == rule), None) if policies.source else None
+    if found is None:
+        raise InputError(f"no such policy {rule!r}{name_hint(rule, policies.ids)}")
+    return found
+
+
+class _Generator:
+    def __init__(self, policies: Policies, source: RuleSource) -> None:
+        self._policies, self._source = policies, source
+        self._declared = replace(declarations_of(policies), scopes=source.scopes)
+
+    def mutants(self, words: str, limit: int) -> Mutants:
+        found: list[Mutant] = []
+        seen, variants = {words}, self._interleaved()
+        for at, (kind, text, source) in enumerate(variants):
+            if len(found) >= limit:
+                more = f"up to {len(variants) - at} more mutants: only {limit} were made"
+                return Mutants(tuple(found), (more,))
+            phrase = self._words(source)
+            if phrase is None or phrase in seen:
+                continue
+            seen.add(phrase)
+            alone = self._compiled(source)
+            if alone is not None:
+                found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source, alone))
+        return Mutants(tuple(found))
+
+    def _interleaved(self) -> list[Variant]:
+        """All variants: the first of each kind, then the second of each, and so on."""
+        numbers: Counter[str] = Counter()
+        ranked = []
+        for at, variant in enumerate(self._variants()):
+            kind = _head(variant[0])
+            numbers[kind] += 1
+            ranked.append((numbers[kind], at, variant))
+        return [variant for _, _, variant in sorted(ranked, key=lambda one: one[:2])]
+
+    def _words(self, source: RuleSource) -> str | None:
+        """The words of a variant; None if it does not parse."""
+        try:
+            return source_in_words(source, self._declared).text
+        except InputError:
+            return None
+
+    def _compiled(self, source: RuleSource) -> Policies | None:
+        try:
+            return single(self._policies, source)
+        except InputError:
+            return None
+
+    def _variants(self) -> Iterator[Variant]:
+        source = self._source
+        for kind, scope, text in scope_variants(source.applies_to):
+            yield kind, text, replace(source, applies_to=scope)
+        yield from self._formulas() if source.solver is None else self._constraints()
+
+    def _formulas(self) -> Iterator[Variant]:
+        source, rules = self._source, RuleVariants(self._policies.tags)
+        for at, statement in enumerate(source.statements):
+            rest = source.statements[:at] + source.statements[at + 1 :]
+            if rest:
+                yield "formula dropped", "", replace(source, statements=rest)
+            for kind, changed in rules.variants(read_rule(statement.text, self._declared)):
+                text = rule_text(changed)
+                statements = (*source.statements[:at], _text(text, statement), *source.statements[at + 1 :])
+                yield kind, text, replace(source, statements=statements, scopes=("",))
+
+    def _constraints(self) -> Iterator[Variant]:
+        source, solver = self._source, self._source.solver
+        assert solver is not None
+        written = smt_text(solver)
+        for kind, text in script_variants(written.text):
+            yield kind, text, replace(source, solver=replace(solver, smt=_text(text, written), smt_file=None))
+        for name, tool in solver.tools.items():
+            whole = [("permit dropped", "true")] if tool.permit.text.strip() != "true" else []
+            for kind, text in (*whole, *term_variants(tool.permit.text.strip())):
+                tools = {**solver.tools, name: replace(tool, permit=_text(text, tool.permit))}
+                yield kind, text, replace(source, solver=replace(solver, tools=tools))
+
+
+def _head(kind: str) -> str:
+    """The kind of a change, without what it concerns."""
+    return kind.partition(" (")[0]
+
+
+def _text(text: str, place: SourceText) -> SourceText:
+    """A text at the place of the one that it replaces."""
+    return SourceText(text, place.path, place.line)
+
+
+SECONDS = 0.5  # of CPU: a mutant that is not proved to be equivalent only asks for another case
+_CHECKS = (redundant_steps, redundant_data, redundant_solver)
+
+
+def is_equivalent(policies: Policies, source: RuleSource, mutant: Mutant) -> bool:
+    """Whether it is proved that a mutant means the same as its rule.
+
+    Args:
+        policies: the policies with the rule.
+        source: the rule as written.
+        mutant: one of its mutants.
+    """
+    rules = (source, replace(mutant.source, id=f"{source.id} (mutant)"))
+    both = compiled(policies, rules)
+    assert both.source is not None, "they were compiled from a file"
+    target = LintTarget(both.source, both.functions, both, seconds=SECONDS)
+    try:
+        return any(one.kind == "duplicate" for check in _CHECKS for one in check(target))
+    except SearchLimitError:
+        return False

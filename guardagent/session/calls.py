@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from guardagent.errors import InputError, SessionBusyError
-from guardagent.policy.evaluation.clock import ClockError, Reading
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.instants import EXPECTED, MICROSECONDS
+from guardagent.policy.evaluation.monitor_interface import ClockError, Reading, SessionCall
+from guardagent.policy.language.values import EXPECTED, MICROSECONDS
 from guardagent.session.permit import Permit
 from guardagent.session.session_verdicts import SessionVerdicts
 from guardagent.session.shared_history import HistoryChangedError

@@ -9,11 +9,10 @@ from typing import Any
 
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
 from guardagent.errors import InputError, ToolDenied
-from guardagent.policy.evaluation.clock import ClockError
-from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.monitor_interface import ClockError, SessionCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.policy.language.instants import MICROSECONDS
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.language.values import MICROSECONDS
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.session.calls import NO_TIME, OpenCalls
 from guardagent.session.claimed_calls import ClaimedCalls
 from guardagent.session.permit import Permit

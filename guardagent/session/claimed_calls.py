@@ -16,7 +16,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.session.calls import OpenCalls
 from guardagent.session.session_verdicts import refused
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.clock import Clock, Reading
-from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.evaluation.monitor_interface import CallStatus, Clock, Reading, SessionCall
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.policy.policies import Applicability
 from guardagent.session.checks import ALLOW, ALLOWED, Checks
 from guardagent.types import ATOMS, Event, Verdict, new

@@ -20,7 +20,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.clock import HostClock
+from guardagent.policy.evaluation.monitor_interface import HostClock
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.observations import Observations

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.clock import Clock, ClockError, HostClock
-from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.instants import seconds_of
-from guardagent.policy.monitors.conversation import ConversationState
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.evaluation.monitor_interface import Clock, ClockError, HostClock, SessionCall
+from guardagent.policy.language.values import seconds_of
+from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.shared_history import Journal

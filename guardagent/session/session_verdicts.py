@@ -8,7 +8,7 @@ from typing import Any
 
 from guardagent.errors import error_text
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, SessionCall, blank_explanation
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.session.state import CallHistory

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent._support.execution import WorkerThread
 from guardagent.errors import error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.monitors.conversation import ConversationState
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict, thaw
 

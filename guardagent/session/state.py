@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.failures import is_failure
+from guardagent.policy.evaluation.call_outcomes import is_failure
 from guardagent.policy.evaluation.monitor_interface import CallStatus, SessionCall
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.session.session_state import SessionState
 from guardagent.session.shared_history import HistoryChangedError, SessionEndedError
 

@@ -11,7 +11,6 @@ from typing import Literal
 
 from guardagent.errors import ContentError
 from guardagent.policy.documents import PolicyDocument, compare
-from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import (
     Confirmation,
     NeededFact,
@@ -21,8 +20,9 @@ from guardagent.policy.review.record import (
     ReviewedSentence,
     ReviewFinding,
     ReviewQuestion,
+    read_review,
 )
-from guardagent.policy.review.review_file import read_review
+from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.translation.assembly.policy_lines import PolicyLines, read_policy_lines
 from guardagent.translation.change_pieces.links import Links, Node
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from guardagent.policy.documents import compare
 from guardagent.policy.review import rule_hashes
-from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import (
     Fate,
     ModelCost,
@@ -25,6 +24,7 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     ReviewQuestion,
 )
+from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import PolicyAssembly
 from guardagent.translation.change import Kept

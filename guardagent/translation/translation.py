@@ -16,8 +16,8 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
-from guardagent.policy.review.document_changes import reviewed_sentences
 from guardagent.policy.review.record import NeededFact, Review
+from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation
 from guardagent.translation.change_pieces.edits import with_edits

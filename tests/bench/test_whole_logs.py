@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.whole_logs import Coded, Columns, replay_batch
 from guardagent import InputError
-from guardagent.policy.monitors.product import Compiled
+from guardagent.policy.monitors.automaton import Compiled
 from guardagent.types import Event
 from tests.policy.rules import RULES, TOOLS_ONLY, chosen_rules, events, rule, stepped
 

@@ -12,7 +12,7 @@ import pytest
 
 from guardagent import Event, InputError, Policies
 from guardagent.policy.load import compile_rules
-from guardagent.policy.provenance.labels import DeclaredLabels, LabelSource
+from guardagent.policy.provenance.readers import DeclaredLabels, LabelSource
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 TABLE = re.compile(r"^\|.*\n\|---.*\n(?:\|.*\n)+", re.MULTILINE)

@@ -80,7 +80,7 @@ from guardagent.log import outcome_record, verdict_record, verify_log
 from guardagent.log.stores import jsonl
 from guardagent.models import Completion, Message, Model, load_model
 from guardagent.policy.equivalence import ReviewerAnswer, choices, compare_rules, question, with_answer
-from guardagent.policy.equivalence.results import Different
+from guardagent.policy.equivalence.draft import Different
 from guardagent.policy.lint import LintFinding, lint
 from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner

@@ -18,7 +18,7 @@ from guardagent.policy.language.formula import (
     Until,
     Within,
 )
-from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.automaton import Letter
 
 
 def holds(formula: Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # noqa: C901 - a case for each kind

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula, atoms
-from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.automaton import Letter
 from tests.policy.naive import holds
 from tests.policy.naive_functions import applied
 from tests.policy.naive_sources import Labels, seen, sources

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from guardagent.policy.language.formula import atoms
-from guardagent.policy.language.temporal import read_temporal
-from guardagent.policy.monitors.alphabet import Alphabet
-from guardagent.policy.monitors.automaton import Standing, compile_formula
-from guardagent.policy.monitors.product import Compiled
+from guardagent.policy.language.formula import atoms, read_temporal
+from guardagent.policy.monitors.automaton import Alphabet, Compiled, Standing, compile_formula
 from guardagent.types import Event
 
 SETS = {"@readers": frozenset({"get", "list"})}

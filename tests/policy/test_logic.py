@@ -12,13 +12,13 @@ import pytest
 import re2
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.patterns import folded_name
+from guardagent.policy.evaluation.operands import folded_name
 from guardagent.policy.load import compile_rules, load_policies
 from guardagent.policy.logic.analysis import PolicyAnalysis
-from guardagent.policy.logic.expression_solver import thread_solver
 from guardagent.policy.logic.expressions import equal_folded, fixed, full_match
-from guardagent.policy.logic.open_arguments import OPEN, Open
+from guardagent.policy.logic.lowering import thread_solver
 from guardagent.policy.logic.reasoner import Reasoner
+from guardagent.policy.logic.search import OPEN, Open
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
 from guardagent.types import Event

@@ -37,11 +37,10 @@ from guardagent.policy.language.formula import (
     implies,
     negation,
     once,
+    read_temporal,
     weak_until,
 )
-from guardagent.policy.language.temporal import read_temporal
-from guardagent.policy.monitors.alphabet import Alphabet
-from guardagent.policy.monitors.automaton import compile_formula
+from guardagent.policy.monitors.automaton import Alphabet, compile_formula
 from tests.policy.naive import holds
 
 Truths = NDArray[np.bool_]  # for each trace

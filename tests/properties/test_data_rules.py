@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.operands import CompileError
 from guardagent.policy.functions import rule_functions
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError

@@ -11,7 +11,7 @@ import pytest
 from guardagent.batch.audit import judge_traces
 from guardagent.batch.records import Trace
 from guardagent.batch.traces import TraceStep
-from guardagent.policy.evaluation.library import CompileError
+from guardagent.policy.evaluation.operands import CompileError
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.evaluation.library import CompileError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.operands import CompileError
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies

@@ -13,13 +13,13 @@ from itertools import product
 import pytest
 
 from guardagent import Policies
-from guardagent.policy.evaluation.library import CompileError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.operands import CompileError
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.load import compile_rules
-from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.automaton import Letter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.types import Event
 from guardagent.workflow.analysis.report import RuleResult

@@ -20,7 +20,7 @@ from guardagent.batch.arrow.parquet import Split
 from guardagent.batch.arrow.schema import EVENTS, VERDICTS
 from guardagent.batch.near_misses import near_miss
 from guardagent.errors import InputError
-from guardagent.policy.language.instants import moment_of, parsed_instant
+from guardagent.policy.language.values import moment_of, parsed_instant
 
 _BATCH_ROWS = 16_384
 _JSON_COLUMNS = frozenset(("args", "output", "facts", "state", "trace_state", "trace_facts", "principal", "record"))

@@ -13,12 +13,10 @@ from typing import Any
 from guardagent.batch.replay.candidate import ReplayPolicy
 from guardagent.batch.replay.log_steps import LoggedCall, LogStep
 from guardagent.batch.replay.recorded_values import is_complete
-from guardagent.policy.evaluation.clock import Clock, Reading
-from guardagent.policy.evaluation.failures import is_failure
-from guardagent.policy.evaluation.monitor_interface import CallStatus, MonitorResult, SessionCall
-from guardagent.policy.language.instants import parsed_instant
-from guardagent.policy.monitors.conversation import ConversationState
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.evaluation.call_outcomes import is_failure
+from guardagent.policy.evaluation.monitor_interface import CallStatus, Clock, MonitorResult, Reading, SessionCall
+from guardagent.policy.language.values import parsed_instant
+from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import message_of
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.types import EMPTY, Check, Decision, freeze

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from guardagent.batch.replay.recorded_values import RecordedFacts, is_complete, recorded_value
 from guardagent.log.verification import ParsedEntry, Selection
-from guardagent.policy.language.instants import parsed_instant
+from guardagent.policy.language.values import parsed_instant
 from guardagent.types import EMPTY
 
 StepKind = Literal["verdict", "outcome", "end"]

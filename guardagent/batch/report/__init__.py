@@ -145,7 +145,7 @@ def rules_for_report(policies: Policies) -> list[dict[str, Any]]:
     With them, a report is written without the policies. `order` is true if the rule asks for an earlier step: see
     `needs_earlier_step`.
     """
-    from guardagent.policy.logic.prerequisites import needs_earlier_step  # a report loads no language of policies
+    from guardagent.policy.logic.semantics import needs_earlier_step  # a report loads no language of policies
 
     temporal = [_report_rule(rule.source, order=needs_earlier_step(rule)) for rule in policies.rules]
     return [*temporal, *(_report_rule(source, order=False) for source, _ in policies.requests)]

@@ -1,12 +1,32 @@
-"""Reads plain text: paragraphs between blank lines, list items by their bullets, headings by their form."""
+"""Reads plain text: paragraphs between blank lines, list items by their bullets, headings by their form.
+
+Reads Markdown: CommonMark with tables, footnotes and front matter, by way of HTML, which it may contain.
+
+Numbers the sentences of blocks, and gives each its headings and its context.
+
+Decodes the bytes of a text file, and recognizes formats.
+
+Finds characters that nobody sees: they can turn the order of words, or carry text for machines alone.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
-from guardagent.policy.documents.sentences import Block, Blocks, collapsed
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.policy.documents.html import walk
+from guardagent.policy.documents.sentences import Block, Blocks, DocumentFinding, Sentence, collapsed, identity, split
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
 
 _SIGNS = "-*+•‣◦▪●○·–—"  # noqa: RUF001 - bullets
 _BULLET = re.compile(
@@ -136,3 +156,260 @@ def _heading_level(text: str) -> int:
         return 0
     numbered = _NUMBERED.match(text)
     return 1 + len(numbered[1].split(".")) if numbered else 2
+
+
+_NO_LIMIT = 100_000  # of nesting: beyond its limit the parser drops text
+
+
+def read_markdown(text: str) -> Blocks:
+    """Reads a Markdown document.
+
+    Raises:
+        InputError: its blocks are nested too deep.
+    """
+    parser, env = _parser(has_front_matter=text.startswith("---")), dict[str, Any]()
+    try:
+        tokens = parser.parse(text, env)
+    except RecursionError:
+        raise InputError("links, lists or quotes are nested too deep; expected a plain document") from None
+    for token in tokens:
+        _mark(token)
+    read = walk(parser.renderer.render(tokens, parser.options, env), lambda _: "line 1")
+    read.findings += _definitions(env)
+    return read
+
+
+def _parser(*, has_front_matter: bool) -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.footnote import footnote_plugin
+    from mdit_py_plugins.front_matter import front_matter_plugin
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _NO_LIMIT}).enable(["table", "strikethrough"])
+    footnote_plugin(parser, inline=False, move_to_end=False)
+    if has_front_matter:  # the plugin also takes a list item such as '- a--' for it
+        front_matter_plugin(parser)
+    return parser
+
+
+def _mark(token: Token) -> None:
+    """Keeps the line of a block, and what the renderer would leave out."""
+    if token.map and token.type != "html_block":
+        token.attrSet("data-line", str(token.map[0] + 1))
+    if token.type == "front_matter":
+        token.type = "code_block"
+    elif token.type in ("footnote_reference_open", "footnote_reference_close"):
+        token.tag = "aside"
+        if token.nesting == 1:
+            token.attrSet("data-footnote", str(token.meta["label"]))
+    for child in token.children or ():
+        if child.type == "footnote_ref":
+            child.type, child.content = "text", f"[{child.meta['label']}]"
+
+
+def _definitions(env: dict[str, Any]) -> list[DocumentFinding]:
+    """Reports the titles of link definitions, which some authors use for comments."""
+    found = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
+    return [
+        DocumentFinding("hidden", "the title of a link definition is not shown", f"line {one['map'][0] + 1}", title)
+        for one in found
+        if (title := one["title"])
+    ]
+
+
+_SPLIT = ("sentence", "item", "footnote")  # kinds of running text
+_INTRODUCES = re.compile(r"(?:[:,;\w)\]–—-]|\b(?:following|below)\b.*)$")  # noqa: RUF001 - dashes
+_LABEL = re.compile(r"[^.:;!?\n]{1,60}:(?=\s)")
+_REFERS_BACK = re.compile(
+    r"(?:otherwise|however|therefore|then|this|these|those|it|they|such|both|neither|the same|except|if (?:so|not)|"
+    r"in (?:that|this|these|those|such|both|either|all other|the other) cases?|else|the latter|the former|also)\b",
+    re.IGNORECASE,
+)
+_LONGEST = 2000
+
+
+def number(blocks: Sequence[Block]) -> tuple[Sentence, ...]:
+    """Returns the sentences of blocks, in order."""
+    outline = _Outline(_title_level(blocks))
+    for block in blocks:
+        outline.add(block)
+    return tuple(outline.sentences)
+
+
+def long_sentences(sentences: Iterable[Sentence]) -> list[DocumentFinding]:
+    """Reports sentences that are probably several."""
+    return [
+        DocumentFinding(
+            "long",
+            f"sentence {one.number} has {len(one.text):,} characters; expected sentences that end with a full stop",
+            one.place,
+        )
+        for one in sentences
+        if len(one.text) > _LONGEST and one.kind not in ("code", "quote")
+    ]
+
+
+def _title_level(blocks: Sequence[Block]) -> int:
+    """The level of the document's title: the one heading of its level, before all other text. 0 if there is none."""
+    first = next(iter(blocks), None)
+    if first is None or first.kind != "heading" or sum(one.level == first.level for one in blocks) > 1:
+        return 0
+    return first.level
+
+
+class _Outline:
+    def __init__(self, title_level: int) -> None:
+        self.sentences: list[Sentence] = []
+        self._title_level = title_level
+        self._headings: list[tuple[int, str]] = []
+        self._last: dict[int, str] = {}  # depth -> the last sentence there
+        self._previous: Block | None = None
+
+    def add(self, block: Block) -> None:
+        if block.kind == "heading":
+            self._headings = [one for one in self._headings if one[0] < block.level]
+            self._last = {}
+        around = self._introductions(block) + self._block_context(block)
+        texts = split(block.text) if block.kind in _SPLIT else [block.text]
+        label = _LABEL.match(block.text) if len(texts) > 1 else None
+        for place, text in enumerate(texts):
+            labels = (label[0],) if label and place and not _LABEL.match(text) else ()
+            self._append(block, text, around + labels + self._reference(text))
+        if block.kind == "heading":
+            self._headings.append((block.level, block.text))
+        elif texts:
+            self._last = {depth: text for depth, text in self._last.items() if depth < block.depth}
+            self._last[block.depth] = texts[-1]
+        self._previous = block
+
+    def _append(self, block: Block, text: str, context: tuple[str, ...]) -> None:
+        path = tuple(text for _, text in self._headings)
+        known = tuple(text for level, text in self._headings if level != self._title_level)
+        name = identity(text, block.kind, known, context)
+        self.sentences.append(Sentence(len(self.sentences) + 1, text, block.kind, path, context, block.place, name))
+
+    def _introductions(self, block: Block) -> tuple[str, ...]:
+        if self._is_apart(block):
+            return ()
+        found = [(depth, text) for depth, text in self._last.items() if depth < block.depth]
+        return tuple(text for depth, text in found if depth or _INTRODUCES.search(text))
+
+    def _reference(self, text: str) -> tuple[str, ...]:
+        """The sentence before, if this one means nothing without it."""
+        before = self.sentences[-1] if self.sentences else None
+        return (before.text,) if before and before.kind in _SPLIT and _REFERS_BACK.match(text) else ()
+
+    def _is_apart(self, block: Block) -> bool:
+        """Whether code, a quote or a table follows on something else than the text that would introduce it."""
+        if block.kind not in ("code", "quote", "header", "row") or self._previous is None:
+            return False
+        return self._previous.depth >= block.depth and self._previous.kind not in ("header", "row")
+
+    def _block_context(self, block: Block) -> tuple[str, ...]:
+        if block.kind != "footnote" or not block.context:
+            return block.context
+        mark = block.context[0]
+        return (next((one.text for one in self.sentences if mark in one.text), mark),)
+
+
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w-]{1,30})""", re.IGNORECASE)
+_CHARSETS = frozenset(["utf-8", "iso8859-1", "cp1252", "iso8859-15", "ascii"])
+
+FORMATS = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), "markdown"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    **dict.fromkeys((".txt", ".text", ""), "text"),
+    ".pdf": "pdf",
+}
+_CONTAINERS = ((b"PK\x03\x04", "a ZIP archive or an office document"), (b"\xd0\xcf\x11\xe0", "an office document"))
+
+
+def format_of(path: str, data: bytes) -> str:
+    """Returns the format of a document: 'markdown', 'html', 'text' or 'pdf'.
+
+    Raises:
+        ContentError: it is an office document.
+        UnknownNameError: its suffix is unknown.
+    """
+    for magic, description in _CONTAINERS:
+        if data.startswith(magic):
+            raise ContentError(f"is {description}; expected Markdown, text, HTML or PDF: export it", path)
+    head = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if head.startswith(b"%pdf-"):
+        return "pdf"
+    if head.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    if path == "-":
+        return "markdown"
+    suffix = PurePath(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise UnknownNameError("suffix of a document", suffix, filter(None, FORMATS), path)
+    return FORMATS[suffix]
+
+
+def decode(data: bytes, path: str) -> str:
+    """Returns the text of a file, with line feeds alone.
+
+    Raises:
+        ContentError: it is empty, or binary, or its bytes are no text of the encoding that it names, else of UTF-8.
+    """
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "") or _declared_charset(data)
+    try:
+        text = data.decode(encoding.replace("utf-8", "utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ContentError(f"byte {error.start} is not {encoding.upper()}; expected UTF-8 text", path, line) from None
+    if "\0" in text:
+        raise ContentError("contains zero bytes; expected text, not binary data", path)
+    if not text.strip():
+        raise ContentError("is empty; expected text", path)
+    return re.sub(r"\r\n?|[\v\f\x85\u2028\u2029]", "\n", text)
+
+
+def _declared_charset(data: bytes) -> str:
+    """The encoding that a page names, if it is a common one."""
+    found = _CHARSET.search(data[:2048])
+    if found is None:
+        return "utf-8"
+    try:
+        name = codecs.lookup(found[1].decode()).name
+    except LookupError:
+        return "utf-8"
+    return "cp1252" if name in ("iso8859-1", "ascii") else name if name in _CHARSETS else "utf-8"
+
+
+_KINDS = {
+    "characters that change the direction of the text, so that it reads differently than it is": (
+        "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    ),
+    "characters without width": (
+        "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0"
+    ),
+    "characters that carry hidden text": "\ufe00-\ufe0e\U000e0000-\U000e0fff",
+    "control characters": "\x00-\x08\x0b-\x1f\x7f-\x9f",
+}
+_NAMED = 5
+
+
+def invisible_characters(sentences: Iterable[Sentence]) -> list[DocumentFinding]:
+    """Reports the invisible characters of sentences, one finding for each kind. They remain in the text."""
+    known = list(sentences)
+    found = [_finding(kind, f"[{signs}]", known) for kind, signs in _KINDS.items()]
+    return [one for one in found if one is not None]
+
+
+def _finding(kind: str, pattern: str, sentences: list[Sentence]) -> DocumentFinding | None:
+    search = re.compile(pattern).search
+    having = [one for one in sentences if search(one.text)]
+    if not having:
+        return None
+    numbers = ", ".join(str(one.number) for one in having[:_NAMED]) + (", …" if len(having) > _NAMED else "")
+    names = sorted({_name(sign) for one in having for sign in re.findall(pattern, one.text)})
+    listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    message = f"{kind}: {listed}, in sentence {numbers}"
+    return DocumentFinding("characters", message, having[0].place, having[0].text)
+
+
+def _name(sign: str) -> str:
+    return f"U+{ord(sign):04X} {unicodedata.name(sign, '')}".strip()

@@ -11,11 +11,9 @@ minimization         a smaller witness
 question, answers    the witness as a question to a person, and the answer as a case
 """
 
-from guardagent.policy.equivalence.answers import Choice, ReviewerAnswer, choices, with_answer
 from guardagent.policy.equivalence.comparison import compare_rules
-from guardagent.policy.equivalence.questions import question
-from guardagent.policy.equivalence.results import Comparison, Different, Same, Undecided
-from guardagent.policy.equivalence.witness import Witness
+from guardagent.policy.equivalence.draft import Comparison, Different, Same, Undecided, Witness
+from guardagent.policy.equivalence.questions import Choice, ReviewerAnswer, choices, question, with_answer
 
 __all__ = [
     "Choice",

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeGuard
 
+from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.terms import is_true
-from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     FALSE,

@@ -8,17 +8,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.equivalence.draft import ComparedDraft
-from guardagent.policy.equivalence.minimization import Minimization
-from guardagent.policy.equivalence.phrases import OTHER
-from guardagent.policy.equivalence.proofs import SymbolicComparison
-from guardagent.policy.equivalence.replay import rank_of
-from guardagent.policy.equivalence.results import Comparison, Same, Undecided
-from guardagent.policy.equivalence.search import Search
-from guardagent.policy.equivalence.step_comparison import StepComparison
-from guardagent.policy.equivalence.tools import ToolDescription, read_tools
+from guardagent.policy.equivalence.draft import ComparedDraft, Comparison, Same, Undecided, Witness
+from guardagent.policy.equivalence.phrases import OTHER, ToolDescription, read_tools
+from guardagent.policy.equivalence.proofs import StepComparison, SymbolicComparison
+from guardagent.policy.equivalence.search import Minimization, Search, rank_of
 from guardagent.policy.equivalence.variations import Variations
-from guardagent.policy.equivalence.witness import Witness
 from guardagent.policy.lint.steps import SearchLimitError
 
 FIRST = 200  # conversations that are judged before the models of Z3

@@ -1,23 +1,183 @@
-"""A draft: the rules that one translation of a sentence consists of."""
+"""A draft: the rules that one translation of a sentence consists of.
+
+A conversation on which two drafts can differ: a case, or a trace if its end is judged.
+
+The results of a comparison of two drafts.
+
+A conversation as a plain tree of values, which the search changes one value at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import copy
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 from guardagent.errors import InputError
 from guardagent.policy.equivalence.canonical import as_data, as_steps, canonical, parts_of
-from guardagent.policy.equivalence.names import without_names
-from guardagent.policy.evaluation.library import Library
+from guardagent.policy.equivalence.places import without_names
+from guardagent.policy.evaluation.operands import Library
 from guardagent.policy.language import ast
 from guardagent.policy.lint.steps import RuleAutomaton
 from guardagent.policy.load import load_policies
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
-from guardagent.types import Decision
+from guardagent.types import Decision, Event, Verdict, thaw
+
+NO_FACTS: Mapping[str, Any] = {"user_confirmed": None, "context": {}}
+"""The facts that every case has."""
+
+Path = tuple[str | int, ...]
+"""The place of a value in a witness, such as `("proposed", "args", "amount")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A constant of the drafts that a value of the witness is compared with."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A conversation, with what the host knows about it.
+
+    Attributes:
+        history: the earlier calls, in order.
+        proposed: the call to judge; None if the conversation ends and its obligations are judged.
+        facts, state, principal: as in a case; None if unknown.
+        now: the time of the proposed call; None if unknown.
+        limits: the constants of the drafts near its values, for questions about it.
+        windows: the durations in the drafts, in seconds.
+        missing: the tools that a draft requires in the history, and that were not called.
+        unknown: what a draft needs to know and does not, in natural language.
+    """
+
+    history: tuple[Event, ...] = ()
+    proposed: Event | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | None = None
+    principal: Mapping[str, Any] | None = None
+    now: dt.datetime | None = None
+    limits: tuple[Limit, ...] = field(default=(), compare=False)
+    windows: tuple[float, ...] = field(default=(), compare=False)
+    missing: tuple[str, ...] = field(default=(), compare=False)
+    unknown: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def is_case(self) -> bool:
+        """Whether it can be written as a case: a call is judged, and no call has an action, a decision or tags."""
+        calls = [*self.history, self.proposed]
+        return all(one is not None and not (one.action or one.decision or one.tags) for one in calls)
+
+    def record(self, id: str = "witness") -> dict[str, Any]:  # noqa: A002 - the key of the format
+        """The witness as a line of a file of cases; of a file of traces if it is no case."""
+        known = {"facts": self.facts, "state": self.state, "principal": self.principal}
+        found = {"id": id, **{name: thaw(value) for name, value in known.items() if value}}
+        history = [_case_call(one) for one in self.history]
+        if self.is_case:
+            assert self.proposed is not None
+            proposed = {"tool": self.proposed.tool, "args": thaw(self.proposed.args)}
+            now = {} if self.now is None else {"now": self.now.isoformat()}
+            return {**found, "history": history, "proposed": proposed, **now}
+        last = [] if self.proposed is None else [_case_call(self.proposed, self.now)]
+        return {**found, "events": [*history, *last]}
+
+
+def _case_call(event: Event, now: dt.datetime | None = None) -> dict[str, Any]:
+    """A call as in a case or a trace; a call without an outcome has neither an output nor `failed`."""
+    return dict(_keys(event, event.time or now))
+
+
+def _keys(event: Event, time: Any) -> Iterator[tuple[str, Any]]:
+    yield "tool", event.tool
+    yield "args", thaw(event.args)
+    if event.status in ("ok", "failed"):
+        yield "output", thaw(event.output)
+        yield "failed", event.status == "failed"
+    for name in ("action", "decision"):
+        if getattr(event, name):
+            yield name, getattr(event, name)
+    if event.tags:
+        yield "tags", sorted(event.tags)
+    if time is not None:
+        yield "time", time.isoformat() if isinstance(time, dt.datetime) else time
+
+
+Outcome = Literal["allowed", "warned", "escalated", "denied", "ended", "unchecked"]
+"""Allowed, perhaps with a warning; denied until a person approves, denied, denied with the end of the conversation; or
+denied since a value is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The drafts are proved to give the same outcome in every conversation in which only permitted calls ran.
+
+    Attributes:
+        by: how it is proved: `identical`, `automata` or `solver`.
+        other_differences: differences of messages, in natural language.
+        labels_only: whether it is proved only that the same calls may run: one draft may deny a call because a value is
+            unknown, and the other because it violates a rule. A search found no such call.
+    """
+
+    by: str
+    other_differences: tuple[str, ...] = ()
+    labels_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Different:
+    """The drafts differ: both verdicts on the witness are those of real sessions.
+
+    Attributes:
+        witness: a smallest conversation on which they differ, as far as it was found.
+        first, second: the verdicts of the first and the second draft.
+        outcomes: what they do.
+        other_differences: as for `Same`.
+        labels_only: whether it is proved that the same calls may run: both drafts deny the call, one of them because a
+            value is unknown.
+    """
+
+    witness: Witness
+    first: Verdict
+    second: Verdict
+    outcomes: tuple[Outcome, Outcome]
+    other_differences: tuple[str, ...] = ()
+    labels_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """No difference was found, and equality is not proved.
+
+    Attributes:
+        why: what could not be decided, and how far the search went.
+        other_differences: as for `Same`.
+    """
+
+    why: str
+    other_differences: tuple[str, ...] = ()
+
+
+Comparison = Same | Different | Undecided
+
+
+def outcome_of(policies: Policies, verdict: Verdict) -> Outcome:
+    """The outcome of a verdict of policies; a denial without a violation is unchecked: a value is unknown."""
+    if not verdict.label:
+        return "warned" if verdict.rules else "allowed"
+    if verdict.errors and not verdict.rules:
+        return "unchecked"
+    if verdict.decision is Decision.HALT:
+        return "ended"
+    return "escalated" if policies.can_be_approved(verdict) else "denied"
+
 
 Group = tuple[Decision, Scope | None]
 """The response to violations, and whom the rules concern."""
@@ -119,3 +279,102 @@ def _policies_of(rules: Any) -> Policies:
         {"id": f"rule {at}", "temporal": one} if isinstance(one, str) else one for at, one in enumerate(found, 1)
     ]
     return load_policies(data={"version": 1, "policies": written})
+
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
+"""The value of a place that has none."""
+
+Scenario = dict[str, Any]
+"""`history` and `proposed` (`tool`, `args`, `output`, `status`, `age`), `facts`, `state`, `principal`, `now`.
+
+`age` is the number of seconds before `now`; None if the time is unknown.
+"""
+
+
+def witness_of(scenario: Scenario) -> Witness:
+    """The witness of a scenario."""
+    now = scenario["now"]
+    history = tuple(_event(one, now) for one in scenario["history"])
+    proposed = scenario["proposed"]
+    return Witness(
+        history,
+        None if proposed is None else Event(proposed["tool"], proposed["args"], **_labels(proposed)),
+        scenario["facts"],
+        scenario["state"] or None,
+        scenario["principal"] or None,
+        now,
+    )
+
+
+def _event(one: Mapping[str, Any], now: dt.datetime | None) -> Event:
+    age = one["age"]
+    time = None if now is None or age is None else now - dt.timedelta(seconds=age)
+    output = one.get("output") if one["status"] != "unknown" else None
+    return Event(one["tool"], one["args"], output, one["status"], time=time, **_labels(one))
+
+
+def _labels(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one[name] for name in ("action", "decision", "tags") if name in one}
+
+
+def scenario_of(witness: Witness) -> Scenario:
+    """The scenario of a witness."""
+    return {
+        "history": [_call_values(one, witness.now) for one in witness.history],
+        "proposed": None if witness.proposed is None else _call_values(witness.proposed, None),
+        "facts": thaw(witness.facts),
+        "state": thaw(witness.state or {}),
+        "principal": thaw(witness.principal or {}),
+        "now": witness.now,
+    }
+
+
+def _call_values(event: Event, now: dt.datetime | None) -> dict[str, Any]:
+    age = (now - event.time).total_seconds() if isinstance(event.time, dt.datetime) and now is not None else None
+    labels = {name: getattr(event, name) for name in ("action", "decision", "tags") if getattr(event, name)}
+    found = {"tool": event.tool, "args": thaw(event.args), "output": thaw(event.output), **labels}
+    return {**found, "status": event.status or "ok", "age": age}
+
+
+def value_at(scenario: Any, path: Path) -> Any:
+    """The value at a path, or ABSENT."""
+    for key in path:
+        found = scenario.get(key, ABSENT) if isinstance(scenario, Mapping) else ABSENT
+        if isinstance(scenario, list) and isinstance(key, int) and key < len(scenario):
+            found = scenario[key]
+        scenario = found
+    return scenario
+
+
+def changed(scenario: Scenario, path: Path, value: Any) -> Scenario:
+    """A copy with another value at a path; ABSENT removes it."""
+    found = copy.deepcopy(scenario)
+    at: Any = found
+    for key, following in pairwise(path):
+        if isinstance(at, dict) and not isinstance(at.get(key), dict | list):
+            at[key] = {} if isinstance(following, str) else []
+        at = at[key]
+    if value is ABSENT:
+        at.pop(path[-1], None) if isinstance(at, dict) else None
+    else:
+        at[path[-1]] = value
+    return found
+
+
+def paths_of(scenario: Scenario) -> Iterator[Path]:
+    """Yields the paths of the values of arguments, outputs, facts, the state and the principal."""
+    for at, one in enumerate(scenario["history"]):
+        yield from _leaves(one["args"], ("history", at, "args"))
+        yield from _leaves(one["output"], ("history", at, "output"))
+    if scenario["proposed"] is not None:
+        yield from _leaves(scenario["proposed"]["args"], ("proposed", "args"))
+    for name in ("facts", "state", "principal"):
+        yield from _leaves(scenario[name], (name,))
+
+
+def _leaves(value: Any, path: Path) -> Iterator[Path]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _leaves(one, (*path, key))
+    elif value is not None:
+        yield path

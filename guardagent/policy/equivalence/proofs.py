@@ -1,42 +1,224 @@
-"""Compares drafts on one call in any session: Z3 proves that they agree, or gives a call on which they may not."""
+"""Compares drafts on one call in any session: Z3 proves that they agree, or gives a call on which they may not.
+
+Solver rules as expressions over the symbolic values of a call, so that they compare with data rules.
+
+Compares drafts about the order of steps: the product of their automata has no state in which they differ.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations
+from functools import reduce
+from itertools import islice, pairwise, permutations
 from typing import Any
 
-from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part
-from guardagent.policy.equivalence.moments import NOON
-from guardagent.policy.equivalence.phrases import OTHER
-from guardagent.policy.equivalence.solver_terms import judge_by_solver
-from guardagent.policy.equivalence.tools import ToolDescription
-from guardagent.policy.equivalence.witness import Witness
+from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part, Witness
+from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
+from guardagent.policy.equivalence.variations import NOON
 from guardagent.policy.language import ast
-from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
-from guardagent.policy.logic.expressions import Expression, conj, disj, neg
-from guardagent.policy.logic.open_arguments import open_value
+from guardagent.policy.lint.steps import (
+    MAX_STATES,
+    RuleAutomaton,
+    SearchLimitError,
+    State,
+    States,
+    StepKind,
+    path_to,
+    steps_of,
+)
+from guardagent.policy.logic.expressions import (
+    Expression,
+    arithmetic,
+    concatenation,
+    conditional,
+    conj,
+    disj,
+    implies,
+    is_substring,
+    is_whole,
+    less,
+    neg,
+    same,
+    size,
+    starts_with,
+)
+from guardagent.policy.logic.lowering import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.rule_tree import RuleTree, judge_call
-from guardagent.policy.logic.semantics import Semantics, SymbolicCall
-from guardagent.policy.logic.symbolic_session import EarlierCall, SymbolicSession
-from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.search import open_value
+from guardagent.policy.logic.semantics import RuleTree, Semantics, SymbolicCall, judge_call
+from guardagent.policy.logic.sessions import EarlierCall, SymbolicSession
 from guardagent.policy.logic.values import (
     TRUE,
+    UNKNOWN,
+    ScalarValue,
     SymbolicMapping,
+    Symbols,
     Value,
     known_truth,
     of_leaf,
+    truth,
     when_false,
     when_true,
 )
-from guardagent.policy.solver.unsupported_error import UnsupportedError
-from guardagent.types import Event
+from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable
+from guardagent.policy.solver.reduction import reduce_terms
+from guardagent.policy.solver.script import UnsupportedError
+from guardagent.policy.solver.sources import ARGS, ExpressionSource
+from guardagent.policy.solver.z3_text import (
+    BOOL,
+    INT,
+    REAL,
+    STRING,
+    Enumeration,
+    TooLargeError,
+    solver_module,
+    value_of,
+)
+from guardagent.types import Decision, Event
+
+_KINDS = {BOOL: "truth", INT: "number", REAL: "number", STRING: "text"}
+
+
+def judge_by_solver(monitor: SolverMonitor, call: SymbolicCall, semantics: Semantics) -> Value:
+    """Judges a symbolic call by a solver rule.
+
+    Raises:
+        UnsupportedError: the rule has no exact translation.
+    """
+    check = monitor.checks.get(str(call.tool))
+    if check is None:
+        return TRUE
+    values: dict[str, Expression] = {}
+    known = [_known(one, call, semantics, values) for one in check.variables]
+    permitted = _permitted(check, values)
+    return truth(conj(*known, permitted), conj(*known, neg(permitted)))
+
+
+def _known(one: SolverVariable, call: SymbolicCall, semantics: Semantics, values: dict[str, Expression]) -> Expression:
+    """The condition that a variable has a value of its sort, which is added to the values."""
+    if not one.required or one.free or not isinstance(one.source, ExpressionSource):
+        raise UnsupportedError  # whether such a variable matters is a question of its own
+    value = semantics.value(one.source.tree, {ARGS: call.args})
+    kind = "text" if isinstance(one.sort, Enumeration) else _KINDS.get(one.sort)
+    cases = [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, ScalarValue) and leaf.kind == kind]
+    if len(cases) != 1:
+        if value == UNKNOWN or not cases:
+            values[one.name] = False if kind == "truth" else 0 if kind == "number" else ""
+            return False
+        raise UnsupportedError
+    guard, leaf = cases[0]
+    values[one.name] = leaf.payload
+    return conj(guard, _in_domain(one, leaf.payload))
+
+
+def _in_domain(one: SolverVariable, payload: Expression) -> Expression:
+    found: list[Expression] = [is_whole(payload)] if one.sort == INT else []
+    allowed = one.sort.values if isinstance(one.sort, Enumeration) else one.enum
+    if allowed is not None:
+        found.append(disj(*(same(payload, value) for value in allowed)))
+    return conj(*found)
+
+
+def _permitted(check: PermitCheck, values: dict[str, Expression]) -> Expression:
+    try:
+        found = reduce_terms(check.question.terms, values)
+    except TooLargeError:
+        raise UnsupportedError from None
+    if found.groups:
+        raise UnsupportedError
+    for constant, term in found.definitions:
+        values[constant.decl().name()] = expression_of(term, values)
+    return conj(*(expression_of(one, values) for one in found.formulas))
+
+
+def expression_of(term: Any, values: Mapping[str, Expression]) -> Expression:
+    """Translates a term, given the expressions of its constants.
+
+    Raises:
+        UnsupportedError: an operation has no exact translation.
+    """
+    z3 = solver_module()
+    if not z3.is_app(term):
+        raise UnsupportedError
+    parts = term.children()
+    kind = term.decl().kind()
+    if not parts:
+        name = term.decl().name()
+        return values[name] if kind == z3.Z3_OP_UNINTERPRETED and name in values else _literal(term)
+    if kind == z3.Z3_OP_DIV and not z3.is_rational_value(parts[1]) and not z3.is_int_value(parts[1]):
+        raise UnsupportedError  # the result of a division by zero is open
+    operation = _operations().get(kind)
+    if operation is None or (kind == z3.Z3_OP_ITE and z3.is_string(term)):
+        raise UnsupportedError
+    return operation([expression_of(one, values) for one in parts], term)
+
+
+def _literal(term: Any) -> Expression:
+    value = value_of(term)
+    return Fraction(value) if isinstance(value, Fraction) else value
+
+
+def _fold(sign: str) -> Callable[[Sequence[Expression], Any], Expression]:
+    return lambda parts, _: reduce(lambda left, right: arithmetic(left, sign, right), parts)
+
+
+def _chain(test: Callable[[Expression, Expression], Expression]) -> Callable[[Sequence[Expression], Any], Expression]:
+    return lambda parts, _: conj(*(test(left, right) for left, right in pairwise(parts)))
+
+
+def _if(parts: Sequence[Expression], term: Any) -> Expression:
+    condition, then, otherwise = parts
+    if solver_module().is_bool(term):
+        return conj(implies(condition, then), implies(neg(condition), otherwise))
+    return conditional(condition, then, otherwise)
+
+
+def _equal(left: Expression, right: Expression, *, is_truth: bool) -> Expression:
+    return conj(implies(left, right), implies(right, left)) if is_truth else same(left, right)
+
+
+def _equality(parts: Sequence[Expression], term: Any) -> Expression:
+    is_truth = solver_module().is_bool(term.arg(0))
+    return conj(*(_equal(left, right, is_truth=is_truth) for left, right in pairwise(parts)))
+
+
+def _distinct(parts: Sequence[Expression], term: Any) -> Expression:
+    is_truth = solver_module().is_bool(term.arg(0))
+    pairs = [(one, other) for at, one in enumerate(parts) for other in parts[at + 1 :]]
+    return conj(*(neg(_equal(one, other, is_truth=is_truth)) for one, other in pairs))
+
+
+def _operations() -> Mapping[int, Callable[[Sequence[Expression], Any], Expression]]:
+    z3 = solver_module()
+    return {
+        z3.Z3_OP_AND: lambda parts, _: conj(*parts),
+        z3.Z3_OP_OR: lambda parts, _: disj(*parts),
+        z3.Z3_OP_NOT: lambda parts, _: neg(parts[0]),
+        z3.Z3_OP_IMPLIES: lambda parts, _: implies(*parts),
+        z3.Z3_OP_EQ: _equality,
+        z3.Z3_OP_DISTINCT: _distinct,
+        z3.Z3_OP_ITE: _if,
+        z3.Z3_OP_LT: _chain(less),
+        z3.Z3_OP_GT: _chain(lambda left, right: less(right, left)),
+        z3.Z3_OP_LE: _chain(lambda left, right: neg(less(right, left))),
+        z3.Z3_OP_GE: _chain(lambda left, right: neg(less(left, right))),
+        z3.Z3_OP_ADD: _fold("+"),
+        z3.Z3_OP_MUL: _fold("*"),
+        z3.Z3_OP_SUB: _fold("-"),
+        z3.Z3_OP_DIV: _fold("/"),
+        z3.Z3_OP_UMINUS: lambda parts, _: arithmetic(0, "-", parts[0]),
+        z3.Z3_OP_TO_REAL: lambda parts, _: parts[0],
+        z3.Z3_OP_SEQ_LENGTH: lambda parts, _: size(parts[0]),
+        z3.Z3_OP_SEQ_CONCAT: lambda parts, _: reduce(concatenation, parts),
+        z3.Z3_OP_SEQ_CONTAINS: lambda parts, _: is_substring(parts[1], parts[0]),
+        z3.Z3_OP_SEQ_PREFIX: lambda parts, _: starts_with(parts[1], parts[0]),
+    }
+
 
 MOST_WORK = 1_000_000  # of Z3 for one question: some seconds
 MAX_ORDERS = 6  # orders of the earlier calls of a model that are tried
@@ -258,3 +440,106 @@ def _is_json(witness: Witness) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+MAX_WITNESSES = 20  # differences of the automata that sessions judge
+_LIFTED = (Decision.WARN, Decision.ESCALATE)
+
+
+class StepComparison:
+    """A breadth-first search in the product of two drafts' automata.
+
+    Args:
+        first, second: the automata of the drafts.
+        tools: the tools that exist.
+    """
+
+    def __init__(self, first: Sequence[RuleAutomaton], second: Sequence[RuleAutomaton], tools: Sequence[str]) -> None:
+        self._automata = [*first, *second]
+        self._first = len(first)
+        self._tools = tools
+
+    def witnesses(self) -> Iterator[Witness]:
+        """Yields conversations on which the automata differ, a shortest one first; none if they are equal.
+
+        Raises:
+            SearchLimitError: there are too many states.
+        """
+        return islice(self._differences(), MAX_WITNESSES)
+
+    def _differences(self) -> Iterator[Witness]:
+        start: States = tuple(one.start for one in self._automata)
+        steps = steps_of(self._automata, self._tools, failing=True)
+        before: dict[States, tuple[States, StepKind] | None] = {start: None}
+        waiting = deque([start])
+        while waiting:
+            at = waiting.popleft()
+            path = path_to(before, at)
+            if self._differ([not one.accepts(state) for one, state in zip(self._automata, at, strict=True)]):
+                yield witness_of(path, ends=True)
+            for step in steps:
+                after = self._after(at, step)
+                broken = [not one.is_alive(state) for one, state in zip(self._automata, after, strict=True)]
+                if self._differ(broken):
+                    yield witness_of([*path, step], ends=not step.ok)
+                elif self._may_go_on(broken):
+                    self._follow(before, waiting, (at, step), self._resumed(at, step, broken))
+
+    @staticmethod
+    def _follow(
+        before: dict[States, tuple[States, StepKind] | None],
+        waiting: deque[States],
+        link: tuple[States, StepKind],
+        after: States,
+    ) -> None:
+        if after not in before:
+            if len(before) >= MAX_STATES:
+                raise SearchLimitError
+            before[after] = link
+            waiting.append(after)
+
+    def _after(self, at: States, step: StepKind) -> States:
+        pairs = zip(self._automata, at, step.letters, strict=True)
+        return tuple(one.step(state, letters) for one, state, letters in pairs)
+
+    def _resumed(self, at: States, step: StepKind, broken: Sequence[bool]) -> States:
+        """The states after a step that ran although it violated some rules."""
+
+        def one(number: int) -> State:
+            automaton, letters = self._automata[number], step.letters[number]
+            follow = automaton.resume if broken[number] else automaton.step
+            return follow(at[number], letters)
+
+        return tuple(map(one, range(len(at))))
+
+    def _differ(self, broken: Sequence[bool]) -> bool:
+        return self._answer(broken, 0, self._first) != self._answer(broken, self._first, len(broken))
+
+    def _answer(self, broken: Sequence[bool], begin: int, end: int) -> str:
+        found = [self._automata[at].rule.source.on_violation for at in range(begin, end) if broken[at]]
+        if all(one is Decision.WARN for one in found):
+            return "warned" if found else "allowed"
+        return "ended" if Decision.HALT in found else "escalated" if set(found) <= set(_LIFTED) else "denied"
+
+    def _may_go_on(self, broken: Sequence[bool]) -> bool:
+        pairs = zip(self._automata, broken, strict=True)
+        return all(one.rule.source.on_violation in _LIFTED for one, wrong in pairs if wrong)
+
+
+def witness_of(path: Sequence[StepKind], *, ends: bool) -> Witness:
+    """A conversation of steps; its last call is proposed, unless the conversation `ends` after it."""
+    calls = [
+        Event(
+            step.call.tool,
+            status="ok" if step.ok else "failed",
+            action=step.call.action,
+            decision=step.call.decision,
+            tags=step.call.tags,
+        )
+        for step in path
+    ]
+    if ends:
+        return Witness(tuple(calls))
+    last = calls.pop()
+    proposed = Event(last.tool, action=last.action, decision=last.decision, tags=last.tags)
+    return Witness(tuple(calls), proposed)

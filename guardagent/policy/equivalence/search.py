@@ -1,17 +1,132 @@
-"""Searches for a conversation on which two drafts differ, among values next to the constants of both."""
+"""Searches for a conversation on which two drafts differ, among values next to the constants of both.
+
+Judges a witness by a real session of a draft.
+
+Makes a witness smaller: fewer calls, fewer values, plainer values. Every step is judged by both sessions.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
-from guardagent.policy.equivalence.draft import ComparedDraft
-from guardagent.policy.equivalence.replay import difference_of, rank_of
-from guardagent.policy.equivalence.results import Different
-from guardagent.policy.equivalence.scenario import Scenario, witness_of
+from guardagent.errors import InputError
+from guardagent.policy.equivalence.draft import (
+    ABSENT,
+    NO_FACTS,
+    ComparedDraft,
+    Different,
+    Limit,
+    Outcome,
+    Path,
+    Scenario,
+    Witness,
+    changed,
+    outcome_of,
+    paths_of,
+    scenario_of,
+    value_at,
+    witness_of,
+)
+from guardagent.policy.equivalence.phrases import words_of
+from guardagent.policy.equivalence.places import Place, near
 from guardagent.policy.equivalence.variations import Variations
-from guardagent.policy.equivalence.witness import Witness
+from guardagent.policy.evaluation.operands import StateFunctionError
+from guardagent.policy.policies import Policies
+from guardagent.types import Decision, Event, Verdict
+
+_STOPS = (Decision.DENY, Decision.HALT)
+
+
+class WitnessSession:
+    """A session of a draft that plays the history of a witness.
+
+    Args:
+        policies: the draft.
+        witness: the conversation.
+    """
+
+    def __init__(self, policies: Policies, witness: Witness) -> None:
+        self._witness, self._now = witness, witness.now
+        self._session = policies.session(
+            witness.state,
+            {**NO_FACTS, **witness.facts},
+            clock=self._clock,
+            principal=witness.principal,
+            on_difference=False,
+        )
+
+    def _clock(self) -> dt.datetime | None:
+        return self._now
+
+    def verdict(self) -> Verdict:
+        """The verdict on the proposed call, or at the end."""
+        for event in self._witness.history:
+            self._session.observe(event, judge=False)
+        return self._final()
+
+    def _final(self) -> Verdict:
+        self._now = self._witness.now
+        proposed = self._witness.proposed
+        return self._session.finish() if proposed is None else self._check(proposed)
+
+    def _check(self, event: Event) -> Verdict:
+        return self._session.check(
+            event.tool,
+            event.args,
+            action=event.action,
+            decision=event.decision,
+            tags=event.tags,
+            reserve=False,
+        )
+
+    def earlier(self) -> Iterator[Verdict]:
+        """The verdicts on the calls of the history, when each of them was proposed."""
+        for event in self._witness.history:
+            self._now = event.time if isinstance(event.time, dt.datetime) else None
+            yield self._check(event)
+            self._session.observe(event, judge=False)
+
+
+def verdict_of(policies: Policies, witness: Witness) -> Verdict:
+    """The verdict of a draft on a witness."""
+    return WitnessSession(policies, witness).verdict()
+
+
+def may_happen(policies: Policies, witness: Witness) -> bool:
+    """Whether no call of the history was denied: a warning lets it run, and so does an approval."""
+    return all(one.decision not in _STOPS for one in WitnessSession(policies, witness).earlier())
+
+
+def difference_of(first: Policies, second: Policies, witness: Witness) -> Different | None:
+    """The difference of two drafts on a witness whose history may happen under both; None if there is none."""
+    try:
+        one, other = verdict_of(first, witness), verdict_of(second, witness)
+        outcomes = outcome_of(first, one), outcome_of(second, other)
+        if outcomes[0] == outcomes[1] or not (may_happen(first, witness) and may_happen(second, witness)):
+            return None
+        return Different(witness, one, other, outcomes)
+    except (InputError, StateFunctionError):  # for example a principal that no session accepts
+        return None
+
+
+_LETS: tuple[Outcome, ...] = ("allowed", "warned")
+
+
+def rank_of(difference: Different) -> int:
+    """Ranks how clear a difference is to a person.
+
+    Returns:
+        0 if one draft lets the call run and the other denies it, 2 if both of them deny; one more if a draft denies
+        only because a value is unknown.
+    """
+    both_deny, unknown = all(one not in _LETS for one in difference.outcomes), "unchecked" in difference.outcomes
+    return 2 * both_deny + unknown
+
 
 MORE = 400  # conversations that are judged after the first difference, for a clearer one
 
@@ -75,3 +190,124 @@ class Search:
             return False
         self.best = found
         return True
+
+
+MAX_TRIES = 2_000
+
+
+class Minimization:
+    """Makes the witness of a difference smaller; the outcomes of both drafts stay.
+
+    Args:
+        first, second: the drafts.
+        variations: the values of their places.
+    """
+
+    def __init__(self, first: ComparedDraft, second: ComparedDraft, variations: Variations) -> None:
+        self._drafts = first.policies, second.policies
+        self._variations = variations
+
+    def run(self, difference: Different) -> Different:
+        """The smaller difference, with the limits near its values."""
+        best, scenario = difference, scenario_of(difference.witness)
+        seen = {repr(scenario)}
+        while (smaller := self._smaller(best, scenario, seen)) is not None:
+            best, scenario = smaller
+        return replace(best, witness=self._annotated(best, scenario))
+
+    def _smaller(self, best: Different, scenario: Scenario, seen: set[str]) -> tuple[Different, Scenario] | None:
+        """The first simplification that keeps the outcomes; None if there is none, or after too many tries."""
+        for one in self._simplifications(scenario):
+            if repr(one) not in seen and len(seen) < MAX_TRIES:
+                seen.add(repr(one))
+                found = difference_of(*self._drafts, witness_of(one))
+                if found is not None and found.outcomes == best.outcomes:
+                    return found, one
+        return None
+
+    def _simplifications(self, scenario: Scenario) -> Iterator[Scenario]:
+        calls = scenario["history"]
+        for at in range(len(calls)):
+            yield {**scenario, "history": [*calls[:at], *calls[at + 1 :]]}
+        for name, empty in (("facts", {}), ("state", {}), ("principal", {}), ("now", None)):
+            if scenario[name]:
+                yield {**scenario, name: empty}
+        yield from self._plainer_calls(scenario)
+        yield from self._fewer_values(scenario)
+        yield from self._plainer_values(scenario)
+
+    def _plainer_calls(self, scenario: Scenario) -> Iterator[Scenario]:
+        for at, one in enumerate(scenario["history"]):
+            if one["output"] not in (None, {}):
+                yield changed(scenario, ("history", at, "output"), {} if isinstance(one["output"], dict) else None)
+            statuses = ("ok", "failed", "unknown")
+            for status in statuses[: statuses.index(one["status"])]:
+                yield changed(scenario, ("history", at, "status"), status)
+            if one["age"] is not None:
+                yield changed(scenario, ("history", at, "age"), None)
+                yield from self._plainer(scenario, ("history", at, "age"), self._variations.ages)
+
+    def _fewer_values(self, scenario: Scenario) -> Iterator[Scenario]:
+        for path in list(paths_of(scenario)):
+            place = _place(scenario, path)
+            if place[0] != "args" or len(place) != 3 or not self._variations.needs(place):
+                yield changed(scenario, path, ABSENT)
+
+    def _plainer_values(self, scenario: Scenario) -> Iterator[Scenario]:
+        for path, values in list(self._variations.slots(scenario)):
+            if path[-1] not in ("status", "age"):
+                yield from self._plainer(scenario, path, values)
+            if "args" in path and value_at(scenario, path) is ABSENT and self._variations.needs(_place(scenario, path)):
+                yield from (changed(scenario, path, value) for value in values if value is not ABSENT)
+
+    @staticmethod
+    def _plainer(scenario: Scenario, path: Path, values: Sequence[Any]) -> Iterator[Scenario]:
+        """Yields the scenarios with a value that comes earlier."""
+        now = value_at(scenario, path)
+        if now is ABSENT or now is None:
+            return
+        known = [repr(one) for one in values]
+        place = known.index(repr(now)) if repr(now) in known else len(known)
+        for value in values[:place]:
+            if value is not ABSENT and value is not None:
+                yield changed(scenario, path, value)
+
+    def _annotated(self, best: Different, scenario: Scenario) -> Witness:
+        """Adds what a question about the witness mentions: limits, and what did not happen or is unknown."""
+        places = self._variations.places
+        limits = [limit for path in paths_of(scenario) for limit in self._limits(scenario, path)]
+        called = {one["tool"] for one in (*scenario["history"], scenario["proposed"]) if one is not None}
+        return replace(
+            best.witness,
+            limits=tuple(limits),
+            windows=tuple(float(one) for one in sorted(places.seconds)),
+            missing=tuple(one for one in places.sought if one not in called) if scenario["proposed"] else (),
+            unknown=tuple(self._unknown(scenario)) if "unchecked" in best.outcomes else (),
+        )
+
+    def _unknown(self, scenario: Scenario) -> Iterator[str]:
+        proposed = scenario["proposed"]
+        for place, use in self._variations.places.uses.items():
+            name = words_of(" ".join(place[1:]))
+            if place[0] == "fact" and value_at(scenario["facts"], place[1:]) is ABSENT:
+                yield f'it is unknown whether "{name}"' if use.is_truth else f"it is unknown what the {name} is"
+            elif place[0] == "principal" and place[1] not in scenario["principal"]:
+                yield "it is unknown who the user is" if name == "id" else f"the {name} of the user are unknown"
+            elif proposed is not None and place[:2] == ("args", proposed["tool"]):
+                yield from (f"the call has no {words_of(one)}" for one in place[2:3] if one not in proposed["args"])
+
+    def _limits(self, scenario: Scenario, path: Path) -> Iterator[Limit]:
+        use = self._variations.places.uses.get(_place(scenario, path))
+        value = value_at(scenario, path)
+        for constant in use.constants.values() if use is not None else ():
+            if value in near(constant):
+                yield Limit(path, near(constant)[0])
+
+
+def _place(scenario: Scenario, path: Path) -> Place:
+    """The place of a path: it names the tool instead of the call."""
+    keys = tuple(str(one) for one in path if not isinstance(one, int))
+    if keys[0] in ("history", "proposed"):
+        call = scenario["proposed"] if keys[0] == "proposed" else scenario["history"][path[1]]
+        return (keys[1], call["tool"], *keys[2:])
+    return ("fact" if keys[0] == "facts" else keys[0], *keys[1:])

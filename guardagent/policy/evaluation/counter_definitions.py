@@ -9,10 +9,10 @@ from typing import NoReturn
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import Term
-from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler, Names, names_in
-from guardagent.policy.file.counter_keys import CounterSource
-from guardagent.policy.file.source_text import SourceText
+from guardagent.policy.file.rule_keys import CounterSource
+from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.functions import function
 from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError

@@ -1,18 +1,21 @@
 """Conditions that explain their result: they record the values that they read while they are decided.
 
 So the explanation shows the values behind the decision, and no state function is called twice.
+
+Evidence for `sources(x)`: the labelled strings in a value, and the calls, messages and facts that they came from.
+
+Values that depend on the state are left out: the evidence goes to a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent.policy.evaluation.history_index import Env, Term
+from guardagent.policy.evaluation.history_index import Env, Term, suggested
 from guardagent.policy.evaluation.monitor_interface import Explanation
-from guardagent.policy.evaluation.operands import OperandText
-from guardagent.policy.evaluation.source_evidence import source_evidence
+from guardagent.policy.evaluation.operands import OperandText, is_shown
 from guardagent.policy.evaluation.terms import (
     COMPARISONS,
     UNDECIDED,
@@ -21,12 +24,49 @@ from guardagent.policy.evaluation.terms import (
     all_of_terms,
     any_of_terms,
     is_true,
+    names_in,
 )
-from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 from guardagent.policy.provenance.readers import is_one_string
+from guardagent.types import EMPTY
+
+Note = Callable[[Env, Explanation], None]
+"""Adds the evidence to an explanation."""
+
+
+def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> Note | None:
+    """Compiles the evidence for the sources in a condition; None if there are none."""
+    bodies = [one for one in _bodies(condition) if is_shown(one) and names_in(one) <= names.keys()]
+    terms = [compiler.term(one, names) for one in bodies]
+    if not terms:
+        return None
+
+    def note(env: Env, found: Explanation) -> None:
+        values = [value for term in terms if type(value := term(env)) is not Unknown]
+        origins = {one["value"]: one for value in values for one in env[0].provenance.origins(value, env[0])}
+        if not origins:
+            return
+        known: list[Any] = [*found.evidence.get("sources", []), *origins.values()]
+        unique = {one["value"]: one for one in known}
+        found.evidence = {**found.evidence, "sources": list(unique.values())}
+        found.because = "; ".join(f"{value} came from {' and '.join(one['from'])}" for value, one in unique.items())
+
+    return note
+
+
+def _bodies(node: object, items: Mapping[str, ast.Term] = EMPTY) -> Iterator[ast.Term]:
+    """The values whose sources a condition reads; a list stands for an item of it."""
+    if isinstance(node, ast.Sources):
+        used = [items[name] for name in sorted(names_in(node.body)) if name in items]
+        yield from used or [node.body]
+    if isinstance(node, ast.OverItems):
+        over = next((items[name] for name in sorted(names_in(node.items)) if name in items), node.items)
+        items = {**items, node.variable: over}
+    for child in ast.children(node):
+        yield from _bodies(child, items)
+
 
 Explain = Callable[[Env, Explanation], str]
 """Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""

@@ -3,18 +3,51 @@
 Only values that the conversation or the caller has seen are shown: arguments, recorded calls and facts. A term over the
 state or a counter appears as source text, never with its value. So the text reveals no other user's records to a model,
 whatever arguments it chooses.
+
+The names that rules can refer to: state functions, sets of tools, tools and their arguments.
+
+State functions: functions of the toolbox that rules call on the state, as `state(fn(...))`.
+
+Functions in rules: those of the language, and those of the toolbox that do not read the state.
+
+Compiles the tests of call patterns.
+
+A proposed call without an argument of the pattern still matches, and the variable is unknown, so that leaving out an
+argument cannot avoid a rule. A past call without the argument does not match. A string that differs from a literal only
+in case or surrounding space gives unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from guardagent.policy.evaluation.history_index import Env
+from guardagent._support.syntax import compile_pattern
+from guardagent.errors import InputError, UnknownNameError
+from guardagent.policy.evaluation.counters import Counter
+from guardagent.policy.evaluation.history_index import ANY, AnyTool, Env, HistoryQuery, Term, union_of
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.functions import REGEX, RuleFunction, function
 from guardagent.policy.language import ast
+from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.printer import Printer
-from guardagent.policy.language.values import kind_of, shown
+from guardagent.policy.language.values import (
+    PLAIN,
+    Absent,
+    Truth,
+    Unknown,
+    as_read,
+    equal,
+    kind_name,
+    kind_of,
+    mismatch,
+    shown,
+)
+from guardagent.policy.provenance.readers import NO_LABELS, DeclaredLabels
+from guardagent.types import thaw
 from guardagent.types.verdicts import format_value
 
 _SCALARS = ("text", "number", "truth value")
@@ -128,3 +161,301 @@ def _value_or_name(value: Any, name: str) -> str:
 def _short(value: Any) -> str:
     text = shown(value, _SHORT)
     return text if len(text) <= _SHORT else ""
+
+
+class CompileError(InputError):
+    """A rule refers to an unknown name, or cannot be compiled.
+
+    Attributes:
+        place: the place in the rule.
+    """
+
+    def __init__(self, problem: str, place: ast.Place | None = None) -> None:
+        super().__init__(problem)
+        self.place = place or ast.Place()
+
+
+@dataclass
+class Library:
+    """The names that rules can refer to.
+
+    Attributes:
+        functions: the state functions, by name.
+        tags: the sets of tools, by name.
+        tools: the declared tools, each with its argument names, or None for any arguments. None declares no tools.
+        declarations: the constants, labels and counters.
+        sources: the sources of the labels.
+        history_queries: the history queries of the rules; compiling a rule adds to them.
+        features: the names of optional parts of a session that the rules use; compiling a rule adds to them.
+        counters: the compiled counters, by name.
+    """
+
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    tools: Mapping[str, Sequence[str] | None] | None = None
+    declarations: Declarations = NO_DECLARATIONS
+    sources: DeclaredLabels = NO_LABELS
+    history_queries: list[HistoryQuery] = field(default_factory=list)
+    features: set[str] = field(default_factory=set)
+    counters: dict[str, Counter] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Declarations:
+        """The declarations with the functions of the toolbox and the labels and the tags."""
+        counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
+        return replace(
+            self.declarations,
+            functions=frozenset(self.functions),
+            labels=self.sources.declared,
+            counters=counters,
+            tags=frozenset(self.tags),
+        )
+
+    @property
+    def known_tools(self) -> frozenset[str]:
+        """The declared tools and those of the sets."""
+        return frozenset(self.tools or ()).union(*self.tags.values())
+
+    def scoped(self, scopes: tuple[str, ...]) -> Library:
+        """This library for a rule of an included file."""
+        if scopes == self.declarations.scopes:
+            return self
+        return replace(self, declarations=replace(self.declarations, scopes=scopes))
+
+    def tools_of(self, pattern: ast.Pattern) -> frozenset[str]:
+        """The tools that a pattern matches.
+
+        Raises:
+            CompileError: the pattern has an unknown tool, tag or argument.
+        """
+        tools: set[str] = set()
+        try:
+            if ANY in pattern.tools:
+                return AnyTool((*(self.tools or ()), *union_of(self.tags.values()), "another_tool"))
+            for name in pattern.tools:
+                tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
+            for argument in pattern.arguments:
+                self._check_argument(argument.name, tools)
+        except UnknownNameError as error:
+            raise CompileError(str(error), pattern.place) from None
+        return frozenset(tools)
+
+    def tagged(self, tag: str) -> frozenset[str]:
+        if tag not in self.tags:
+            raise UnknownNameError("tag", tag, self.tags)
+        return self.tags[tag]
+
+    def _tool(self, name: str) -> str:
+        if self.tools is not None and name not in self.tools and name != ANSWER:
+            raise UnknownNameError("tool", name, self.tools)
+        return name
+
+    def _check_argument(self, name: str, tools: Iterable[str]) -> None:
+        for tool in sorted(tools):
+            declared = (ANSWER_TEXT,) if tool == ANSWER else (self.tools or {}).get(tool)
+            if declared is not None and name not in declared:
+                raise UnknownNameError(f"argument of {tool}", name, declared)
+
+
+class StateFunctionError(Exception):
+    """A state function raised an error or returned an invalid value.
+
+    Attributes:
+        detail: the message with the function's own error, which can contain anything from the state.
+    """
+
+    def __init__(self, problem: str, error: object = "") -> None:
+        super().__init__(problem)
+        self.detail = f"{problem}: {error}" if error else problem
+
+
+def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind(None, *node.arguments)
+    except TypeError as error:
+        expected = ", ".join(list(inspect.signature(function).parameters)[1:])
+        raise CompileError(
+            f"wrong arguments for the state function '{node.function}({expected})': {error}", node.place
+        ) from None
+
+
+def state_function(
+    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], term_text: TermText
+) -> Term:
+    name = node.function
+
+    def answer(env: Env, values: Sequence[Any]) -> Any:
+        state = env[0].state()
+        if state is None or type(state) is Unknown:
+            return state or Unknown("the session has no state")
+        try:
+            found = function(state, *values)
+        except Exception as error:
+            raise StateFunctionError(f"{term_text.render(env)} raised {type(error).__name__}", error) from error
+        if type(found) in PLAIN:
+            return found
+        found = as_read(found)
+        if found is None:
+            return Unknown(Cause(term_text, env, "has no result"))
+        if kind_of(found) is None:
+            raise StateFunctionError(
+                f"the state function {name!r} returned a value of type {type(found).__name__!r}; expected a JSON value"
+            )
+        return found
+
+    def state_of(env: Env) -> Any:
+        values = [argument(env) for argument in arguments]
+        unknown = next((value for value in values if type(value) is Unknown), None)
+        return answer(env, [thaw(value) for value in values]) if unknown is None else unknown.unbounded
+
+    def state_of_one(env: Env) -> Any:
+        value = arguments[0](env)
+        if type(value) is str:
+            return answer(env, (value,))
+        return value.unbounded if type(value) is Unknown else answer(env, (thaw(value),))
+
+    return state_of_one if len(arguments) == 1 else state_of
+
+
+def in_state(state: Any, name: str) -> Any:
+    if state is None or type(state) is Unknown:
+        return state or Unknown("the session has no state")
+    # A state that is not a mapping is an object of the host.
+    value = state.get(name) if kind_of(state) == "mapping" else getattr(state, name, None)
+    return Unknown(f"'state.{name}' is unknown") if value is None else as_read(value)
+
+
+Applied = Callable[[list[Any]], Any]  # takes values, which can be unknown
+
+
+def applied_function(node: ast.Apply, toolbox: Mapping[str, Callable[..., Any]]) -> Applied:
+    """The function that a term applies.
+
+    Raises:
+        CompileError: there is no such function, or it has other parameters.
+    """
+    known = function(node.function)
+    if known is not None:
+        _check_arguments(node, known)
+        return known.apply
+    own = toolbox[node.function]
+    parameters = list(inspect.signature(own).parameters)
+    if parameters[:1] == ["state"]:
+        raise CompileError(f"{node.function!r} reads the state; write 'state({node.function}(...))'", node.place)
+    try:
+        inspect.signature(own).bind(*node.arguments)
+    except TypeError as error:
+        expected = f"{node.function}({', '.join(parameters)})"
+        raise CompileError(f"wrong arguments for the function {expected!r}: {error}", node.place) from None
+    return lambda values: _of_toolbox(node.function, own, values)
+
+
+def _check_arguments(node: ast.Apply, known: RuleFunction) -> None:
+    if not known.accepts(len(node.arguments)):
+        raise CompileError(
+            f"wrong number of arguments for {node.function!r}: {len(node.arguments)}; expected {_number(known)}",
+            node.place,
+        )
+    for at, argument in enumerate(node.arguments):
+        if isinstance(argument, ast.Constant) and known.kinds(at) and kind_of(argument.value) not in known.kinds(at):
+            wrong = f"argument {at + 1} of {node.function!r} is a {kind_name(argument.value)}"
+            raise CompileError(f"{wrong}; expected {known.expected(at)}", node.place)
+        if isinstance(argument, ast.RegexValue) is not (known.kinds(at) == (REGEX,)):
+            wanted = "a regular expression between slashes" if known.kinds(at) == (REGEX,) else "a value"
+            raise CompileError(f"argument {at + 1} of {node.function!r} is {wanted}", node.place)
+
+
+def _number(known: RuleFunction) -> str:
+    return f"{'at least ' if known.repeated else ''}{len(known.parameters)}"
+
+
+def _of_toolbox(name: str, own: Callable[..., Any], values: list[Any]) -> Any:
+    unknown = next((value for value in values if type(value) is Unknown), None)
+    if unknown is not None:
+        return unknown.unbounded
+    try:
+        found = own(*map(thaw, values))
+    except Exception as error:
+        raise StateFunctionError(f"{name}(...) raised {type(error).__name__}", error) from error
+    if found is None:
+        return Unknown(f"{name}(...) has no result")
+    if kind_of(found) is None:
+        raise StateFunctionError(
+            f"the function {name!r} returned a value of type {type(found).__name__!r}; expected a JSON value"
+        )
+    return found
+
+
+Test = Callable[[Any], Truth]
+_MISSING = object()
+
+
+def argument_of(args: Any, name: str) -> Any:
+    """An argument of a proposed call; unknown if missing or null."""
+    value = args.get(name, _MISSING)
+    if value is _MISSING:
+        return Unknown(Absent(f"argument {name!r} is missing"))
+    return Unknown(f"argument {name!r} is null") if value is None else value
+
+
+def argument_test(argument: ast.Argument) -> Test:
+    """Compiles the test of an argument. Unknown results name the argument."""
+    assert not isinstance(argument.value, ast.Variable)
+    test = value_test(argument.value)
+
+    def named(value: Any) -> Truth:
+        found = test(value)
+        if type(found) is Unknown and type(value) is not Unknown and not found.unrecorded:
+            return Unknown(f"argument {argument.name!r}: {found.why[0]}")
+        return found
+
+    return named
+
+
+def value_test(wanted: ast.ExactValue | ast.RegexValue | ast.AnyValue) -> Test:
+    """Compiles the test of a value."""
+    if isinstance(wanted, ast.AnyValue):
+        return lambda _: True
+    if isinstance(wanted, ast.RegexValue):
+        return regex_test(wanted.regex)
+    literal = wanted.value
+    if isinstance(literal, str):
+        return _text_test(literal)
+    return lambda value: equal(value, literal)
+
+
+def regex_test(regex: str) -> Test:
+    """Compiles a full match of a string, with a linear-time engine."""
+    matches = compile_pattern(regex).fullmatch
+
+    def test(value: Any) -> Truth:
+        if kind_of(value) == "text":
+            try:
+                return matches(value) is not None
+            except UnicodeError:
+                return Unknown("a string cannot be matched: it is not valid Unicode")
+        return (
+            value if type(value) is Unknown else Unknown(f"a {kind_name(value)} cannot be matched; expected a string")
+        )
+
+    return test
+
+
+def _text_test(literal: str) -> Test:
+    folded = folded_name(literal)
+
+    def test(value: Any) -> Truth:
+        if type(value) is not str:
+            return equal(value, literal) if kind_of(value) == "text" else mismatch(value, literal)
+        if value == literal:
+            return True
+        if folded_name(value) == folded:
+            return Unknown(f"{shown(value)} differs from {shown(literal)} only in case or space")
+        return False
+
+    return test
+
+
+def folded_name(text: str) -> str:
+    """A string without case and surrounding space."""
+    return text.strip().casefold()

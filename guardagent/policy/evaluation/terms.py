@@ -12,17 +12,25 @@ from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.call_properties import args_of, failed, output_of, time_of, tool_of
-from guardagent.policy.evaluation.function_calls import applied_function
 from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
-from guardagent.policy.evaluation.library import CompileError, Library
-from guardagent.policy.evaluation.operands import Cause, TermText
-from guardagent.policy.evaluation.patterns import argument_of, argument_test, regex_test
-from guardagent.policy.evaluation.state_functions import check_signature, in_state, state_function
+from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, time_of, tool_of
+from guardagent.policy.evaluation.operands import (
+    Cause,
+    CompileError,
+    Library,
+    TermText,
+    applied_function,
+    argument_of,
+    argument_test,
+    check_signature,
+    in_state,
+    regex_test,
+    state_function,
+)
 from guardagent.policy.language import ast
-from guardagent.policy.language.instants import MICROSECONDS
-from guardagent.policy.language.parts import NO_VALUE, field_of, item_of, length
 from guardagent.policy.language.values import (
+    MICROSECONDS,
+    NO_VALUE,
     Truth,
     Unknown,
     arithmetic,
@@ -34,8 +42,11 @@ from guardagent.policy.language.values import (
     count_of,
     disjunction,
     equal,
+    field_of,
     inverse,
+    item_of,
     kind_of,
+    length,
     less,
     not_boolean,
     null_or_invalid,

@@ -1,14 +1,20 @@
-"""Reads `constants:` in a policy file: named values for its rules, which an including file can set."""
+"""Reads `constants:` in a policy file: named values for its rules, which an including file can set.
+
+The values that a constant accepts, as its declaration states them; an including file has to keep to them.
+
+Reads `define:` in a policy file, and requires names that rules can use.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
+from guardagent._support.syntax import compile_pattern
 from guardagent.errors import name_hint
-from guardagent.policy.file.constant_limits import TYPES, UNLIMITED, ConstantLimits
-from guardagent.policy.file.definition_keys import check_name
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
@@ -22,10 +28,155 @@ from guardagent.policy.file.policy_keys import (
     regular_expression,
     text,
 )
-from guardagent.policy.file.source_text import SourceText
-from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
-from guardagent.policy.language.declarations import Constant
-from guardagent.policy.language.durations import duration_of
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
+from guardagent.policy.language.declarations import Constant, Definition
+from guardagent.policy.language.values import duration_of
+
+TYPES = MappingProxyType(
+    {
+        "string": ("string", ""),
+        "number": ("number", ""),
+        "whole number": ("number", "whole number"),
+        "boolean": ("boolean", ""),
+        "duration": ("duration", ""),
+        "list": ("list", ""),
+        "list of strings": ("list", "string"),
+        "list of numbers": ("list", "number"),
+    }
+)
+"""A type -> (the kind of the value, the kind of its items or of the number)."""
+_NUMBERS = ("number", "whole number", "duration", "list of numbers")
+_STRINGS = ("string", "list of strings")
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantLimits:
+    """The limits of a constant; those of a list concern each item.
+
+    Attributes:
+        type: one of `TYPES`; empty for any value.
+        choices: the allowed values; empty for all.
+        matches: a regular expression (RE2) for the whole string; empty for all strings.
+        least: the least number; None for all.
+        most: the greatest number; None for all.
+        expected: the meaning of the limits, for messages.
+    """
+
+    type: str = ""
+    choices: tuple[Constant, ...] = ()
+    matches: str = ""
+    least: int | Fraction | None = None
+    most: int | Fraction | None = None
+    expected: str = ""
+
+    def misplaced(self) -> str:
+        """The key of a limit that no value of the type has; empty if they all fit."""
+        if self.matches and self.type not in _STRINGS:
+            return "matches"
+        wrong = [key for key in ("least", "most") if getattr(self, key) is not None and self.type not in _NUMBERS]
+        return wrong[0] if wrong else ""
+
+    def problem(self, value: Any, kind: str) -> str:
+        """The problem with a value of a kind, and what is expected; empty if it is allowed."""
+        wanted, items = TYPES.get(self.type, ("", ""))
+        if wanted not in ("", kind):
+            return f"is {f'a {kind}' if kind else 'empty'}; expected a {self.type}"
+        for one in value if kind == "list" else (value,):
+            if not (_is(one, items) and self._allows(one)):
+                verb = "contains" if kind == "list" else "is"
+                return f"{verb} {_shown(one)}{self._expectation(one)}"
+        return ""
+
+    def _allows(self, one: Constant) -> bool:
+        return (
+            (not self.choices or one in self.choices)
+            and (not self.matches or compile_pattern(self.matches).fullmatch(one) is not None)
+            and (self.least is None or one >= self.least)  # type: ignore[operator]
+            and (self.most is None or one <= self.most)  # type: ignore[operator]
+        )
+
+    def _expectation(self, one: Constant) -> str:
+        if self.choices and not self.expected:
+            return name_hint(str(one), [_plain(choice) for choice in self.choices if choice != ""])
+        bounds = [
+            f"{word} {bound}" for word, bound in (("at least", self.least), ("at most", self.most)) if bound is not None
+        ]
+        stated = [f"a {self.type}" if self.type else "another value", *bounds]
+        return f"; expected {self.expected or ', '.join(stated)}"
+
+
+UNLIMITED = ConstantLimits()
+
+
+def _is(value: Constant, kind: str) -> bool:
+    """Whether a value is of the kind of an item."""
+    if kind in ("number", "whole number"):
+        return not isinstance(value, bool | str) and (kind == "number" or value == int(value))
+    return kind != "string" or isinstance(value, str)
+
+
+def _shown(value: Constant) -> str:
+    if isinstance(value, str):
+        return repr(shortened(value)) if value else "an empty string"
+    return _plain(value)
+
+
+def _plain(value: Constant) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(float(value) if isinstance(value, Fraction) else value)
+
+
+# Names that rules already use otherwise; a declared one could never be reached, or would change other rules.
+RESERVED = frozenset(
+    "AND OR NOT U W R S G F X O H Y true false True False null None none nil in matches within now principal state "
+    "output args failed fact known len first last some count sum all any time sources seen counter "
+    "before after seq forall exists flow tool action decision conversation confirmation".split()
+)
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_SIGNATURE = re.compile(r"([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?")
+
+
+@reads(by_name.schema)
+def _definitions(node: SourceNode, key: Key) -> dict[str, Definition]:
+    found: dict[str, Definition] = {}
+    for signature, body in by_name(node, key).items():
+        definition = _definition(signature, body, node.fields[signature])
+        if definition.name in found:
+            raise node.fields[signature].error(f"{definition.name!r} is defined twice; expected one definition")
+        found[definition.name] = definition
+    return found
+
+
+def _definition(signature: str, body: SourceText, place: SourceNode) -> Definition:
+    match = _SIGNATURE.fullmatch(signature)
+    if match is None:
+        raise place.error(f"{shortened(signature)!r} is not 'name(parameter, ...)'; expected a name with parameters")
+    check_name(match[1], place)
+    parameters = tuple(one.strip() for one in match[2].split(",")) if (match[2] or "").strip() else ()
+    for parameter in parameters:
+        check_name(parameter, place)
+    if len(set(parameters)) < len(parameters):
+        raise place.error(f"{shortened(signature)!r} names a parameter twice; expected each name once")
+    return Definition(match[1], parameters, body)
+
+
+def check_name(name: str, place: SourceNode) -> None:
+    """Requires a name that rules can use for a value."""
+    if not IDENTIFIER.fullmatch(name):
+        raise place.error(f"{shortened(name)!r} is not a valid name; expected letters, digits and '_'")
+    if name in RESERVED:
+        raise place.error(f"{name!r} is a word of the language; choose another name")
+
+
+DEFINE = Key(
+    "define",
+    _definitions,
+    "a mapping of 'name(parameter, ...)' to conditions",
+    "Named conditions for rules, with parameters.",
+    item=Key("definition", text, "a condition"),
+)
+
 
 _EXPECTED = "a string, a number, a boolean, a list of them, or {duration: 24h}"
 _OR_NOTHING = f"{_EXPECTED}; nothing for a required parameter, or a mapping with 'value' or 'type'"

@@ -26,8 +26,7 @@ from guardagent.policy.file.policy_keys import (
     text,
     tool_name,
 )
-from guardagent.policy.file.source_text import SourceText
-from guardagent.policy.file.source_tree import SourceNode, shortened
+from guardagent.policy.file.source_tree import SourceNode, SourceText, shortened
 from guardagent.types import Decision
 
 DECISIONS = {

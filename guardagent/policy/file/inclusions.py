@@ -2,12 +2,14 @@
 
 Each included file keeps its own names: ids, tags, constants, definitions and functions get the prefix of its entry, and
 its rules find their names under that prefix only. So a rule means the same alone and included.
+
+The files of a policy that a lock file pins.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,11 +18,14 @@ from typing import Any, TypeVar
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.constants import set_constants
 from guardagent.policy.file.inclusion_keys import Inclusion
-from guardagent.policy.file.policy_file import PolicyFile, read_single_file
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_file, read_single_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language.declarations import Definition
-from guardagent.policy.provenance.labels import DeclaredLabels, LabelSource
+from guardagent.policy.provenance.readers import DeclaredLabels, LabelSource
+from guardagent.policy.review.record import review_path
+from guardagent.programs.lock import Content, programs, toolboxes
+from guardagent.sandbox.toolbox import Toolbox
 
 Scoped = TypeVar("Scoped", RuleSource, Definition)
 MAX_DEPTH = 10
@@ -265,3 +270,35 @@ def _declared_tags(file: PolicyFile, known: Mapping[str, Any]) -> Iterator[tuple
             problem = f"unknown tool {tool!r} of tag {tag!r}: not declared in 'tools:'{name_hint(tool, known)}"
             raise ContentError(problem, file.place_of("tags", tag))
         yield tag, kept
+
+
+def policy_contents(*files: Path) -> Iterator[Content]:
+    """Yields policy files, their reviews, and every file that they refer to."""
+    for path in files:
+        read = read_policy_file(path)
+        yield from contents_of(read)
+        yield from reviews_of(read)
+
+
+def contents_of(read: PolicyFile) -> Iterator[Content]:
+    """Yields the files of policies that have been read."""
+    for one in read.files:
+        yield Content("policy", one.name, one)
+    for paths in read.toolboxes.values():
+        yield from toolboxes(Toolbox(list(paths)))
+    for rule in read.rules:
+        yield from programs(*filter(None, [rule.program]))
+        if rule.solver and rule.solver.smt_file:
+            yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
+    if read.shadow is not None:
+        yield from contents_of(read.shadow)
+
+
+def reviews_of(read: PolicyFile, other: Path | None = None, *, pinned: Container[str] = ()) -> Iterator[Content]:
+    """Yields the review files beside policy files that have been read, and `other`.
+
+    A review with a pinned name is expected even if it is missing: otherwise nothing would notice that it was deleted.
+    """
+    for path in [*map(review_path, read.files), *filter(None, [other])]:
+        if path == other or path.exists() or path.name in pinned:
+            yield Content("review", path.name, path)

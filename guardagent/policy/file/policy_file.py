@@ -15,16 +15,14 @@ from typing import Any, Literal
 
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.file.constants import DeclaredConstant
-from guardagent.policy.file.counter_keys import CounterSource
-from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding
+from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding, declared_labels
 from guardagent.policy.file.inclusion_keys import Inclusion
-from guardagent.policy.file.label_keys import declared_labels
-from guardagent.policy.file.rule_keys import RuleSource
+from guardagent.policy.file.rule_keys import CounterSource, RuleSource
 from guardagent.policy.file.source_tree import SourceNode, shortened
 from guardagent.policy.functions import rule_functions
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.declarations import Definition
-from guardagent.policy.provenance.labels import DeclaredLabels
+from guardagent.policy.provenance.readers import DeclaredLabels
 
 MAX_BYTES = 1_000_000
 MAX_PROGRAM_BYTES = 10_000_000
@@ -132,7 +130,7 @@ def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) 
     Raises:
         InputError: as `read_policy_file`; messages begin with the path of keys.
     """
-    from guardagent.policy.file.mapping_reader import nodes_of
+    from guardagent.policy.file.yaml_reader import nodes_of
 
     node = nodes_of(data, _folder(folder))
     return _complete(_policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data")))

@@ -11,9 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import ContentError, name_hint
-from guardagent.policy.file.source_text import SourceText
-from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
-from guardagent.policy.file.yaml_errors import QUOTE
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
+from guardagent.policy.file.yaml_reader import QUOTE
 
 MAX_NAME = 200
 _LINE = f"one line of at most {MAX_NAME} characters, without surrounding spaces"

@@ -1,32 +1,193 @@
-"""Reads `policies:` in a policy file. Rules stay uncompiled strings with their lines."""
+"""Reads `policies:` in a policy file. Rules stay uncompiled strings with their lines.
+
+Reads the value of `solver:` in a policy file: SMT-LIB 2 text, and the predicate that permits each tool's calls.
+
+The SMT-LIB text and the expressions stay strings with their lines; `solver/` compiles them.
+
+Reads the entries of `counters:` in a policy file. Patterns and expressions stay strings with their lines.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from guardagent.policy.file.inclusion_keys import DECISIONS
 from guardagent.policy.file.policy_keys import (
     Key,
     Schema,
+    by_name,
+    by_tool,
     check_keys,
     choice,
     file,
+    flag,
     items,
     keys,
+    line,
     mapping,
     name,
     one_or_more,
     plain_text,
     reads,
     text,
+    value,
 )
-from guardagent.policy.file.solver_keys import SOLVER, SolverSource
-from guardagent.policy.file.source_text import SourceText
-from guardagent.policy.file.source_tree import SourceNode, shortened
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
+from guardagent.policy.language.values import DURATION, duration_of
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class VariableSource:
+    """A variable of a tool's schema.
+
+    Attributes:
+        sort: the name of its sort; None if the SMT-LIB text declares it.
+        enum: the allowed values; None allows every value of the sort.
+        source: the expression for its value.
+        required: whether an unknown value denies the call.
+        free: whether the solver may choose an unknown value that permits the call.
+    """
+
+    sort: SourceText | None
+    enum: tuple[str | int | float | bool, ...] | None
+    source: SourceText | None
+    required: bool
+    free: bool
+    place: SourceText
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedTool:
+    """The predicate that permits calls of a tool, and its variables."""
+
+    permit: SourceText
+    variables: Mapping[str, VariableSource]
+
+
+@dataclass(frozen=True, slots=True)
+class SolverSource:
+    """A solver rule as written in its file: `smt` or `smt_file`, and the governed tools."""
+
+    smt: SourceText | None
+    smt_file: Path | None
+    tools: Mapping[str, GovernedTool]
+
+
+def _start_of(node: SourceNode) -> SourceText:
+    """An empty string at the start of a mapping, to locate its errors."""
+    return SourceText("", node.path, node.key_line or node.line)
+
+
+@reads(lambda key: {"anyOf": [text.schema(key), flag.schema(key)]})
+def _predicate(node: SourceNode, key: Key) -> SourceText:
+    """Reads a predicate. YAML reads `true` and `false` as booleans."""
+    if isinstance(node.value, SourceScalar) and isinstance(node.value.value, bool):
+        return SourceText("true" if node.value.value else "false", node.path, node.line)
+    return text(node, key)
+
+
+@reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [name]} for name in ("from", "free")]})
+def _variable(node: SourceNode, key: Key) -> VariableSource:
+    values = mapping(node, key)
+    free = "free" in values
+    if free and values.get("required") is True:
+        raise node.error("'free: any' contradicts 'required: true'; expected one of them")
+    if "from" not in values and not free:
+        raise node.error(
+            "the variable has no 'from', so its value is never known; expected an expression such as 'args.amount', "
+            "'fact(user_confirmed)', 'state(hours_since_booking(args.id))' or 'conversation(user)'"
+        )
+    return VariableSource(
+        values.get("sort"),
+        values.get("enum"),
+        values.get("from"),
+        values.get("required", not free),
+        free,
+        _start_of(node),
+    )
+
+
+@reads(mapping.schema)
+def _governed(node: SourceNode, key: Key) -> GovernedTool:
+    values = mapping(node, key)
+    return GovernedTool(values["permit"], MappingProxyType(values["variables"]))
+
+
+@reads(lambda key: mapping.schema(key) | {"oneOf": [{"required": [name]} for name in ("smt", "smt_file")]})
+def _solver(node: SourceNode, key: Key) -> SolverSource:
+    check_keys(node, key)
+    if ("smt" in node.fields) == ("smt_file" in node.fields):
+        found = "both" if "smt" in node.fields else "neither"
+        raise node.error(f"'solver' has {found} of 'smt' and 'smt_file'; expected one of them")
+    values = mapping(node, key)
+    return SolverSource(values.get("smt"), values.get("smt_file"), MappingProxyType(values["tools"]))
+
+
+VARIABLE = Key(
+    "variable",
+    _variable,
+    "a mapping with 'from', and optionally 'sort', 'enum', 'required' and 'free'",
+    keys=keys(
+        Key("sort", line, "the name of a sort", "Its SMT-LIB sort."),
+        Key(
+            "enum",
+            items,
+            "a list of the allowed values",
+            "The allowed values.",
+            item=Key("value", value, "a string, a number or a boolean"),
+        ),
+        Key("from", text, "an expression", "The expression for its value."),
+        Key("required", flag, "true or false", "Whether an unknown value denies the call; the default is true."),
+        Key(
+            "free",
+            choice,
+            "any",
+            "The paper's reading: the solver may choose a value that permits the call.",
+            choices=("any",),
+        ),
+    ),
+)
+GOVERNED = Key(
+    "tool",
+    _governed,
+    "a mapping with 'permit' and 'variables'",
+    keys=keys(
+        Key(
+            "permit",
+            _predicate,
+            "the predicate that permits the call",
+            "The predicate that permits the call.",
+            required=True,
+        ),
+        Key(
+            "variables",
+            by_name,
+            "a mapping of variables by name; {} for a predicate without variables",
+            "The variables of the predicate by name; {} for a predicate without variables.",
+            required=True,
+            item=VARIABLE,
+        ),
+    ),
+)
+SOLVER = Key(
+    "solver",
+    _solver,
+    "a mapping with 'smt' or 'smt_file', and 'tools'",
+    "SMT-LIB constraints and the tools that they govern.",
+    keys=keys(
+        Key("smt", text, "SMT-LIB 2 text", "SMT-LIB 2 text."),
+        Key("smt_file", file, "a file with SMT-LIB 2 text", "A file with SMT-LIB 2 text, relative to this file."),
+        Key("tools", by_tool, "a mapping of the governed tools", "The governed tools.", required=True, item=GOVERNED),
+    ),
+)
+
 
 RuleKind = Literal["temporal", "solver", "request"]
 
@@ -186,3 +347,109 @@ _RULE = Key(
     ),
 )
 POLICIES = Key("policies", _rules, "a list of policies", "The rules.", item=_RULE)
+
+
+_MAX_SECONDS = 100 * 366 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSource:
+    """A counter as written in its file.
+
+    Attributes:
+        on: the pattern of the calls that it counts.
+        keys: the expressions of its keys; each combination of their values has a count of its own.
+        sum: the expression of the amount; None counts the calls.
+        window: the length of the window in seconds; None counts for ever.
+        scopes: the prefixes of the names that its expressions can use without a prefix.
+    """
+
+    on: SourceText
+    keys: tuple[SourceText, ...]
+    sum: SourceText | None
+    window: float | None
+    scopes: tuple[str, ...] = ("",)
+
+    @property
+    def meaning(self) -> object:
+        total = self.sum and self.sum.text
+        return self.on.text, tuple(key.text for key in self.keys), total, self.window, self.scopes
+
+    def under(self, prefix: str) -> CounterSource:
+        """This counter in an included file with a prefix."""
+        return replace(self, scopes=tuple(prefix + scope for scope in self.scopes))
+
+
+@reads(lambda _: {"type": "string", "pattern": f"^{DURATION.pattern}$"})
+def _duration(node: SourceNode, key: Key) -> float:
+    found = text(node, key)
+    seconds = duration_of(found.text.strip()) or 0
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise found.error(f"{key.name!r} is {node.description}; expected {key.expected}")
+    return float(seconds)
+
+
+@reads(mapping.schema)
+def _counter(node: SourceNode, key: Key) -> CounterSource:
+    node = _rejoined(node)
+    check_keys(node, key)
+    values = mapping(node, key)
+    return CounterSource(values["on"], values.get("key", ()), values.get("sum"), values.get("window"))
+
+
+def _rejoined(node: SourceNode) -> SourceNode:
+    """Joins a pattern that YAML split at its commas, in a mapping between braces."""
+    left = dict(node.fields)
+    pattern = left.get("on")
+    if pattern is None or not isinstance(pattern.value, SourceText):
+        return node
+    joined = pattern.value.text
+    for key, item in node.fields.items():
+        if not _is_open(joined):
+            break
+        if key != "on" and isinstance(item.value, SourceScalar) and item.value.source == "":
+            joined = f"{joined}, {key}"
+            del left[key]
+    if len(left) == len(node.fields):
+        return node
+    whole = SourceText(joined, pattern.path, pattern.line)
+    left["on"] = SourceNode(whole, pattern.path, pattern.line, pattern.key_line, pattern.folder)
+    return SourceNode(left, node.path, node.line, node.key_line, node.folder)
+
+
+def _is_open(pattern: str) -> bool:
+    return pattern.count("(") > pattern.count(")")
+
+
+def counter_problem(name: str) -> str:
+    """The problem of the name of a counter; empty if rules can refer to it."""
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name not in ("AND", "OR", "NOT", "true", "false", "in"):
+        return ""
+    return f"{shortened(name)!r} is not a valid name of a counter; expected letters, digits and '_'"
+
+
+COUNTER = Key(
+    "counter",
+    _counter,
+    "a mapping with 'on', and optionally 'key', 'sum' and 'window'",
+    keys=keys(
+        Key(
+            "on",
+            text,
+            "a call pattern such as refund(customer=c, amount=a)",
+            "The pattern of the calls that are counted.",
+            required=True,
+        ),
+        Key(
+            "key",
+            one_or_more,
+            "an expression, or a list of them",
+            "What has a count of its own: an expression over the variables of the pattern, or a list of them.",
+            item=Key("key", text, "an expression"),
+        ),
+        Key("sum", text, "an expression", "The amount of a call; without it, calls are counted."),
+        Key(
+            "window", _duration, "a duration such as 24h", "The time for which a call counts; the default is for ever."
+        ),
+    ),
+)

@@ -2,21 +2,84 @@
 
 The subset: one document, no tags, no anchors or aliases, no merge keys, unique string keys, and limits on depth and
 number of nodes.
+
+Explains errors of the YAML parser to authors of rules: mostly, that a string needs quotes.
+
+Reads policies from Python mappings. Each node keeps its path of keys, as nodes of a YAML file keep their lines.
+
+Limits and allowed types of keys and values are those of the YAML reader.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
 from guardagent.errors import ContentError
-from guardagent.policy.file.source_text import SourceText
-from guardagent.policy.file.source_tree import SourceNode, SourceScalar, shortened
-from guardagent.policy.file.yaml_errors import QUOTE, explain_error
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
+
+if TYPE_CHECKING:
+    from yaml import MarkedYAMLError
+
+
+QUOTE = "quote the whole string, or write it on the lines below a '|'"
+
+# (pattern of the context and problem of PyYAML, explanation). FOUND stands for the character at the place.
+_EXPLANATIONS = (
+    (r"character '\\t'", "a tab at the start of a line or value; expected spaces"),
+    (r"character .* cannot start|node content", "an unquoted string cannot begin with 'FOUND'; QUOTE"),
+    (r"entries are not|keys are not", "an unquoted string cannot begin with '- ' or '? '; QUOTE"),
+    (r"an? (anchor|alias|tag)|undefined tag", "an unquoted string cannot begin with '&', '*' or '!'; QUOTE"),
+    (
+        r"values are not",
+        "the part before ': ' is a key, and no key is allowed here; correct the indentation, or QUOTE",
+    ),
+    (
+        r"quoted scalar.*(end of stream|document sep)",
+        "the quote that opens here is not closed; expected a closing quote",
+    ),
+    (
+        r"unknown escape",
+        r"'\FOUND' is not an escape in double quotes; write two backslashes, or use single quotes or a '|'",
+    ),
+    (
+        r"hexadecimal",
+        r"'\x', '\u' and '\U' in double quotes need 2, 4 and 8 digits; write the digits, or use single quotes",
+    ),
+    (r"a flow", "an unquoted '[' or '{' begins a list or a mapping; close it, or QUOTE"),
+    (r"a block scalar", "text follows '|' or '>'; write the string on the next lines, or QUOTE"),
+    (r"a single document", "a second document begins here; expected one document, without '---'"),
+    (r"a directive|YAML document", "a line that begins with '%' is a directive; remove it"),
+    (r"<document start>", "text follows the end of the value; remove it, or QUOTE"),
+    (
+        r"'<scalar>'",
+        "text follows a quote or a comment, or is indented too little; indent it further, or QUOTE",
+    ),
+    (r"a simple key", "expected 'key: value'; if the line continues a string, indent it further"),
+    (r"a block (mapping|collection)", "the line is not aligned with the lines above; expected the same indentation"),
+)
+# Errors about a missing end are reported at the beginning, where the author mends them.
+_AT_ITS_BEGINNING = ("end of stream", "stream end", "could not find expected")
+
+
+def explain_error(error: MarkedYAMLError, text: str, path: Path) -> ContentError:
+    """The error with its line, the problem and the remedy."""
+    problem = ", ".join(filter(None, (error.context, error.problem)))
+    begins = any(words in problem for words in _AT_ITS_BEGINNING)
+    mark = (error.context_mark if begins else None) or error.problem_mark
+    found = text[mark.index : mark.index + 1] if mark else ""
+    explanation = next(
+        (meaning for pattern, meaning in _EXPLANATIONS if re.search(pattern, problem, re.DOTALL)), problem
+    )
+    message = explanation.replace("FOUND", found).replace("QUOTE", QUOTE)
+    return ContentError(f"invalid YAML: {message}", path, mark.line + 1 if mark else 1)
+
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000  # read in about a second
@@ -214,3 +277,74 @@ def _is_pattern_key(key: yaml.Node, value: yaml.Node) -> bool:
     """Whether a key is that of a counter's pattern. YAML reads it as a boolean."""
     is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and not key.style
     return is_word and isinstance(value, yaml.ScalarNode) and value.tag == f"{_TAG}str"
+
+
+_TYPE_KINDS = {bool: "boolean", int: "number", float: "number", type(None): "null"}
+_MAX_BITS = 10_000  # of an integer: Python does not print longer ones
+
+
+def nodes_of(data: Mapping[str, Any], folder: Path | None) -> SourceNode:
+    """Converts a mapping to source nodes.
+
+    Args:
+        data: the content of a policy file.
+        folder: the base of relative paths.
+
+    Raises:
+        ContentError: a key or value cannot occur in a policy file; with its path of keys.
+    """
+    return _MappingReader(folder).node(data, "data", 1)
+
+
+class _MappingReader:
+    def __init__(self, folder: Path | None) -> None:
+        self._folder, self._parts = folder, 0
+
+    def node(self, value: Any, place: str, depth: int) -> SourceNode:
+        self._parts += 1
+        if depth > MAX_DEPTH:
+            _fail(place, f"is nested deeper than {MAX_DEPTH} levels; expected fewer levels")
+        if self._parts > MAX_PARTS:
+            _fail(place, f"has more than {MAX_PARTS:,} keys and values; split the policies")
+        return SourceNode(self._value(value, place, depth), Path(place), 0, 0, self._folder)
+
+    def _value(
+        self, value: Any, place: str, depth: int
+    ) -> dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar:
+        if isinstance(value, Mapping):
+            return dict(self._fields(value, place, depth))
+        if isinstance(value, list | tuple):
+            return [self.node(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(value)]
+        if isinstance(value, str):
+            return SourceText(_valid_string(value, place), Path(place), 0)
+        if not _is_scalar(value):
+            found = type(value).__name__
+            _fail(
+                place,
+                f"has the type {found!r}; expected a string, a finite number, a boolean, None, a list or a mapping",
+            )
+        return SourceScalar(value, _TYPE_KINDS[type(value)], "" if value is None else repr(value))
+
+    def _fields(self, values: Mapping[Any, Any], place: str, depth: int) -> Iterator[tuple[str, SourceNode]]:
+        for key, value in values.items():
+            if not isinstance(key, str):
+                _fail(place, f"a key has the type {type(key).__name__!r}; expected a string")
+            self._parts += 1
+            name = _valid_string(key, place)
+            yield name, self.node(value, f"{place}.{shortened(name)}", depth + 1)
+
+
+def _is_scalar(value: Any) -> bool:
+    if type(value) is int:
+        return value.bit_length() < _MAX_BITS
+    return type(value) in _TYPE_KINDS and (type(value) is not float or math.isfinite(value))
+
+
+def _valid_string(text: str, place: str) -> str:
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        _fail(place, "contains half of a surrogate pair; expected complete characters")
+    return str.__str__(text)  # str() of an enumeration member gives its name
+
+
+def _fail(place: str, problem: str) -> NoReturn:
+    raise ContentError(problem, place)

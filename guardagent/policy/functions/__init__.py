@@ -2,7 +2,7 @@
 
 A function with the decorator `rule_function` is one, under the name that rules call; its docstring begins with a call
 and says what comes of it, since the language page for models is made of it. Each needs a row in
-`tests/policy/evaluation/test_function_calls.py`.
+`tests/policy/evaluation/test_operands_function_calls.py`.
 """
 
 from __future__ import annotations

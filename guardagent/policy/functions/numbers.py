@@ -11,8 +11,16 @@ from functools import wraps
 from typing import Any
 
 from guardagent.policy.functions import rule_function
-from guardagent.policy.language.instants import local_time, moment_of, parsed_instant, seconds_of
-from guardagent.policy.language.values import Unknown, exact, kind_name, kind_of
+from guardagent.policy.language.values import (
+    Unknown,
+    exact,
+    kind_name,
+    kind_of,
+    local_time,
+    moment_of,
+    parsed_instant,
+    seconds_of,
+)
 from guardagent.types.verdicts import MAX_DIGITS
 
 # --- numbers

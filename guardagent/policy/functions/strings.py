@@ -14,11 +14,9 @@ from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
 from guardagent.policy.functions import REGEX, rule_function
-from guardagent.policy.language.parts import parsed
-from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of
-from guardagent.policy.provenance.normalization import normalized
+from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of, parsed
 from guardagent.policy.provenance.readers import LeafReader
-from guardagent.policy.provenance.tokens import Scanner
+from guardagent.policy.provenance.tokens import Scanner, normalized
 from guardagent.types.verdicts import MAX_DIGITS
 
 

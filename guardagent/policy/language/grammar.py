@@ -1,18 +1,247 @@
-"""Parses temporal rules by the grammar in language.lark. Syntax errors show a caret under the place."""
+"""Parses temporal rules by the grammar in language.lark. Syntax errors show a caret under the place.
+
+An LALR parser for rules. Its tables in `language.json` are generated from Lark's.
+
+Building the tables takes Lark longer than the rest of a check. This parser gives the same trees as Lark's; text that it
+rejects goes to Lark for the error message.
+
+Common mistakes in rules that do not parse, and the likely correction.
+
+Each mistake is a regular expression over the line, in which ⟨ marks the place of the error.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from guardagent.errors import InputError
-from guardagent.policy.language.lalr import NotParsedError, Parser, Tree
-from guardagent.policy.language.mistakes import FORMS, hint
+from guardagent.errors import InputError, name_hint
 
 if TYPE_CHECKING:
     from lark import Lark
+
+
+_TABLES = Path(__file__).with_name("language.json")
+
+
+class Token(str):
+    """A token with its type, line and column."""
+
+    __slots__ = ("column", "line", "type")
+    type: str
+    line: int
+    column: int
+
+    @property
+    def outer(self) -> Token:
+        return self
+
+
+@dataclass(slots=True)
+class Tree:
+    """A node of the parse tree.
+
+    Attributes:
+        line, column: the start of the node.
+        outer: the start of the surrounding text that was reduced to this node, such as its parenthesis.
+    """
+
+    data: str
+    children: list[Any]
+    line: int = 1
+    column: int = 1
+    outer: Any = field(default=None, repr=False, compare=False)
+
+    def find_pred(self, holds: Callable[[Tree], bool]) -> Iterator[Tree]:
+        """Yields this tree and its descendants that satisfy a predicate."""
+        if holds(self):
+            yield self
+        for child in self.children:
+            if isinstance(child, Tree):
+                yield from child.find_pred(holds)
+
+
+class NotParsedError(Exception):
+    """The text is not in the language."""
+
+
+class Parser:
+    """Parses text of one language from its tables."""
+
+    def __init__(self, path: Path = _TABLES) -> None:
+        tables = json.loads(path.read_text(encoding="utf-8"))
+        self._states, self._lexers, self._rules = tables["states"], tables["lexers"], tables["rules"]
+        self._starts, self._ignored = tables["starts"], frozenset(tables["ignored"])
+        self._terminals: dict[str, list[str]] = tables["terminals"]
+        self._compiled: dict[str, Callable[[str, int], Any]] = {}
+
+    def parse(self, text: str, start: str) -> Any:
+        """Parses a text from a start symbol.
+
+        Raises:
+            NotParsedError: the text is not in the language.
+        """
+        first, last = self._starts[start]
+        states, values, at = [first], [], 0
+        while True:
+            token, at = self._next(text, at, self._lexers[self._states[states[-1]][0]])
+            while True:
+                action = self._states[states[-1]][1].get(token.type)
+                if action is None:
+                    raise NotParsedError
+                if action >= 0:
+                    states.append(action)
+                    values.append(token)
+                    break
+                origin, size, *shape = self._rules[-action - 1]
+                parts = values[len(values) - size :]
+                del states[len(states) - size :], values[len(values) - size :]
+                states.append(self._states[states[-1]][1][origin])
+                values.append(_reduce(parts, *shape))
+                if token.type == "$END" and states[-1] == last:
+                    return values[-1]
+
+    def _next(self, text: str, at: int, lexer: Any) -> tuple[Token, int]:
+        names, words = lexer
+        while at < len(text):
+            for name in names:
+                begin, pattern = self._terminals[name]
+                if text.startswith(begin, at) and (found := self._matcher(name, pattern)(text, at)):
+                    break
+            else:
+                raise NotParsedError
+            if name not in self._ignored:
+                return _token(words.get(name, {}).get(found[0], name), found[0], text, at), found.end()
+            at = found.end()
+        return _token("$END", "", text, at), at
+
+    def _matcher(self, name: str, pattern: str) -> Callable[[str, int], Any]:
+        if name not in self._compiled:
+            self._compiled[name] = re.compile(pattern).match
+        return self._compiled[name]
+
+
+def _token(kind: str, value: str, text: str, at: int) -> Token:
+    token = Token(value)
+    token.type, token.line, token.column = kind, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return token
+
+
+def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, single: bool) -> Any:  # noqa: FBT001 - a table's
+    """Reduces parts to a node of a grammar rule.
+
+    Args:
+        parts: the tokens and trees.
+        data: the name of the node.
+        kept: for each kept part: its index, whether to splice its children, and the number of absent parts before it.
+        last: the number of absent parts at the end.
+        single: whether a single child replaces the node.
+    """
+    children: list[Any] = []
+    for place, several, absent in kept:
+        children += [None] * absent
+        children += parts[place].children if several else [parts[place]]
+    children += [None] * last
+    alone = single and len(children) == 1
+    node = children[0] if alone else Tree(data, children)
+    begin = next((part.outer for part in parts if part is not None and part.outer is not None), None)
+    if isinstance(node, Tree) and begin is not None:
+        if node.outer is None:
+            node.line, node.column = begin.line, begin.column
+        node.outer = begin
+    return node
+
+
+FORMS = ("before", "after", "seq", "forall", "exists", "flow")
+FUNCTIONS = (
+    "output",
+    "args",
+    "failed",
+    "state",
+    "fact",
+    "known",
+    "len",
+    "first",
+    "last",
+    "some",
+    "count",
+    "sum",
+    "all",
+    "any",
+)
+
+_Hint = str | Callable[[re.Match[str]], str]
+
+
+def _function(match: re.Match[str]) -> str:
+    """Suggests a correction for an unknown name before a parenthesis."""
+    name = match[1]
+    if name in FORMS + FUNCTIONS:
+        return ""
+    close = name_hint(name, FORMS + FUNCTIONS)
+    near = re.search(r"did you mean '\w+'\?", close)
+    ours = f"write a toolbox function as 'state({name}(...))'"
+    return f"{near[0]} or {ours}" if near else ours
+
+
+# For any rule.
+_MISTAKES: tuple[tuple[str, _Hint], ...] = (
+    (r"\bnot\s+⟨in\b|⟨not\s+in\b", "write '!(x in [...])'"),
+    (r"⟨(and|or|not)\b|\b(not)\s+⟨", lambda match: f"did you mean '{(match[1] or match[2]).upper()}'?"),
+    (r"(?:^|[\s(!])([gfxohy])\s+⟨", lambda match: f"did you mean '{match[1].upper()}'?"),
+    (r"⟨(?:→|⇒|⟶)", "did you mean '->'?"),
+    (r"\bmatches\s*⟨[\"']", "write a regular expression between slashes: '/a.*/'"),
+    (r"\bin\s*\([^()]*⟨,", "write a list in brackets: '[a, b]'"),
+    (r"\b(?:before|after|seq|forall|exists)\(tool:([\w.-]+)⟨", lambda match: f"write a call as '{match[1]}(...)'"),
+    (r"\b(first|last)\(\w+⟨[:|]", lambda match: f"to read a call, write 'output({match[1]}(...))'"),
+    (r"(?:^|[\s(!])([a-z]+)⟨:", lambda match: f"did you mean '{_prefix(match[1])}:'?"),
+    (r"(?:\btool:|G\s*!\s*)[\w.-]+⟨\(", "write a call in a rule over data, such as 'forall(NAME(), false)'"),
+    (r"\bseq\((?:[^()]|\([^()]*\))*⟨\)", "seq(...) needs at least two calls"),
+    (r"\b(?:forall|after|before)\(.*\)⟨\)", "a condition is missing; write 'true' for no condition"),
+    (
+        r"\b(?:before|after)\([^()]*\([^()]*\),\s*[\w.-]+⟨\(",
+        "a condition is missing between the two calls; write 'true' for no condition",
+    ),
+    (r"=⟨=|\w⟨==", "did you mean '='?"),
+    (r"<⟨>", "did you mean '!='?"),
+    (r"⟨=[^=>]", "did you mean '=='?"),
+    (r"\bstate\(⟨\)", "name a function of the toolbox, such as 'state(fn(x))'"),
+)
+# For a rule without a form over data.
+_PROPOSITIONAL: tuple[tuple[str, _Hint], ...] = (
+    (r"⟨=>|\b(?:implies|then|eventually)\b", "did you mean a rule such as 'tool:A -> F tool:B'?"),
+    (r"\b(?:always|globally|never)\b", "did you mean a rule such as 'G !tool:NAME'?"),
+    (r"\buntil\b", "did you mean a rule such as 'tool:A U tool:B'?"),
+    (r"<=|\bwithin\b", "did you mean a rule such as 'tool:A -> F[<=3] tool:B'?"),
+)
+_LAST: tuple[tuple[str, _Hint], ...] = ((r"(\w+)\s*⟨\(", _function),)
+
+
+def _prefix(name: str) -> str:
+    close = re.search(r"did you mean '(\w+)'", name_hint(name, ("tool", "action", "decision")))
+    return close[1] if close else "tool"
+
+
+def hint(before: str, rest: str, *, propositional: bool) -> str:
+    """A suggestion for a line with a syntax error, or an empty string.
+
+    Args:
+        before: the line before the error.
+        rest: the line from the error on.
+        propositional: whether the rule has no form over data; only then propositional forms are suggested.
+    """
+    line = f"{before[-200:]}⟨{rest[:200]}"
+    for pattern, form in (*_MISTAKES, *(_PROPOSITIONAL if propositional else ()), *_LAST):
+        if match := re.search(pattern, line):
+            suggestion = form if isinstance(form, str) else form(match)
+            return f"; {suggestion}" if suggestion else ""
+    return ""
+
 
 Node = Tree  # its children are trees, tokens, and None for an absent optional part
 

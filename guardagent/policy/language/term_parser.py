@@ -9,14 +9,22 @@ from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.functions import function, rule_functions
-from guardagent.policy.language import ast, mistakes
-from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
-from guardagent.policy.language.durations import seconds
-from guardagent.policy.language.expansion import Call, expanded
+from guardagent.policy.language import ast, grammar
+from guardagent.policy.language.declarations import (
+    NO_DECLARATIONS,
+    NULLS,
+    RESERVED,
+    BoundNames,
+    Call,
+    Declarations,
+    PatternParser,
+    expanded,
+    place_of,
+    token_at,
+)
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
-from guardagent.policy.language.pattern_parser import NULLS, RESERVED, BoundNames, PatternParser, place_of, token_at
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable
+from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable, seconds
 
 _NO_CONDITION = (
     ast.ListOf,
@@ -332,7 +340,7 @@ class TermParser(PatternParser):
 
     def _functions(self) -> list[str]:
         declared = self._declared
-        return [*mistakes.FUNCTIONS, *rule_functions(), *declared.functions, *declared.definitions]
+        return [*grammar.FUNCTIONS, *rule_functions(), *declared.functions, *declared.definitions]
 
     # --- definitions and constants
 

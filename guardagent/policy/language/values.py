@@ -2,10 +2,18 @@
 
 A missing field, a null, a function without a result and a comparison of different types are *unknown*. Unknown
 propagates through every operation (Kleene's strong logic) and carries its causes.
+
+Parts of values: fields, items and lengths, also of strings that contain JSON.
+
+Instants: exact seconds since the epoch, to the microsecond, and their local time in a zone.
+
+Durations: a number and a unit, such as `24h`; their values are seconds.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +21,9 @@ from functools import lru_cache
 from operator import add, mod, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from guardagent._support import json_values
 from guardagent.types.values import readable
 from guardagent.types.verdicts import MAX_DIGITS
 from guardagent.types.verdicts import format_value as shown_value
@@ -461,3 +471,190 @@ def hash_key(value: Any) -> Any:
 def kind_of_key(key: Any) -> str:
     """The kind of the values with an index key."""
     return "text" if type(key) is str else "truth value" if type(key) is tuple else "number"
+
+
+MAX_TEXT = 4_000_000  # characters of a string that is parsed as JSON
+CACHED_TEXT = 20_000  # results for shorter strings are cached
+
+
+def length(value: Any) -> int | Unknown:
+    """The length of a string, a list, a mapping or a set."""
+    if kind_of(value) in ("text", "list", "mapping", "set"):
+        return len(value)
+    return _of_kind(value, "has no length")
+
+
+def field_of(value: Any, name: str) -> Any:
+    """A field of a mapping, or of a string that contains one as JSON."""
+    if type(value) is Unknown:
+        return value.unbounded
+    if kind_of(value) == "text":
+        value = parsed(str(value))
+        if type(value) is Unknown:
+            return value
+    if kind_of(value) != "mapping":
+        form = as_read(value)
+        return _of_kind(value, "has no fields") if form is value else field_of(form, name)
+    found = value.get(name)
+    return NO_VALUE if found is None else as_read(found)
+
+
+def item_of(value: Any, index: Any) -> Any:
+    """An item of a list by index, or of a mapping by key. A string is parsed as JSON."""
+    if type(value) is Unknown or type(index) is Unknown:
+        return mismatch(value, index)
+    if kind_of(value) == "text":
+        value = parsed(str(value))
+    if kind_of(value) == "mapping" and kind_of(index) == "text":
+        return field_of(value, index)
+    form = as_read(value)
+    if form is not value:
+        return item_of(form, index)
+    if kind_of(value) != "list" or kind_of(index) != "number":
+        return value if type(value) is Unknown else _of_kind(value, f"cannot be indexed by a {kind_name(index)}")
+    number = exact(index)
+    if type(number) is not int or not -len(value) <= number < len(value):
+        return NO_VALUE
+    found = value[number]
+    return NO_VALUE if found is None else as_read(found)
+
+
+def _of_kind(value: Any, problem: str) -> Unknown:
+    return value.unbounded if type(value) is Unknown else Unknown(f"a {kind_name(value)} {problem}")
+
+
+NO_VALUE = Unknown("a value is missing or null")
+
+
+def parsed(text: str) -> Any:
+    """Parses a string as JSON; unknown for invalid JSON and duplicate keys."""
+    if len(text) > MAX_TEXT:
+        return Unknown("a string is too long to parse as JSON")
+    return _parsed_once(text) if len(text) < CACHED_TEXT else _parsed(text)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json_values.loads(text, parse_float=Decimal)
+    except ValueError:
+        return Unknown("a string is not JSON, or a key appears twice in it")
+
+
+_parsed_once = lru_cache(256)(_parsed)
+
+
+MICROSECONDS = 1_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_TICK = dt.timedelta(microseconds=1)
+LAST = 253_402_300_800 * MICROSECONDS  # the end of year 9999
+_FINE = 2**33  # below, floats are closer than microseconds: at most one whole number of these is a float's decimal
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?")
+EXPECTED = "expected seconds since the epoch, or a date and time with its zone, such as '2026-01-31T12:00:00+00:00'"
+
+
+def moment_of(value: object) -> int:
+    """Returns an instant in microseconds since the epoch.
+
+    Args:
+        value: a number of seconds, or a datetime with a zone.
+
+    Raises:
+        ValueError: the value is no instant; with the expectation.
+    """
+    if type(value) is float and 0 <= value < _FINE and (near := round(value * MICROSECONDS)) / MICROSECONDS == value:
+        return near  # the common case
+    if isinstance(value, dt.datetime):
+        if value.utcoffset() is None:
+            raise ValueError(f"{value.isoformat()!r} has no time zone; {EXPECTED}")
+        return (value - _EPOCH) // _TICK
+    if isinstance(value, int | float | Decimal | Fraction) and type(value) is not bool:
+        seconds = exact(value)
+        if type(seconds) is not Unknown and 0 <= (moment := round(seconds * MICROSECONDS)) < LAST:  # type: ignore[operator]
+            return moment
+        raise ValueError(f"{value!r} is not a number of seconds between 1970 and 9999; {EXPECTED}")
+    raise ValueError(f"a value of type {type(value).__name__!r} is not an instant; {EXPECTED}")
+
+
+def parsed_instant(text: str) -> dt.datetime:
+    """Reads a date and time with its zone, in ISO 8601.
+
+    Raises:
+        ValueError: the text is something else; with the expectation.
+    """
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:60]!r} is not a date and time; {EXPECTED}") from None
+    if found.utcoffset() is None:
+        raise ValueError(f"{text[:60]!r} has no time zone; {EXPECTED}")
+    return found
+
+
+def seconds_of(moment: int) -> int | Fraction:
+    """The exact seconds of a moment."""
+    whole, rest = divmod(moment, MICROSECONDS)
+    return Fraction(moment, MICROSECONDS) if rest else whole
+
+
+def name_of_zone(zone: dt.tzinfo) -> str:
+    """The name of a time zone, such as `Europe/Berlin`, or its offset, such as `+01:00`.
+
+    Raises:
+        ValueError: the zone has neither.
+    """
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # of zoneinfo, and of pytz
+    if isinstance(name, str) and zone_named(name) is not None:
+        return name
+    if isinstance(zone, dt.timezone):
+        return _offset_text(int(zone.utcoffset(None).total_seconds()))
+    expected = "a zone of 'zoneinfo', or a 'datetime.timezone'"
+    raise ValueError(f"the time zone has the type {type(zone).__name__!r}; expected {expected}")
+
+
+def _offset_text(seconds: int) -> str:
+    if seconds == 0:
+        return "UTC"
+    hours, rest = divmod(abs(seconds), 3600)
+    return f"{'-' if seconds < 0 else '+'}{hours:02}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
+
+
+@lru_cache(256)
+def zone_named(name: str) -> dt.tzinfo | None:
+    """The time zone with this name or offset, or None."""
+    if name == "UTC":
+        return dt.UTC
+    try:
+        if found := _OFFSET.fullmatch(name):
+            sign = -1 if found[1] == "-" else 1
+            hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+            return dt.timezone(sign * dt.timedelta(hours=hours, minutes=minutes, seconds=seconds))
+        return ZoneInfo(name)
+    except (ValueError, KeyError, OSError):  # no such zone, an offset of a day or more, a folder of zones
+        return None
+
+
+def local_time(seconds: Any, zone: str) -> dt.datetime | Unknown:
+    """The local date and time of an instant in a zone."""
+    found = zone_named(zone)
+    if found is None:
+        return Unknown(f"there is no time zone {zone!r} on this machine")
+    try:
+        return (_EPOCH + dt.timedelta(microseconds=round(seconds * MICROSECONDS))).astimezone(found)
+    except OverflowError:
+        return Unknown("a number is not an instant between the years 1 and 9999")
+
+
+SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|[smhdw])")
+
+
+def seconds(number: int | Fraction, unit: str) -> int | Fraction:
+    """The seconds of a number of units."""
+    found = number * Fraction(SECONDS[unit])
+    return int(found) if found.denominator == 1 else found
+
+
+def duration_of(text: str) -> int | Fraction | None:
+    """The seconds of a duration; None for other strings."""
+    found = DURATION.fullmatch(text)
+    return found and seconds(Fraction(found[1]), found[2])

@@ -20,7 +20,7 @@ from guardagent.policy.lint import checks, redundant  # noqa: F401 - they regist
 from guardagent.policy.lint.data import analysis_of
 from guardagent.policy.lint.steps import SearchLimitError
 from guardagent.policy.lint.target import CHECKS, LintFinding, subject_of
-from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
+from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 
 __all__ = ["LintFinding", "LintReport", "lint", "lint_report"]

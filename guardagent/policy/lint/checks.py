@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.terms import is_true, names_in
-from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import shown
@@ -30,13 +30,10 @@ from guardagent.policy.lint.solver import SolverCase, Values, cases_of, solver_c
 from guardagent.policy.lint.steps import step_contradictions
 from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, lint_check, minimal_set, rules_of
 from guardagent.policy.logic.analysis import PolicyAnalysis
-from guardagent.policy.logic.rule_tree import RuleTree
+from guardagent.policy.logic.semantics import RuleTree
 from guardagent.policy.monitors.rule import Rule
-from guardagent.policy.solver.explanations import describe_value
-from guardagent.policy.solver.literals import term_of
-from guardagent.policy.solver.sorts import Enumeration
-from guardagent.policy.solver.traversal import postorder
-from guardagent.policy.solver.z3_text import solver_module
+from guardagent.policy.solver.monitor import describe_value
+from guardagent.policy.solver.z3_text import Enumeration, postorder, solver_module, term_of
 
 # --- contradictory
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.terms import is_own, is_true, names_in
-from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.steps import RuleAutomaton, SearchLimitError, check_implication
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, join_words, minimal_set, rules_of
 from guardagent.policy.logic.analysis import PolicyAnalysis
-from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree
+from guardagent.policy.logic.semantics import AtomicRule, RuleTree
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision

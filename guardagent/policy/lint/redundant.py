@@ -30,7 +30,7 @@ from guardagent.policy.lint.steps import (
 )
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, lint_check
 from guardagent.policy.logic.analysis import PolicyAnalysis
-from guardagent.policy.logic.rule_tree import RuleTree
+from guardagent.policy.logic.semantics import RuleTree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.immediate import ForallMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor

@@ -16,13 +16,20 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.target import LintFinding, LintTarget, minimal_set, rules_of
 from guardagent.policy.monitors.rule import Rule
-from guardagent.policy.solver.explanations import describe_value
-from guardagent.policy.solver.literals import fits, term_of, values_of
-from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable
-from guardagent.policy.solver.sorts import INT, REAL, Enumeration
+from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable, describe_value
 from guardagent.policy.solver.sources import ARGS, ExpressionSource
-from guardagent.policy.solver.traversal import TooLargeError, postorder, symbol_of
-from guardagent.policy.solver.z3_text import solver_module
+from guardagent.policy.solver.z3_text import (
+    INT,
+    REAL,
+    Enumeration,
+    TooLargeError,
+    fits,
+    postorder,
+    solver_module,
+    symbol_of,
+    term_of,
+    values_of,
+)
 
 MILLISECONDS = 2000  # time limit of one question
 LARGEST = 1000  # numbers in examples, if possible

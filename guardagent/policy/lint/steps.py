@@ -14,9 +14,9 @@ from itertools import combinations, product
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.evaluation.terms import is_true
-from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import (
     TRUE,
@@ -35,7 +35,7 @@ from guardagent.policy.language.formula import (
     once,
 )
 from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, minimal_set, rules_of
-from guardagent.policy.logic.rule_tree import RuleTree, Tree
+from guardagent.policy.logic.semantics import RuleTree, Tree
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.library import Library
-from guardagent.policy.evaluation.tool_sets import ANY
+from guardagent.policy.evaluation.history_index import ANY
+from guardagent.policy.evaluation.operands import Library
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import FALSE, Conjunction, Formula, Literal, Release
 from guardagent.policy.load import compile_policies, functions_of, inspection_only
-from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
+from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope

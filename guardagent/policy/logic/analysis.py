@@ -15,18 +15,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from guardagent.policy.evaluation.terms import is_own, names_in
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
-from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, neg
-from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
+from guardagent.policy.logic.lowering import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.operations import ExpressionLimitError, Operations
-from guardagent.policy.logic.rule_tree import AtomicRule, RuleTree, creates_obligation, judge_call, patterns_of
-from guardagent.policy.logic.semantics import Semantics, SymbolicCall
-from guardagent.policy.logic.symbolic_session import SymbolicSession
-from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.semantics import (
+    AtomicRule,
+    RuleTree,
+    Semantics,
+    SymbolicCall,
+    creates_obligation,
+    judge_call,
+    patterns_of,
+)
+from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls, SymbolicSession
 from guardagent.policy.logic.values import (
     FALSE,
     TRUE,
     SymbolicMapping,
+    Symbols,
     Value,
     known_truth,
     of_leaf,

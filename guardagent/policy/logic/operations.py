@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Final, TypeGuard
 
-from guardagent.policy.evaluation.patterns import folded_name, regex_test
-from guardagent.policy.language.parts import parsed
+from guardagent.policy.evaluation.operands import folded_name, regex_test
 from guardagent.policy.language.values import (
     StringSet,
     Unknown,
@@ -17,17 +16,17 @@ from guardagent.policy.language.values import (
     combine_sets,
     exact,
     kind_of,
+    parsed,
     set_bounds_of,
     set_of,
 )
 from guardagent.policy.logic import expressions as ex
-from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
-from guardagent.policy.logic.ranges import computed_range, is_ranged, range_is_less
-from guardagent.policy.logic.symbols import KINDS, Symbols
 from guardagent.policy.logic.values import (
     FALSE,
+    KINDS,
     NO_ORIGIN,
+    TRANSLATIONS,
     UNKNOWN,
     Concrete,
     Leaf,
@@ -40,15 +39,19 @@ from guardagent.policy.logic.values import (
     SymbolicList,
     SymbolicMapping,
     SymbolicSet,
+    Symbols,
     Value,
     all_known,
+    computed_range,
     conjunction,
     disjunction,
+    is_ranged,
     joined,
     known_truth,
     negation,
     of_leaf,
     only_if,
+    range_is_less,
     truth,
     when_true,
 )

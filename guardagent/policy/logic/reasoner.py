@@ -12,16 +12,20 @@ from typing import Any
 
 from guardagent._support.arguments import call_problem
 from guardagent.policy.language.values import kind_of
-from guardagent.policy.logic import candidates
-from guardagent.policy.logic.call_evaluation import CallEvaluation
-from guardagent.policy.logic.expression_solver import SECONDS, thread_solver
+from guardagent.policy.logic import search
 from guardagent.policy.logic.expressions import ExpressionNode
-from guardagent.policy.logic.open_arguments import OPEN, Open, reject_nested_open
+from guardagent.policy.logic.lowering import SECONDS, thread_solver
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.search import CompletionResult, CompletionSearch
-from guardagent.policy.logic.session_protocol import ReasonerSession
-from guardagent.policy.logic.symbols import Symbols
-from guardagent.policy.logic.values import Value, when_false, when_true
+from guardagent.policy.logic.search import (
+    OPEN,
+    CallEvaluation,
+    CompletionResult,
+    CompletionSearch,
+    Open,
+    reject_nested_open,
+)
+from guardagent.policy.logic.sessions import ReasonerSession
+from guardagent.policy.logic.values import Symbols, Value, when_false, when_true
 from guardagent.types import EMPTY
 
 CHANGES = 3  # changed arguments in a remedy, at most
@@ -79,7 +83,7 @@ class Reasoner:
         """Returns the fewest changed arguments that make a call allowed: empty if it is, None if none are found."""
         if call_problem(tool, args, facts):
             return None
-        mentioned = candidates.mentioned_arguments(self._session.policies, tool)
+        mentioned = search.mentioned_arguments(self._session.policies, tool)
         names = [*(name for name in args if name in mentioned), *sorted(mentioned - args.keys())]
         until = time.monotonic() + TRIES * self._seconds
         for changed in (some for count in range(CHANGES + 1) for some in combinations(names, count)):

@@ -2,39 +2,389 @@
 
 The search first tries a few candidate values. It then evaluates the rules symbolically, and asks Z3 if that does not
 decide. Each solution of Z3 is checked with the session, and a denied one adds constraints.
+
+Arguments whose values are not known yet, and their JSON schemas.
+
+Evaluates the rules of a session on a proposed call whose arguments may be open.
+
+Candidate values of open arguments, from the rules, the facts, the state and the history.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice, product
+from math import prod
+from typing import Any, Final
 
+from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language.values import kind_of
-from guardagent.policy.logic import candidates
-from guardagent.policy.logic.call_evaluation import CallEvaluation
-from guardagent.policy.logic.expression_solver import MISSING, Z3Model, thread_solver
-from guardagent.policy.logic.expressions import Expression, conj, implies, neg
-from guardagent.policy.logic.open_arguments import Open, open_value, schema_allows
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import Truth, Unknown, exact, kind_of
+from guardagent.policy.logic.expressions import Expression, conj, disj, implies, is_whole, less, neg, size
+from guardagent.policy.logic.lowering import MISSING, Z3Model, as_json, thread_solver
 from guardagent.policy.logic.operations import Operations
-from guardagent.policy.logic.session_protocol import ReasonerSession
-from guardagent.policy.logic.sessions import CurrentSession, same_values
-from guardagent.policy.logic.symbols import Symbols
+from guardagent.policy.logic.semantics import AtomicRule, RuleTree, Semantics, SymbolicCall, judge_call, uses_known
+from guardagent.policy.logic.sessions import (
+    CurrentSession,
+    Outcomes,
+    ReasonerSession,
+    outcome_combinations,
+    reading_of,
+    same_values,
+    state_of,
+    tries_every_ending,
+)
 from guardagent.policy.logic.values import (
+    FALSE,
+    KINDS,
+    TRUE,
     UNKNOWN,
     Concrete,
     MappingValue,
     Opaque,
     ScalarValue,
     SymbolicMapping,
+    Symbols,
     Value,
+    conjunction,
     of_leaf,
+    truth,
+    when_false,
     when_true,
 )
-from guardagent.policy.policies import Applicability
-from guardagent.types import EMPTY
+from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.policies import Applicability, Policies
+from guardagent.types import EMPTY, Decision, thaw
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """An argument whose value is not known yet.
+
+    Attributes:
+        schema: a JSON schema of the value, or None for any value.
+    """
+
+    schema: Mapping[str, Any] | None = None
+
+
+OPEN: Final = Open()
+
+
+def reject_nested_open(args: Mapping[str, Any]) -> None:
+    """Rejects arguments that contain `Open` inside a list or mapping.
+
+    Raises:
+        InputError: an argument contains `Open`.
+    """
+    for name, value in args.items():
+        if not isinstance(value, Open) and _has_open(value):
+            problem = f"argument {name!r} contains 'Open'; expected 'Open' as the whole argument only"
+            raise InputError(problem)
+
+
+def _has_open(value: Any) -> bool:
+    kind = kind_of(value)
+    inside = value.values() if kind == "mapping" else value if kind == "list" else ()
+    return isinstance(value, Open) or any(_has_open(one) for one in inside)
+
+
+_KINDS = {
+    "string": "text",
+    "number": "number",
+    "integer": "number",
+    "boolean": "truth",
+    "array": "list",
+    "object": "mapping",
+}
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "readOnly"})
+_READ = _ANNOTATIONS | {
+    "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+}  # fmt: skip
+_LEAST = {"text": "minLength", "number": "minimum"}
+_MOST = {"text": "maxLength", "number": "maximum"}
+
+
+def choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
+    """Returns all values that a schema allows if there are few, else None."""
+    if "const" in schema:
+        return [schema["const"]]
+    if isinstance(found := schema.get("enum"), list | tuple):
+        return found
+    types = _types(schema)
+    if types is None or not set(types) <= {"boolean", "null"}:
+        return None
+    return [one for kind in types for one in ((True, False) if kind == "boolean" else (None,))]
+
+
+def _types(schema: Mapping[str, Any]) -> list[str] | None:
+    types = schema.get("type")
+    return [types] if isinstance(types, str) else list(types) if isinstance(types, list | tuple) else None
+
+
+def open_value(operations: Operations, key: Hashable, schema: Mapping[str, Any]) -> Value:
+    """Returns a symbolic value that covers every value that a schema allows, and possibly more."""
+    symbols = operations.symbols
+    few = choices(schema)
+    if few is not None:
+        leaves = [leaf for one in few for _, leaf in operations.constant(one).cases]
+        return symbols.one_of(leaves, known=None not in few and bool(leaves))
+    types = _types(schema) or [*_KINDS, "null"]
+    kinds = [kind for kind in KINDS if any(_KINDS.get(one) == kind for one in types)]
+    value = symbols.any_value(key, kinds=kinds, known="null" not in types and bool(kinds))
+    for guard, leaf in value.cases:
+        if isinstance(leaf, ScalarValue):
+            symbols.axioms += [neg(conj(guard, neg(limit))) for limit in _limits(leaf, schema, types)]
+    return value
+
+
+def _limits(leaf: ScalarValue, schema: Mapping[str, Any], types: Sequence[str]) -> list[Any]:
+    """Returns a schema's limits of a number or of a string's length."""
+    if leaf.kind == "truth":
+        return []
+    amount = size(leaf.payload) if leaf.kind == "text" else leaf.payload
+    found = [neg(less(amount, low)) for low in _bound(schema, _LEAST[leaf.kind])]
+    found += [neg(less(high, amount)) for high in _bound(schema, _MOST[leaf.kind])]
+    if leaf.kind == "number":
+        found += [less(low, amount) for low in _bound(schema, "exclusiveMinimum")]
+        found += [less(amount, high) for high in _bound(schema, "exclusiveMaximum")]
+        found += [is_whole(amount)] if "number" not in types and "integer" in types else []
+    return found
+
+
+def _bound(schema: Mapping[str, Any], name: str) -> list[Any]:
+    bound = schema.get(name)
+    number = exact(bound) if kind_of(bound) == "number" else Unknown()
+    return [] if type(number) is Unknown else [number]
+
+
+def schema_allows(schema: Mapping[str, Any], value: Any) -> bool | None:
+    """Returns whether a schema allows a value, or None if it has unsupported keywords."""
+    few = choices(schema)
+    if few is not None and not any(type(one) is type(value) and one == value for one in few):
+        return False
+    if value is None or kind_of(value) is None:
+        return _types(schema) is None or "null" in (_types(schema) or ())
+    types = _types(schema)
+    if types is not None and not any(_is(value, one) for one in types):
+        return False
+    if not all(_within(schema, value)):
+        return False
+    return True if schema.keys() <= _READ else None
+
+
+def _is(value: Any, kind: str) -> bool:
+    found = {"truth value": "truth"}.get(kind_of(value) or "", kind_of(value))
+    return _KINDS.get(kind) == found and (kind != "integer" or _whole(value))
+
+
+def _whole(value: Any) -> bool:
+    number = exact(value)
+    return type(number) is int
+
+
+def _within(schema: Mapping[str, Any], value: Any) -> list[bool]:
+    kind = kind_of(value)
+    if kind not in ("number", "text"):
+        return []
+    amount: Any = len(value) if kind == "text" else exact(value)
+    if type(amount) is Unknown:
+        return [False]
+    found = [low <= amount for low in _bound(schema, _LEAST[kind])]
+    found += [amount <= high for high in _bound(schema, _MOST[kind])]
+    if kind == "number":
+        found += [low < amount for low in _bound(schema, "exclusiveMinimum")]
+        found += [amount < high for high in _bound(schema, "exclusiveMaximum")]
+    return found
+
+
+def of_truth(value: Truth) -> Value:
+    return TRUE if value is True else FALSE if value is False else UNKNOWN
+
+
+class CallEvaluation:
+    """The symbolic evaluation of a session's rules on one call.
+
+    Args:
+        session: the session.
+        operations: the operations on values.
+        tool: the tool of the call.
+        args: its arguments, a mapping.
+        facts: the host's facts for this call.
+        functions: the state functions.
+    """
+
+    def __init__(
+        self,
+        session: ReasonerSession,
+        operations: Operations,
+        tool: str,
+        args: Value,
+        facts: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        self._conversation = conversation = session._conversation  # noqa: SLF001 - the reasoner belongs to the session
+        self._operations, self._symbolic_call = operations, SymbolicCall(tool, args)
+        self._call = SessionCall(tool, {}, len(conversation.calls) + 1)
+        self._tags = session.policies.tags
+        trace, calls = conversation.context, conversation.calls
+        self.contexts: list[CurrentSession] = []
+        reading = reading_of(trace)
+
+        def context(outcomes: Outcomes) -> Semantics:
+            self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes, reading))
+            return Semantics(operations, self.contexts[-1], self._tags, functions)
+
+        self._current = context({})
+        in_flight = trace.in_flight
+        self._exhaustive = tries_every_ending(in_flight)
+        self._outcomes = (
+            [context(outcomes) for outcomes in outcome_combinations(in_flight)] if in_flight else [self._current]
+        )
+        concern = session.policies.applicability(self._call)
+        skipped = conversation.skipped if tool in conversation.graph_tools else frozenset[int]()
+        self._applicable = {number for number, _ in concern.monitors} - skipped
+
+    @classmethod
+    def for_session(
+        cls,
+        session: ReasonerSession,
+        operations: Operations,
+        tool: str,
+        args: Value,
+        facts: Mapping[str, Any] | None,
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> CallEvaluation:
+        """Returns the evaluation with `facts` added to the session's facts."""
+        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
+        return cls(session, operations, tool, args, known, functions)
+
+    def rule(self, rule: Rule) -> Value:
+        """Returns whether the call satisfies a rule for every outcome of the calls in flight."""
+        tree = RuleTree(rule.rules)
+        if len(tree.atomic_rules) != len(rule.monitors):  # not a temporal rule
+            return self._operations.symbols.any_truth(("rule", rule.id))
+        every = conjunction(self._rule_in(semantics, rule, tree) for semantics in self._outcomes)
+        if self._exhaustive:
+            return every
+        now = FALSE if any(map(uses_known, tree.atomic_rules)) else self._rule_in(self._current, rule, tree)
+        return truth(when_true(now), when_false(every))
+
+    def _rule_in(self, semantics: Semantics, rule: Rule, tree: RuleTree) -> Value:
+        """Returns whether the call satisfies a rule for one combination of outcomes."""
+        values = [self._part(semantics, rule, at, part) for at, part in enumerate(tree.atomic_rules)]
+        return tree.combine(values, lambda at: self._so_far(rule, at))
+
+    def _so_far(self, rule: Rule, at: int) -> Value:
+        memory = self._conversation._memory[rule.first_monitor + at]  # noqa: SLF001 - as above
+        return of_truth(rule.monitors[at].satisfiable(memory))
+
+    def _part(self, semantics: Semantics, rule: Rule, at: int, part: AtomicRule) -> Value:
+        number = rule.first_monitor + at
+        if number not in self._applicable:
+            return TRUE
+        if not part.is_propositional:
+            return judge_call(part, self._symbolic_call, semantics)
+        memory = self._conversation._memory[number]  # noqa: SLF001 - as above
+        finding = rule.monitors[at].judge(self._conversation.context, self._call, memory)
+        return TRUE if finding is None else of_truth(finding.value)
+
+    def allowed(self, rules: tuple[Rule, ...]) -> Expression:
+        """Returns the condition under which no rule denies the call."""
+        return conj(*self._permissions(rules))
+
+    def _permissions(self, rules: tuple[Rule, ...]) -> Iterator[Expression]:
+        for rule in rules:
+            value = self.rule(rule)
+            warns = rule.source.on_violation <= Decision.WARN
+            yield disj(when_true(value), when_false(value)) if warns else when_true(value)
+
+
+MOST = 40  # candidates of one argument
+_PLAIN: tuple[Any, ...] = (0, 1, "", "a", True, False)
+
+
+def mentioned_arguments(policies: Policies, tool: str) -> frozenset[str]:
+    """Returns the arguments that the rules about a tool mention."""
+    nodes = [node for rule in policies.rules if tool in rule.tools for one in rule.rules for node in _walk(one)]
+    names = {one.name for one in nodes if isinstance(one, ast.Argument)}
+    fields = [one for one in nodes if isinstance(one, ast.Field | ast.Item)]
+    called = [one for one in fields if isinstance(one.body, ast.OfCall) and one.body.what == "args"]
+    names |= {one.name for one in called if isinstance(one, ast.Field)}
+    return frozenset(names | {name for one in called if isinstance(one, ast.Item) for name in _text(one.index)})
+
+
+def _text(node: ast.Term) -> list[str]:
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def _walk(rule: ast.Rule) -> Iterator[object]:
+    """Yields the syntax nodes of a data rule."""
+    for part in RuleTree([rule]).atomic_rules:
+        if not part.is_propositional:
+            yield from ast.walk(part.rule)
+
+
+class CandidateValues:
+    """The candidate values of a session."""
+
+    def __init__(self, session: ReasonerSession, facts: Mapping[str, Any] | None) -> None:
+        self._calls = session.history
+        nodes = [node for rule in session.policies.rules for one in rule.rules for node in _walk(one)]
+        self._constants = [as_json(one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
+        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - the reasoner belongs to the session
+        state = state_of(session._conversation.context)  # noqa: SLF001 - as above
+        self._around = list(islice(_scalars([known, state]), 4 * MOST))
+
+    def values(self, name: str, schema: Mapping[str, Any] | None) -> list[Any]:
+        """Returns candidates of an argument; all allowed values if there are few."""
+        few = choices(schema or EMPTY)
+        if few is not None:
+            return list(few)
+        earlier = [thaw(call.args[name]) for call in self._calls if call.args.get(name) is not None]
+        numbers = [one for one in self._constants if kind_of(one) == "number"]
+        near = [near for one in numbers for near in (one + 1, one - 1)]
+        found = [*self._constants, *earlier, *near, *self._around, *_PLAIN]
+        return [one for one in _distinct(found) if schema_allows(schema or EMPTY, one)][:MOST]
+
+
+def _scalars(value: Any, depth: int = 4) -> Iterator[Any]:
+    """Yields the scalars in a value, keys included."""
+    match kind_of(value):
+        case "mapping" if depth:
+            for key, one in value.items():
+                yield from _scalars(key, 0)
+                yield from _scalars(one, depth - 1)
+        case "list" if depth:
+            for one in value:
+                yield from _scalars(one, depth - 1)
+        case "text" | "number" | "truth value":
+            yield value
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list({(kind_of(one), repr(one)): one for one in values}.values())
+
+
+def combinations(domains: Sequence[Sequence[Any]], limit: int) -> Iterator[tuple[Any, ...]]:
+    """Yields combinations up to a limit, with the longest domains shortened first."""
+    while prod(map(len, domains)) > limit and any(len(one) > 2 for one in domains):
+        longest = max(map(len, domains))
+        domains = [one[: longest - 1] if len(one) == longest else one for one in domains]
+    return islice(product(*domains), limit)
+
+
+def is_exhaustive(schemas: Sequence[Mapping[str, Any] | None], limit: int) -> bool:
+    """Whether the combinations cover all allowed values, and the schemas decide each value."""
+    few = [choices(one or EMPTY) for one in schemas]
+    if any(one is None for one in few) or prod(len(one or ()) for one in few) > limit:
+        return False
+    pairs = [(schema or EMPTY, value) for schema, values in zip(schemas, few, strict=True) for value in values or ()]
+    return all(schema_allows(schema, value) is not None for schema, value in pairs)
+
 
 ROUNDS = 12  # solutions of Z3 that the session denies
 QUICK_TRIES = 24  # candidates before the symbolic evaluation
@@ -106,7 +456,7 @@ class CompletionSearch:
     def _addable(self) -> tuple[str, ...]:
         """Returns the arguments that may be added and that a rule mentions."""
         declared = self._concern.arguments
-        names = sorted(candidates.mentioned_arguments(self._session.policies, self._tool) - self._args.keys())
+        names = sorted(mentioned_arguments(self._session.policies, self._tool) - self._args.keys())
         return tuple(name for name in names if declared is None or name in declared)
 
     @property
@@ -133,17 +483,17 @@ class CompletionSearch:
 
     def _try_candidates(self, limit: int) -> CompletionResult | None:
         """Tries values from the rules, the facts and the history, or all values if there are few."""
-        known_values = candidates.CandidateValues(self._session, self._facts)
+        known_values = CandidateValues(self._session, self._facts)
         domains = [known_values.values(name, one.schema) for name, one in self._open.items()]
         domains += [[MISSING, *known_values.values(name, None)] for name in self._added]
         names = (*self._open, *self._added)
         limit = min(limit, MAX_MODEL_TRIES) if self._session.policies.requests else limit
-        for values in candidates.combinations(domains, limit):
+        for values in combinations(domains, limit):
             args = self._with(dict(zip(names, values, strict=True)))
             if self._is_witness(args):
                 return CompletionResult(possible=True, args=args)
         schemas = [one.schema for one in self._open.values()]
-        return _NONE if not self._more and candidates.is_exhaustive(schemas, limit) else None
+        return _NONE if not self._more and is_exhaustive(schemas, limit) else None
 
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}

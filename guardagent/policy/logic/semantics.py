@@ -1,26 +1,36 @@
-"""The semantics of a rule's terms and patterns, defined on their syntax."""
+"""The semantics of a rule's terms and patterns, defined on their syntax.
+
+The atomic rules of a rule, and the combination of their results for a proposed call.
+
+As in the evaluator, a conjunction considers only this call; other rules also consider whether their atomic rules held
+so far.
+
+Decides whether a rule asks for an earlier step: whether each call that violates it would be right after other steps.
+
+`refund` without an earlier `login` is such a violation. A refund that is too large is none, since no earlier step
+makes it smaller.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from guardagent.policy.evaluation.function_calls import applied_function
-from guardagent.policy.evaluation.state_functions import StateFunctionError
-from guardagent.policy.evaluation.tool_sets import ANY, AnyTool
+from guardagent.policy.evaluation.history_index import ANY, AnyTool
+from guardagent.policy.evaluation.operands import StateFunctionError, applied_function
 from guardagent.policy.functions import RuleFunction, rule_functions
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import Unknown
-from guardagent.policy.logic.exact_functions import TRANSLATIONS
 from guardagent.policy.logic.expressions import Expression, arithmetic, conditional, conj, disj, neg, same
 from guardagent.policy.logic.expressions import greatest as greater
 from guardagent.policy.logic.expressions import least as lesser
 from guardagent.policy.logic.operations import Operations, number
-from guardagent.policy.logic.ranges import ends_of
 from guardagent.policy.logic.values import (
     FALSE,
+    TRANSLATIONS,
     TRUE,
     UNKNOWN,
     Leaf,
@@ -31,14 +41,19 @@ from guardagent.policy.logic.values import (
     all_known,
     conjunction,
     disjunction,
+    ends_of,
     joined,
     known_truth,
     negation,
     of_leaf,
     only_if,
+    truth,
     when_false,
     when_true,
 )
+from guardagent.policy.monitors.automaton import Automaton
+from guardagent.policy.monitors.propositional import PropositionalMonitor
+from guardagent.policy.monitors.rule import Rule, precondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,3 +402,173 @@ def _accepts(function: RuleFunction, arguments: Sequence[Value]) -> Expression:
 
 def _kind(kind: str) -> str:
     return "truth" if kind == "truth value" else kind
+
+
+Tree = int | tuple[str, tuple["Tree", ...]]  # the index of an atomic rule, or "all" or "any" of trees
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicRule:
+    """A rule without AND, OR and NOT; `negated` if it is under an odd number of NOTs."""
+
+    rule: ast.Rule
+    negated: bool
+
+    @property
+    def is_propositional(self) -> bool:
+        return isinstance(self.rule, ast.Temporal)
+
+
+class RuleTree:
+    """The atomic rules of a rule, in the evaluator's order, and their combination."""
+
+    def __init__(self, rules: Sequence[ast.Rule]) -> None:
+        self.atomic_rules: list[AtomicRule] = []
+        trees = tuple(self._tree(rule, negated=False) for rule in rules)
+        self.tree: Tree = trees[0] if len(trees) == 1 else ("all", trees)
+        self.is_conjunction = _is_conjunction(self.tree)
+
+    def _tree(self, rule: ast.Rule, *, negated: bool) -> Tree:
+        match rule:
+            case ast.AllOf(parts) | ast.AnyOf(parts):
+                every = isinstance(rule, ast.AllOf) is not negated
+                return "all" if every else "any", tuple(self._tree(part, negated=negated) for part in parts)
+            case ast.Not(body):
+                return self._tree(body, negated=not negated)
+        self.atomic_rules.append(AtomicRule(rule, negated))
+        return len(self.atomic_rules) - 1
+
+    def combine(self, values: Sequence[Value], so_far: Callable[[int], Value]) -> Value:
+        """Combines results of the atomic rules to the result of the rule.
+
+        Args:
+            values: the results of the atomic rules for a call.
+            so_far: returns whether an atomic rule held so far.
+        """
+        every = conjunction(values)
+        if self.is_conjunction or when_true(every) is True:
+            return every
+        kept = [conjunction([so_far(at), value]) for at, value in enumerate(values)]
+        found = _value(self.tree, kept)
+        fine = when_true(every)
+        return truth(disj(fine, when_true(found)), conj(neg(fine), when_false(found)))
+
+
+def _is_conjunction(tree: Tree) -> bool:
+    return isinstance(tree, int) or (tree[0] == "all" and all(map(_is_conjunction, tree[1])))
+
+
+def _value(tree: Tree, values: Sequence[Value]) -> Value:
+    if isinstance(tree, int):
+        return values[tree]
+    kind, trees = tree
+    return (conjunction if kind == "all" else disjunction)(_value(one, values) for one in trees)
+
+
+# --- atomic rules
+
+
+def judge_call(part: AtomicRule, call: SymbolicCall, semantics: Semantics) -> Value:
+    """Judges a proposed call by an atomic data rule, with all outcomes known."""
+    match part.rule, part.negated:
+        case ast.Forall(pattern, condition), False:
+            return _required(pattern, condition, call, semantics)
+        case ast.Before(pattern, condition, partner, wanted), False:
+            earlier = ast.SomeCall(partner, wanted, ok=True)
+            return _required(pattern, ast.Implies(condition, earlier), call, semantics)
+        case ast.Exists(pattern, condition), True:
+            return _required(pattern, ast.Negation(condition), call, semantics)
+        case ast.After(pattern, condition), False:
+            return _known(creates_obligation(pattern, condition, call, semantics))
+    return TRUE  # decided at the end
+
+
+def _required(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, semantics: Semantics) -> Value:
+    matched, names = semantics.match_proposed(pattern, call, {})
+    if when_false(matched) is True:
+        return TRUE
+    return disjunction([negation(matched), semantics.value(condition, names)])
+
+
+def creates_obligation(pattern: ast.Pattern, condition: ast.Term, call: SymbolicCall, semantics: Semantics) -> Value:
+    """Returns the condition under which a call requires a later one."""
+    matched, names = semantics.match_proposed(pattern, call, {})
+    if when_false(matched) is True:
+        return matched
+    return conjunction([matched, semantics.value(condition, names)])
+
+
+def _known(value: Value) -> Value:
+    """Returns true if a truth value is known, else unknown."""
+    return truth(disj(when_true(value), when_false(value)), no=False)
+
+
+def uses_known(part: AtomicRule) -> bool:
+    """Whether an atomic rule uses `known`, so that more knowledge can change its result from true to false."""
+    return any(isinstance(one, ast.Known) for one in ast.walk(part.rule))
+
+
+def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
+    """Yields all patterns of data rules."""
+    for rule in rules:
+        for part in RuleTree([rule]).atomic_rules:
+            if not part.is_propositional:
+                yield from (one for one in ast.walk(part.rule) if isinstance(one, ast.Pattern))
+
+
+Need = Literal["earlier step", "later step", "other"]
+
+
+def needs_earlier_step(rule: Rule) -> bool:
+    """Whether every violation at a call is a missing earlier step; violations at the end do not count."""
+    parts = RuleTree(rule.rules).atomic_rules
+    needs = {_need(part, monitor) for part, monitor in zip(parts, rule.monitors, strict=True)}
+    return "earlier step" in needs and "other" not in needs
+
+
+def _need(part: AtomicRule, monitor: object) -> Need:
+    if isinstance(monitor, PropositionalMonitor):
+        return _need_of(monitor.automaton)
+    match part.rule, part.negated:
+        case ast.Before(_, condition, partner, wanted), False:
+            return "earlier step" if _is_earlier_call(precondition(condition, partner, wanted)) else "other"
+        case ast.Forall(_, condition), False:
+            return "earlier step" if _is_earlier_call(condition) else "other"
+        case (ast.Exists() | ast.After(), False) | (ast.Before() | ast.Forall(), True):
+            return "later step"
+    return "other"
+
+
+def _is_earlier_call(condition: ast.Term) -> bool:
+    match condition:
+        case ast.SomeCall():
+            return True
+        case ast.Implies(_, second):
+            return _is_earlier_call(second)
+        case ast.And(parts):
+            return all(map(_is_earlier_call, parts))
+    return False
+
+
+def _need_of(automaton: Automaton) -> Need:
+    """The need of an automaton. Steps that the rule does not name are no check: they neither violate it nor suffice."""
+    rows, violated = automaton.table, automaton.violated
+    live = {state for state in range(len(rows)) if not violated[state]}
+    breaking = [{state for state in live if violated[rows[state][letter]]} for letter in range(len(rows[0]))]
+    if not any(breaking):
+        return "later step"
+    every = {state: live.intersection(rows[state]) for state in live}
+    unnamed = {state: live.intersection(rows[state][:2]) for state in live}  # the letters 0 and 1 satisfy no atom
+    for states in {frozenset(one) for one in breaking if one}:
+        right = live - states
+        if states - _reaching(right, every) or states & _reaching(right, unnamed):
+            return "other"
+    return "other" if any(breaking[:2]) else "earlier step"
+
+
+def _reaching(targets: Iterable[int], steps: Mapping[int, AbstractSet[int]]) -> set[int]:
+    """The states from which steps lead to a target, and the targets."""
+    found = set(targets)
+    while more := {state for state, following in steps.items() if state not in found and following & found}:
+        found |= more
+    return found

@@ -4,14 +4,26 @@ The formula is first read as a nondeterministic automaton. Its states are the pe
 the rest of the trace, and one bit for each past operator. A future formula inside of a past operator is guessed, and a
 guess that it holds adds an obligation. Past operators are monotone in negation normal form, so a guess that it does not
 hold needs no check. The subset construction makes the automaton deterministic; partition refinement minimises it.
+
+The alphabet of a formula's automaton: the sets of atoms that an event can satisfy.
+
+An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
+and so do actions and decisions. The letters are the product of these classes and the subsets of the tags, once for
+steps that succeeded and once for all others.
+
+Runs several propositional rules over a trace as one product automaton.
+
+The full product can be huge, but a trace visits little of it. Letters and transitions are built when an event first
+needs them, and cached. After that an event costs two look-ups for any number of rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import product
+from typing import Protocol
 
 from guardagent.errors import InputError
 from guardagent.policy.language.formula import (
@@ -29,7 +41,127 @@ from guardagent.policy.language.formula import (
     Within,
     subformulas,
 )
-from guardagent.policy.monitors.alphabet import Letter
+from guardagent.types import Event
+
+MAX_LETTERS = 4096
+
+
+class LabelledEvent(Protocol):
+    """The parts of an event that a propositional rule reads."""
+
+    @property
+    def tool(self) -> str: ...
+    @property
+    def action(self) -> str | None: ...
+    @property
+    def decision(self) -> str | None: ...
+    @property
+    def tags(self) -> frozenset[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """The atoms that hold for a successful step, and those that hold for any step that ran."""
+
+    ok: frozenset[str]
+    ran: frozenset[str]
+
+
+class Alphabet:
+    """The alphabet for a list of atoms.
+
+    Args:
+        atoms: `tool:NAME`, `action:NAME`, `decision:NAME`, `@NAME` for a set of tools, or a tag.
+        sets: the sets of tools by name.
+
+    Raises:
+        InputError: the atoms need too many letters.
+    """
+
+    def __init__(self, atoms: Iterable[str], sets: Mapping[str, frozenset[str]] | None = None) -> None:
+        atoms = list(atoms)
+        known = {name: (sets or {})[name[1:]] for name in atoms if name.startswith("@")}
+        explicit = _named(atoms, "tool:")
+        tools = {tool for members in known.values() for tool in members} | set(explicit.values())
+        members = {
+            tool: frozenset([name for name, named in explicit.items() if named == tool])
+            | {name for name, group in known.items() if tool in group}
+            for tool in tools
+        }
+        tool_numbers, tool_classes = _classes(members)
+        action_numbers, action_classes = _classes(_each(_named(atoms, "action:")))
+        decision_numbers, decision_classes = _classes(_each(_named(atoms, "decision:")))
+        tags = [name for name in atoms if not name.startswith(("tool:", "action:", "decision:", "@"))]
+        parts = [
+            tool_classes,
+            action_classes,
+            decision_classes,
+            *([frozenset(), frozenset([tag])] for tag in tags),
+        ]
+        size = 2
+        for part in parts:
+            size *= len(part)
+        if size > MAX_LETTERS:
+            raise InputError(
+                f"the rule distinguishes {size:,} kinds of steps; expected at most {MAX_LETTERS:,}: split the rule"
+            )
+        strides = _strides([len(part) for part in parts])
+        self._tools = _times(tool_numbers, strides[0])
+        self._actions = _times(action_numbers, strides[1])
+        self._decisions = _times(decision_numbers, strides[2])
+        self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
+        self._tools_only = not (self._actions or self._decisions or self._tags)
+        self.letters: list[Letter] = []
+        for choice in product(*parts):
+            held = frozenset().union(*choice)
+            self.letters += [Letter(frozenset(), held), Letter(held, held)]
+
+    def index(self, event: LabelledEvent, *, ok: bool) -> int:
+        """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded."""
+        at = self._tools.get(event.tool, 0)
+        if self._tools_only:  # the common case
+            return at + ok
+        if self._actions:
+            at += self._actions.get(event.action, 0)
+        if self._decisions:
+            at += self._decisions.get(event.decision, 0)
+        for tag, stride in self._tags.items():
+            if tag in event.tags:
+                at += stride
+        return at + ok
+
+
+def _named(atoms: Iterable[str], prefix: str) -> dict[str, str]:
+    return {name: name.removeprefix(prefix) for name in atoms if name.startswith(prefix)}
+
+
+def _each(named: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    return {value: frozenset([name]) for name, value in named.items()}
+
+
+def _classes(members: Mapping[str, frozenset[str]]) -> tuple[dict[str, int], list[frozenset[str]]]:
+    """(name -> its class, the atoms of each class). Class 0 stands for all other names."""
+    classes: list[frozenset[str]] = [frozenset()]
+    numbers: dict[str, int] = {}
+    for name in sorted(members):
+        if members[name] not in classes:
+            classes.append(members[name])
+        numbers[name] = classes.index(members[name])
+    return numbers, classes
+
+
+def _times(numbers: Mapping[str, int], stride: int) -> dict[str | None, int]:
+    return {name: number * stride for name, number in numbers.items()}
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """The stride of each part. Every letter exists twice: for steps that succeeded and for all others."""
+    strides, stride = [], 2
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride *= size
+    return strides[::-1]
+
 
 MAX_STATES = 5000
 MAX_WORK = 300_000  # formulas and sets of formulas visited: one or two seconds
@@ -322,3 +454,137 @@ def _can_reach(table: Sequence[Sequence[int]], goals: Sequence[bool]) -> list[bo
                 reached[source] = True
                 waiting.append(source)
     return reached
+
+
+Compiled = tuple[Alphabet, Automaton]
+Parts = tuple[int, ...]  # a number for each rule
+Key = tuple[str, str | None, str | None, frozenset[str], bool]  # the parts of an event that a propositional rule reads
+
+
+class ProductLetter:
+    """The letters of an event, one for each rule. Equal letters are one object, for fast look-ups."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+
+class ProductState(dict[ProductLetter, tuple["ProductState", Parts]]):
+    """A product state; maps each letter to the next state and the rules that the step violates.
+
+    Attributes:
+        parts: the state of each rule.
+        violated: the rules that are violated in this state.
+    """
+
+    __slots__ = ("_product", "parts", "violated")
+
+    def __init__(self, product: Product, parts: Parts, violated: Parts) -> None:
+        super().__init__()
+        self._product, self.parts, self.violated = product, parts, violated
+
+    def __missing__(self, letter: ProductLetter) -> tuple[ProductState, Parts]:
+        following = self._product.after(self.parts, letter)
+        violated = tuple(rule for rule in following.violated if rule not in self.violated)
+        self[letter] = following, violated
+        return following, violated
+
+
+class Letters(dict[Key, ProductLetter]):
+    """Maps each kind of event to its letter: `letters[event.tool, event.action, event.decision, event.tags, ok]`."""
+
+    __slots__ = ("_product",)
+
+    def __init__(self, product: Product) -> None:
+        super().__init__()
+        self._product = product
+
+    def __missing__(self, key: Key) -> ProductLetter:
+        letter = self[key] = self._product.letter(key)
+        return letter
+
+
+class Product:
+    """The product of several rules. Its caches only hold values that can be recomputed, so threads can share it.
+
+    Args:
+        rules: the alphabet and automaton of each rule.
+        keep: the number of cached letters and transitions after which the cache is cleared.
+
+    Attributes:
+        rules: the rules; results refer to them by index.
+        letters: the letter of each kind of event.
+        start: the initial state.
+    """
+
+    def __init__(self, rules: Sequence[Compiled], keep: int = 50_000) -> None:
+        self.rules = tuple(rules)
+        self._keep = keep
+        self.letters = Letters(self)
+        self.start = ProductState(self, (0,) * len(self.rules), ())
+        self._states: dict[Parts, ProductState] = {}
+        self._letters: dict[Parts, ProductLetter] = {}
+        self._kept = 0
+
+    def letter(self, key: Key) -> ProductLetter:
+        self._keep_one_more()
+        tool, action, decision, tags, ok = key
+        event = Event(tool, action=action, decision=decision, tags=tags)
+        parts = tuple(alphabet.index(event, ok=ok) for alphabet, _ in self.rules)
+        return self._letters.setdefault(parts, ProductLetter(parts))
+
+    def after(self, parts: Parts, letter: ProductLetter) -> ProductState:
+        self._keep_one_more()
+        steps = zip(self.rules, parts, letter.parts, strict=True)
+        following = tuple(automaton.table[state][part] for (_, automaton), state, part in steps)
+        violated = tuple(rule for rule, state in enumerate(following) if self.rules[rule][1].violated[state])
+        return self._states.setdefault(following, ProductState(self, following, violated))
+
+    def _keep_one_more(self) -> None:
+        """Clears the cache when it is full. Names and tags come from callers and are unbounded."""
+        self._kept += 1
+        if self._kept > self._keep:
+            self._kept = 0
+            for state in [self.start, *self._states.values()]:
+                state.clear()
+            self._states.clear()
+            self._letters.clear()
+            self.letters.clear()
+
+
+class ProductMonitor:
+    """Monitors one trace event by event.
+
+    Args:
+        rules: the rules, or a product that several monitors share.
+    """
+
+    __slots__ = ("_letters", "_rules", "_state")
+
+    def __init__(self, rules: Product | Sequence[Compiled]) -> None:
+        product = rules if isinstance(rules, Product) else Product(rules)
+        self._rules, self._letters, self._state = product.rules, product.letters, product.start
+
+    def step(self, event: Event, *, ok: bool) -> Parts:
+        """Processes an event; returns the indexes of the rules that it violates for good, each rule once."""
+        letter = self._letters[event.tool, event.action, event.decision, event.tags, ok]
+        self._state, violated = self._state[letter]
+        return violated
+
+    def run(self, events: Iterable[Event]) -> list[tuple[int, int]]:
+        """Processes events; returns (event index, rule index) for each violation. Success is status "ok"."""
+        state, letters, found = self._state, self._letters, []
+        for at, event in enumerate(events):
+            letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
+            state, violated = state[letter]
+            if violated:
+                found += [(at, rule) for rule in violated]
+        self._state = state
+        return found
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """The current standing of each rule."""
+        states = zip(self._rules, self._state.parts, strict=True)
+        return tuple(automaton.standing(state) for (_, automaton), state in states)

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 from guardagent.policy.evaluation.evidence import known_arguments, missing_call_text
-from guardagent.policy.evaluation.history_index import Env, HistoryQuery
+from guardagent.policy.evaluation.history_index import Env, HistoryQuery, suggested
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.terms import Compiler, Names, names_in
-from guardagent.policy.evaluation.tool_sets import suggested
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     Truth,

@@ -14,8 +14,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     SessionCall,
     blank_explanation,
 )
-from guardagent.policy.evaluation.screen import CallScope, CertainConditions
-from guardagent.policy.evaluation.screen_code import ScreenCode
+from guardagent.policy.evaluation.screen import CallScope, CertainConditions, ScreenCode
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, disjunction, dump_truth, inverse, load_truth

@@ -20,11 +20,10 @@ from guardagent.policy.evaluation.monitor_interface import (
     SessionCall,
     blank_explanation,
 )
-from guardagent.policy.evaluation.screen_code import ScreenCode
+from guardagent.policy.evaluation.screen import ScreenCode
 from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.values import Truth
-from guardagent.policy.monitors.alphabet import Alphabet
-from guardagent.policy.monitors.automaton import Automaton, compile_formula
+from guardagent.policy.monitors.automaton import Alphabet, Automaton, compile_formula
 from guardagent.types import EMPTY
 
 Effect = tuple[tuple[int, bool, bool], ...]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from guardagent.policy.evaluation.library import CompileError, Library
+from guardagent.policy.evaluation.history_index import AnyTool, union_of
 from guardagent.policy.evaluation.monitor_interface import Monitor, MonitorResult, RuleContext
+from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler, is_true, names_in
-from guardagent.policy.evaluation.tool_sets import AnyTool, union_of
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction

@@ -1,21 +1,202 @@
-"""The strings and numbers of a value. A string that holds a JSON object or list stands for its content."""
+"""The strings and numbers of a value. A string that holds a JSON object or list stands for its content.
+
+The labels of a policy file: which tools, fields, messages and facts each of them names.
+
+    get_webpage             the output of a tool
+    read_inbox[*].body      a field of it; `[*]` stands for all items of a list, as does a field of a list
+    @readers.text           the same of each tool of a tag
+    tool:request            a tool whose name is a word of this list
+    request                 the messages of the user
+    messages.system         the messages of another role
+    fact.contacts           a fact of the host
+
+A label is a set of such sources.
+
+The host's messages, each read once.
+
+A host may show a window of its messages, summarise old ones, or let a user edit one. What was read stays read. Only
+messages after the last one that was read are new; any other unknown one may be forged, so its labels are uncertain.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from guardagent.policy.language.parts import parsed
-from guardagent.policy.language.values import Unknown, kind_of
-from guardagent.policy.provenance.labels import ALL_ITEMS, Path
+from guardagent.policy.language.values import StringSet, Unknown, kind_of, parsed
 from guardagent.policy.provenance.tokens import number_key
+
+MODEL = "model"
+"""The label of tokens that occur in nothing that the session recorded."""
+
+ALL_ITEMS = None  # the step `[*]` of a path
+Step = str | int | None
+Path = tuple[Step, ...]
+Kind = Literal["tool", "messages", "fact"]
+
+_STEPS = re.compile(r"(?:\.[^.\[\]\s*@]+|\[(?:\*|-?[0-9]{1,9})\])*")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\*|-?[0-9]+)\]")
+_ROLE, _FACT = re.compile(r"[\w-]+"), re.compile(r"\w+(?:\.\w+)*")
+
+
+class InvalidSourceError(ValueError):
+    """A source of a label is not written as one; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSource:
+    """A source of a label.
+
+    Attributes:
+        kind: what it names.
+        name: the text of a tool with its path, a role, or a fact.
+    """
+
+    kind: Kind
+    name: str
+
+    @classmethod
+    def read(cls, text: str) -> LabelSource:
+        """Reads a source.
+
+        Raises:
+            InvalidSourceError: it is not written as one.
+        """
+        if text == "request":
+            return cls("messages", "user")
+        head, _, rest = text.partition(".")
+        if head == "messages" and _ROLE.fullmatch(rest):
+            return cls("messages", rest)
+        if head == "fact" and _FACT.fullmatch(rest):
+            return cls("fact", rest)
+        tool = text.removeprefix("tool:")
+        if head in ("messages", "fact") or not re.fullmatch(r"[^\s.\[\]*][^\s\[\]*]*", tool.partition("[")[0]):
+            raise InvalidSourceError
+        if not _STEPS.fullmatch(tool[len(tool.partition("[")[0]) :]):
+            raise InvalidSourceError
+        return cls("tool", tool)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it can name, the most likely first: `a.b` is the tool `a.b`, or the field `b` of `a`."""
+        if self.kind != "tool":
+            return ()
+        parts = self.name.partition("[")[0].split(".")
+        return tuple(".".join(parts[:number]) for number in range(1, len(parts) + 1))
+
+    def path_of(self, tool: str) -> Path | None:
+        """The path in the outputs of a tool; None if it does not name the tool."""
+        if self.kind != "tool" or not self.name.startswith(tool):
+            return None
+        rest = self.name[len(tool) :]
+        return _path(rest) if _STEPS.fullmatch(rest) else None
+
+
+def _path(text: str) -> Path:
+    steps = [(match[1], match[2]) for match in _STEP.finditer(text)]
+    return tuple(name or (ALL_ITEMS if item == "*" else int(item)) for name, item in steps)
+
+
+@dataclass(frozen=True)
+class DeclaredLabels:
+    """The labels of a policy file. A set of labels is a number, with a bit for each label.
+
+    Attributes:
+        sources: the sources of each label.
+        propagating: the labels that pass from a tool's arguments to its output.
+        ids: the expressions for the policy's ids.
+    """
+
+    sources: Mapping[str, Sequence[LabelSource]] = field(default_factory=dict)
+    propagating: frozenset[str] = frozenset()
+    ids: tuple[str, ...] = ()
+    _paths: dict[str, tuple[tuple[Path, int], ...]] = field(default_factory=dict, compare=False, repr=False)
+    _sets: dict[int, StringSet] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return (MODEL, *self.sources)
+
+    @property
+    def declared(self) -> frozenset[str]:
+        return frozenset(self.sources)
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools that the labels can name."""
+        return frozenset(tool for sources in self.sources.values() for one in sources for tool in one.tools)
+
+    def bits(self, labels: Iterable[str]) -> int:
+        return sum(self.bit_of[label] for label in set(labels))
+
+    @cached_property
+    def bit_of(self) -> Mapping[str, int]:
+        """The bit of each label."""
+        return {label: 1 << at for at, label in enumerate(self.names)}
+
+    def set_of(self, bits: int) -> StringSet:
+        found = self._sets.get(bits)
+        if found is None:
+            found = StringSet(name for at, name in enumerate(self.names) if bits >> at & 1)
+            self._sets[bits] = found
+        return found
+
+    def paths_of(self, tool: str) -> tuple[tuple[Path, int], ...]:
+        """(path, labels) for each source in the outputs of a tool."""
+        found = self._paths.get(tool)
+        if found is None:
+            of_tool = ((one.path_of(tool), self.bits([label])) for label, one in self._all())
+            found = tuple((path, bits) for path, bits in of_tool if path is not None)
+            if len(self._paths) < 10_000:
+                self._paths[tool] = found
+        return found
+
+    def _all(self) -> list[tuple[str, LabelSource]]:
+        return [(label, one) for label, sources in self.sources.items() for one in sources]
+
+    def of_tool(self, tool: str) -> int:
+        """All labels that an output of a tool can have."""
+        found = 0
+        for _, bits in self.paths_of(tool):
+            found |= bits
+        return found
+
+    @cached_property
+    def roles(self) -> Mapping[str, int]:
+        """The labels of the messages of each role."""
+        return self._by_name("messages")
+
+    @cached_property
+    def facts(self) -> Mapping[tuple[str, ...], int]:
+        """The labels of each fact."""
+        return {tuple(name.split(".")): bits for name, bits in self._by_name("fact").items()}
+
+    @cached_property
+    def passing(self) -> int:
+        """The propagating labels."""
+        return self.bits(self.propagating)
+
+    def _by_name(self, kind: Kind) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for label, one in self._all():
+            if one.kind == kind:
+                found[one.name] = found.get(one.name, 0) | self.bits([label])
+        return found
+
+
+NO_LABELS = DeclaredLabels()
+
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
@@ -194,3 +375,114 @@ def _content(value: Any) -> Any:
     if hasattr(value, "__dict__"):
         return [str(value), vars(value)]
     return str(value)
+
+
+HOST_ROLES = frozenset({"user", "system", "developer"})
+"""The roles whose messages no model wrote and no tool."""
+
+
+class HostMessage(NamedTuple):
+    """A message.
+
+    Attributes:
+        role: its role.
+        text: its text.
+        certain: whether it followed the last message that was read.
+    """
+
+    role: str
+    text: str
+    certain: bool = True
+
+
+class MessageReader:
+    """Reads the messages of a host as they come.
+
+    Args:
+        roles: the roles of the messages that count.
+    """
+
+    def __init__(self, roles: frozenset[str]) -> None:
+        self._roles = roles
+        self._last: tuple[int, str] | None = None  # the number of messages, and the digest of the last one
+        self._last_message: tuple[str, str] | None = None
+        self._known: set[str] = set()
+        self._object: Any = None  # the last message itself, its number, its content and its role
+        self._number, self._content, self._role = 0, "", ""
+
+    def copied(self) -> MessageReader:
+        copy = MessageReader(self._roles)
+        copy._last, copy._last_message, copy._known = self._last, self._last_message, set(self._known)
+        return copy
+
+    def is_current(self, messages: Sequence[Any]) -> bool:
+        """Whether nothing is new, as far as identity shows: the common case."""
+        last = messages[-1]
+        return (
+            last is self._object
+            and len(messages) == self._number
+            and type(last) is dict
+            and last.get("content") is self._content
+            and last.get("role") == self._role
+        )
+
+    def news(self, messages: Sequence[Any]) -> list[HostMessage]:
+        """The messages that were not read before; there is at least one message."""
+        number = len(messages)
+        last = messages[number - 1]
+        if self._last is not None and number == self._last[0] and self._last_message == _parts(last):
+            return []
+        start = self._start(messages)
+        found = [self._read(one) for one in messages[start or 0 :]]
+        self._last, self._last_message = (number, _digest(*_parts(last))), _parts(last)
+        if type(last) is dict and type(last.get("content")) is str:
+            self._object, self._number, self._content, self._role = last, number, last["content"], last["role"]
+        certain = start is not None
+        new = [HostMessage(role, text, certain) for role, text in filter(None, found)]
+        self._known.update(_digest(one.role, one.text) for one in new)
+        return new
+
+    def _start(self, messages: Sequence[Any]) -> int | None:
+        """The place after the last message that was read; None if it is not there any more."""
+        if self._last is None:
+            return 0
+        number, digest = self._last
+        places: tuple[int, ...] = (number, *range(len(messages), 0, -1))
+        for place in places:
+            if 0 < place <= len(messages) and _digest(*_parts(messages[place - 1])) == digest:
+                return place
+        return None
+
+    def _read(self, message: Any) -> tuple[str, str] | None:
+        role, text = _parts(message)
+        return (role, text) if role in self._roles and text and _digest(role, text) not in self._known else None
+
+    def dumped(self) -> Any:
+        """The place in the messages, as JSON."""
+        return None if self._last is None else list(self._last)
+
+    def loaded(self, place: Any, messages: Sequence[HostMessage]) -> None:
+        """Restores the place, after which these messages count as read."""
+        self._last = None if place is None else (place[0], place[1])
+        self._last_message = None
+        self._known.update(_digest(one.role, one.text) for one in messages)
+
+
+def _parts(message: Any) -> tuple[str, str]:
+    """(role, text) of a message.
+
+    Raises:
+        ValueError: it is not a chat message.
+    """
+    role = message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)
+    content = message.get("content") if isinstance(message, Mapping) else getattr(message, "content", None)
+    if not isinstance(role, str):
+        raise ValueError("a message without a role; expected a mapping with 'role' and 'content'")  # noqa: TRY004 - one kind
+    if isinstance(content, list | tuple):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        return role, "\n".join(part for part in parts if isinstance(part, str))
+    return role, content if isinstance(content, str) else ""
+
+
+def _digest(role: str, text: str) -> str:
+    return blake2b(f"{role}\x00{text}".encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -2,12 +2,18 @@
 
 Recording and looking up share one scanner, so that a recorded token is found however it is spelled. Each alternative
 of its expression begins where a word begins and never gives characters back, so a scan takes linear time.
+
+One spelling for the many of a text: full-width, invisible and encoded characters.
+
+Every pass takes linear time, also on hostile input.
 """
 
 from __future__ import annotations
 
 import binascii
+import html
 import re
+import unicodedata
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -17,10 +23,79 @@ from hashlib import blake2b
 from itertools import chain
 from posixpath import normpath
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
 from guardagent.policy.language.values import Unknown, exact
-from guardagent.policy.provenance.normalization import normalized
+
+ROUNDS = 3  # of nested encodings
+_PERCENT = re.compile("%[0-9A-Fa-f]{2}")
+_ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
+_SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot) {0,2}[\])}] {0,2}", re.IGNORECASE)
+_SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]) {0,2}[\])}]")
+_SPACED_SIGN = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
+_PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
+
+
+def normalized(text: str) -> str:
+    """Returns a text in NFKC, without invisible characters, and with its encoded characters decoded."""
+    text = visible(text)
+    for _ in range(ROUNDS):
+        decoded = _decoded(text)
+        if decoded == text:
+            break
+        text = visible(decoded)
+    return text
+
+
+def visible(text: str) -> str:
+    """Returns a text in NFKC, without invisible characters, and with ASCII digits."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    signs = "".join(set(text))  # much shorter than a long text
+    if _INVISIBLE.search(signs):
+        text = _INVISIBLE.sub("", text)
+    if _FOREIGN_DIGIT.search(signs):
+        text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
+    return text
+
+
+def _decoded(text: str) -> str:
+    if "%" in text and _PERCENT.search(text):
+        text = unquote(text, errors="replace")
+    if "&" in text and _ENTITY.search(text):
+        text = html.unescape(text)
+    if "\\" in text:
+        text = _ESCAPE.sub(_character, text)
+    if "--" in text:
+        text = _PUNYCODE.sub(_of_punycode, text)
+    if "@" in text and (" @" in text or "@ " in text):
+        text = _SPACED_SIGN.sub("@", text)
+    if ("[" in text or "(" in text or "{" in text) and _SPELLED_SIGN.search(text):
+        text = _SPELLED.sub(lambda word: "@" if word[1].lower() == "at" else ".", text)
+    return text
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = int(escape[1], 16)
+    return escape[0] if 0xD800 <= code < 0xE000 else chr(code)
+
+
+def _of_punycode(label: re.Match[str]) -> str:
+    try:
+        found = unicodedata.normalize("NFKC", label[1].encode().decode("punycode"))
+    except UnicodeError:
+        return label[0]
+    is_label = not found.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in found)
+    return found if is_label else label[0]  # no host has this name, or it would read as several
+
 
 MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say nothing about their source
 SHORT_KEY = 64  # characters; longer strings are stored as a hash

@@ -7,15 +7,15 @@ document_changes   whether the document is still the one that was translated
 requirement        whether people confirmed a policy as it stands
 """
 
+from guardagent.policy.review.record import read_review, review_path, write_review
 from guardagent.policy.review.requirement import (
     SentenceStatus,
     require_review,
     review_problems,
+    rule_hashes,
     rule_problems,
     sentence_status,
 )
-from guardagent.policy.review.review_file import read_review, review_path, write_review
-from guardagent.policy.review.rule_hashes import rule_hashes
 
 __all__ = [
     "SentenceStatus",

@@ -8,16 +8,15 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import name_hint
-from guardagent.policy.solver.contexts import SolverContext, context_of
-from guardagent.policy.solver.literals import term_of
 from guardagent.policy.solver.question import Question
-from guardagent.policy.solver.result import SolverResult
-from guardagent.policy.solver.script import Assertion, Script
-from guardagent.policy.solver.sexpr import SExprReader
-from guardagent.policy.solver.smt_error import SmtError
-from guardagent.policy.solver.sorts import Enumeration, Sort, VariableDeclaration
+from guardagent.policy.solver.script import Assertion, Script, SExprReader, SmtError
+from guardagent.policy.solver.sources import SolverContext, context_of
 from guardagent.policy.solver.z3_text import (
     Edit,
+    Enumeration,
+    SolverResult,
+    Sort,
+    VariableDeclaration,
     Z3Text,
     blanked,
     character_edits,
@@ -25,6 +24,7 @@ from guardagent.policy.solver.z3_text import (
     parsed,
     solver_module,
     sort_of,
+    term_of,
 )
 
 _NO_DOMAINS: Mapping[str, Sequence[Any]] = MappingProxyType({})

@@ -4,27 +4,173 @@ The solver gets the policy, the known values of the call and the permit. A satis
 unsatisfiable one denies it and explains a minimal core in natural language (*Solver-Aided Verification*, 3.1). Unknown
 values never allow a call: an unknown required variable denies, and an unknown optional variable must not change the
 result, whatever its value. Only `free: any` lets the solver choose a value, as the paper does.
+
+Checks values against SMT-LIB sorts, without coercion.
+
+Explains a denial in natural language, from a minimal unsatisfiable core.
+
+Compiles a solver rule of a policy file: its SMT-LIB text is read once, with one question per tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.history_index import Env
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
-from guardagent.policy.language.values import Absent, Truth, Unknown, shown
-from guardagent.policy.solver.conversation_reader import ConversationReader
-from guardagent.policy.solver.conversation_values import RequestedVariable
+from guardagent.policy.evaluation.operands import Library
+from guardagent.policy.evaluation.terms import Compiler
+from guardagent.policy.file.rule_keys import GovernedTool, RuleSource, SolverSource, VariableSource
+from guardagent.policy.file.source_tree import SourceText
+from guardagent.policy.language import ast
+from guardagent.policy.language.values import Absent, Truth, Unknown, equal, exact, kind_of, shown
 from guardagent.policy.solver.encoding import Encoding, Question
-from guardagent.policy.solver.explanations import describe_facts, describe_value, facts_of, rules_of
-from guardagent.policy.solver.result import SolverResult
-from guardagent.policy.solver.sort_check import SortMismatch, value_of_sort
-from guardagent.policy.solver.sorts import Enumeration, Sort
-from guardagent.policy.solver.sources import ConversationSource, ExpressionSource, Source
+from guardagent.policy.solver.script import SmtError
+from guardagent.policy.solver.sources import (
+    ARGS,
+    ConversationReader,
+    ConversationSource,
+    ExpressionSource,
+    RequestedVariable,
+    Source,
+    conversation_reader,
+    source_of,
+)
+from guardagent.policy.solver.z3_text import (
+    BOOL,
+    INT,
+    REAL,
+    STRING,
+    Enumeration,
+    SolverResult,
+    Sort,
+    VariableDeclaration,
+)
+
+if TYPE_CHECKING:
+    from guardagent.models import Model
+
+
+MAX_CHARACTER = 0x2FFFF  # of an SMT-LIB string
+
+
+class SortMismatch:
+    """A value that does not belong to the variable's sort; it always denies the call."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
+    """Returns the value as a bool, int, Fraction or str; Unknown if there is none; or a SortMismatch."""
+    if type(value) is Unknown:
+        return value
+    kind = kind_of(value)
+    if kind is None:
+        return Unknown("it is null") if value is None else SortMismatch(f"{shown(value)} is not a JSON value")
+    found = _of_sort(value, kind, sort)
+    if enum is None or type(found) is SortMismatch or any(equal(found, one) is True for one in enum):
+        return found
+    return SortMismatch(f"{shown(found)} is not an allowed value{name_hint(str(found), map(str, enum))}")
+
+
+def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
+    if isinstance(sort, Enumeration):
+        if kind == "text" and value in sort.values:
+            return str(value)
+        return SortMismatch(f"{shown(value)} is not an allowed value{name_hint(str(value), sort.values)}")
+    if sort is BOOL and kind == "truth value":
+        return bool(value)
+    if sort is STRING and kind == "text":
+        return (
+            str(value)
+            if all(map(_is_character, value))
+            else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
+        )
+    if sort in (INT, REAL) and kind == "number":
+        return _number(value, sort)
+    return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort '{sort.name}'")
+
+
+def _number(value: Any, sort: Sort) -> Any:
+    number = exact(value)
+    if type(number) is Unknown:
+        return SortMismatch("; ".join(number.why))
+    if sort is INT and type(number) is not int:
+        return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort 'Int'")
+    return number
+
+
+def _is_character(character: str) -> bool:
+    code = ord(character)
+    return code <= MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
+
+
+_ASSERTION, _VARIABLE = "assertion:", "variable:"
+_VERBS = ("is", "has", "was", "can", "are", "have", "does", "were")
+_PARTICIPLES = ("ed", "en", "ing", "able", "ible")
+
+
+NOT_SHOWN = "(not shown)"
+
+
+def describe_facts(core: Iterable[str], encoding: Encoding, values: Mapping[str, Any], hidden: Container[str]) -> str:
+    """Describes the facts of a core; hidden facts appear without their values."""
+    return "; ".join(
+        _describe_hidden(name, encoding)
+        if name in hidden
+        else describe_value(name, values[name], encoding.comments.get(name, ""))
+        for name in facts_of(core)
+        if name in values
+    )
+
+
+def facts_of(core: Iterable[str]) -> list[str]:
+    """Returns the variables of a core."""
+    return [name.removeprefix(_VARIABLE) for name in core if name.startswith(_VARIABLE)]
+
+
+def _describe_hidden(name: str, encoding: Encoding) -> str:
+    comment = encoding.comments.get(name, "")
+    return comment.replace("{}", NOT_SHOWN) if "{}" in comment else f"{_plain(name)} {NOT_SHOWN}"
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ").strip()
+
+
+def rules_of(core: Iterable[str], encoding: Encoding) -> list[str]:
+    """Returns each assertion of a core by its comment, else its name, else its text."""
+    numbers = [int(name.removeprefix(_ASSERTION)) for name in core if name.startswith(_ASSERTION)]
+    found = [encoding.assertions[number] for number in sorted(numbers)]
+    return [one.comment or one.name or " ".join(one.text.split()) for one in found]
+
+
+def describe_value(name: str, value: Any, comment: str = "") -> str:
+    """Describes a value, with the declaration's comment if that has a placeholder, as in `booked {} hours ago`."""
+    if "{}" in comment:
+        return comment.replace("{}", value if isinstance(value, str) else shown(value))
+    words = _plain(name)
+    if isinstance(value, bool):
+        return words if value else _denied(words)
+    if isinstance(value, str):
+        return f"{words} is {value.replace('_', ' ') if value.isidentifier() else shown(value)}"
+    return f"{words} is {shown(value)}"
+
+
+def _denied(words: str) -> str:
+    verb, _, rest = words.partition(" ")
+    if rest and verb in _VERBS:
+        return f"{verb} no {rest}" if verb in ("has", "have") else f"{verb} not {rest}"
+    return f"not {words}" if verb.endswith(_PARTICIPLES) else f"no {words}"
+
 
 MAX_OUTCOMES = 64  # combinations of outcomes of calls in flight that are checked
 CACHE_SIZE = 1024  # explained denials, by the values of the variables
@@ -302,3 +448,123 @@ class SolverMonitor:
 
     def loaded(self, _data: Any, _calls: Any) -> None:
         return None
+
+
+MAX_SMT_BYTES = 5_000_000
+_KNOWN_SORTS = (BOOL, INT, REAL, STRING)
+
+
+def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str | None) -> ast.SolverRule:
+    """Compiles a solver rule to a monitor of its tools.
+
+    Raises:
+        ContentError: the rule is invalid; the message has its file and line.
+        InputError: Z3 is not installed.
+    """
+    source = rule.solver
+    assert source is not None
+    text = smt_text(source)
+    encoding = _encoding(text, source)
+    checks = {tool: _permit_check(encoding, one, library) for tool, one in source.tools.items()}
+    arguments = frozenset((tool, name) for tool, one in checks.items() for name in _arguments(one.variables))
+    return ast.SolverRule(
+        frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)), arguments
+    )
+
+
+def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
+    """Yields the arguments of the proposed call that the variables read."""
+    trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == ARGS:
+            yield node.name
+
+
+def _conversation_reader(
+    checks: Mapping[str, PermitCheck], model: Model | str | None, text: SourceText
+) -> ConversationReader | None:
+    if not any(one.requested for one in checks.values()):
+        return None
+    try:
+        return conversation_reader(model)
+    except InputError as error:
+        raise text.error(str(error)) from None
+
+
+def smt_text(source: SolverSource) -> SourceText:
+    """The SMT-LIB text of a solver rule, from its file if it has one.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return source.smt or _file(source)
+
+
+def _file(source: SolverSource) -> SourceText:
+    path = source.smt_file
+    assert path is not None
+    try:
+        data = path.read_bytes()
+        if len(data) > MAX_SMT_BYTES:
+            raise ContentError(f"the file has more than {MAX_SMT_BYTES:,} bytes; expected at most that many", path, 1)
+        return SourceText(data.decode(), path, 1, "|\n" + data.decode())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}; expected SMT-LIB 2 text") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ContentError(f"the file is not UTF-8 text: {error.reason}; expected SMT-LIB 2 text", path, line) from None
+
+
+def _encoding(text: SourceText, source: SolverSource) -> Encoding:
+    declared: dict[str, VariableDeclaration] = {}
+    for tool in source.tools.values():
+        for name, one in tool.variables.items():
+            if one.sort is None:
+                continue
+            first = declared.setdefault(name, VariableDeclaration(one.sort.text, one.enum))
+            if first.sort != one.sort.text:
+                raise one.sort.error(f"{name!r} has the sort '{first.sort}' for another tool; expected the same sort")
+    try:
+        return Encoding.read(text.text, declared)
+    except SmtError as error:
+        raise text.error(error.problem, error.line, error.column) from None
+
+
+def _permit_check(encoding: Encoding, tool: GovernedTool, library: Library) -> PermitCheck:
+    compiler = Compiler(library)
+    slot = compiler.place()
+    variables = [_variable(encoding, name, one, compiler, slot) for name, one in tool.variables.items()]
+    chosen = {one.name: one.enum for one in variables if one.free and one.enum is not None}
+    try:
+        question = encoding.question(tool.permit.text, [one.name for one in variables], chosen)
+    except SmtError as error:
+        raise tool.permit.error(error.problem, error.line, error.column) from None
+    trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
+    return PermitCheck(
+        encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False)
+    )
+
+
+def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> SolverVariable:
+    sort = encoding.constants.get(name)
+    if sort is None:
+        known = name_hint(name, encoding.constants)
+        raise one.place.error(f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}")
+    if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
+        expected = "expected 'Bool', 'Int', 'Real', 'String' or an enumeration"
+        raise one.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
+    source = None if one.source is None else source_of(one.source, compiler, slot)
+    if isinstance(source, ConversationSource) and source.confirmation and sort is not BOOL:
+        raise one.place.error(f"variable {name!r} is a confirmation, but has the sort '{sort.name}'; expected 'Bool'")
+    return SolverVariable(name, sort, _enum(one, sort), source, one.required, one.free)
+
+
+def _enum(one: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
+    """Returns the allowed values, converted to the sort."""
+    if one.enum is None:
+        return None
+    values = [value_of_sort(value, sort, None) for value in one.enum]
+    for value, declared in zip(values, one.enum, strict=True):
+        if type(value) is SortMismatch:
+            raise one.place.error(f"'enum' contains {declared!r}: {value.why}")
+    return tuple(values)

@@ -1,24 +1,189 @@
-"""The satisfiability question of one tool's permit."""
+"""The satisfiability question of one tool's permit.
+
+Finds the fewest values to change so that constraints become satisfiable, and the nearest new values.
+
+Finds a minimal unsatisfiable core: contradictory constraints, all of which are needed.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
-from guardagent.policy.solver.constraints import Constraints
 from guardagent.policy.solver.evaluator import Evaluator, compile_evaluator, undecided
-from guardagent.policy.solver.forall import solve_for_all
-from guardagent.policy.solver.literals import MAX_TEXT, fits, moderate
-from guardagent.policy.solver.reduction import ConstraintGroup, reduce_terms
-from guardagent.policy.solver.remedy import remedy
-from guardagent.policy.solver.result import UNKNOWN, SolverResult
-from guardagent.policy.solver.sorts import Sort
-from guardagent.policy.solver.traversal import SymbolCache, TooLargeError, postorder
-from guardagent.policy.solver.unsat_core import minimal_core
-from guardagent.policy.solver.z3_solver import Deadline, Z3Solver
-from guardagent.policy.solver.z3_text import solver_module
+from guardagent.policy.solver.reduction import ConstraintGroup, reduce_terms, solve_for_all
+from guardagent.policy.solver.z3_text import (
+    FIRST_SHARE,
+    INT,
+    MAX_TEXT,
+    REAL,
+    STRING,
+    UNKNOWN,
+    Constraints,
+    Deadline,
+    SolverResult,
+    Sort,
+    SymbolCache,
+    TooLargeError,
+    Z3Solver,
+    fits,
+    moderate,
+    postorder,
+    simplified,
+    solver_module,
+    term_of,
+)
+
+MAX_CHANGED = 2
+_HALVINGS = 48  # steps of the binary search for the nearest number
+
+
+def remedy(
+    constraints: Constraints,
+    known: Mapping[str, Any],
+    changeable: Sequence[str],
+    domains: Mapping[str, Sequence[Any]],
+    deadline: Deadline,
+) -> dict[str, Any] | None:
+    """Returns new values of as few variables as possible; empty if satisfiable already, None if none are found."""
+    if constraints.check(known, deadline) == "sat":
+        return {}
+    for size in range(1, MAX_CHANGED + 1):
+        for names in combinations(changeable, size):
+            found = _Change(constraints, known, names, deadline).search(domains)
+            if found is not None:
+                return found
+    return None
+
+
+class _Change:
+    """A search for new values of exactly these variables."""
+
+    def __init__(
+        self, constraints: Constraints, known: Mapping[str, Any], names: Sequence[str], deadline: Deadline
+    ) -> None:
+        self._constraints, self._known, self._names, self._deadline = constraints, known, names, deadline
+        self._kept = {name: value for name, value in known.items() if name not in names}
+        self._further: list[Any] = []
+
+    def search(self, domains: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
+        self._further = [self._within(name, domains[name]) for name in self._names if name in domains]
+        changed = {name: self._known[name] for name in self._names}
+        self._further += [constant != term for constant, term in self._constraints.pairs(changed)]
+        status, values = self._solve([])
+        for name in self._names if status == "sat" else ():  # minimizes each change, with the earlier ones fixed
+            values = self._nearest(name, values)
+            if values is None:
+                return None
+            self._further += self._constraints.facts({name: values[name]})
+        return values if values is not None and self._sound(values) else None
+
+    def _solve(self, wishes: Sequence[Any]) -> tuple[str, dict[str, Any] | None]:
+        return self._constraints.model(self._kept, [*self._further, *wishes], self._names, self._deadline)
+
+    def _within(self, name: str, domain: Sequence[Any]) -> Any:
+        z3 = solver_module()
+        usable = [one for one in domain if fits(one, self._constraints.sorts[name]) and moderate(one)]
+        facts = [self._constraints.facts({name: one})[0] for one in usable]
+        return z3.Or([z3.BoolVal(False, self._constraints.solver.context), *facts])  # noqa: FBT003 - a value
+
+    def _sound(self, values: Mapping[str, Any]) -> bool:
+        if not all(fits(value, self._constraints.sorts[name]) and moderate(value) for name, value in values.items()):
+            return False
+        return self._constraints.check({**self._known, **values}, self._deadline) == "sat"
+
+    def _nearest(self, name: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Returns values in which one variable is simple and as near as possible to its current value."""
+        for wish in self._preferences(name):
+            status, found = self._solve([wish])
+            if status == "sat" and found is not None:
+                values = found
+                break
+        if values is None or self._constraints.sorts[name] not in (INT, REAL):
+            return values
+        return self._nearer(name, values)
+
+    def _preferences(self, name: str) -> list[Any]:
+        """Returns constraints for simple values, the simplest first."""
+        z3 = solver_module()
+        constant, sort = self._constraints.constants[name], self._constraints.sorts[name]
+        if sort == REAL:
+            return [z3.IsInt(constant), z3.IsInt(constant * 100)]
+        return [z3.Length(constant) <= limit for limit in (0, 1, 8)] if sort == STRING else []
+
+    def _nearer(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Finds the nearest number by binary search."""
+        now = self._known[name]
+        grain = 100 if Fraction(values[name]).denominator > 1 else 1
+        beyond = 0  # no solution within this distance, in units of 1 / grain
+        for _ in range(_HALVINGS):
+            reached = int(abs(Fraction(values[name]) - now) * grain)
+            if reached - beyond < 2:
+                break
+            middle = (beyond + reached) // 2
+            found = self._solve(self._interval(name, now, Fraction(middle, grain), grain))[1]
+            values, beyond = (values, middle) if found is None else (found, beyond)
+        return values
+
+    def _interval(self, name: str, now: Any, distance: Fraction, grain: int) -> list[Any]:
+        z3 = solver_module()
+        constant = self._constraints.constants[name]
+        near = [constant >= term_of(now - distance, constant), constant <= term_of(now + distance, constant)]
+        return [*near, z3.IsInt(constant * grain)] if self._constraints.sorts[name] == REAL else near
+
+
+PERMIT = "permit"
+MAX_TERMS = 1_000  # a larger set cannot be minimized in time
+
+
+def minimal_core(constraints: Constraints, values: Mapping[str, Any], deadline: Deadline) -> tuple[str, ...]:
+    """Returns the core as names: `variable:x`, `assertion:0`, `permit`. It is not minimal if time runs out."""
+    if len(constraints.terms) > MAX_TERMS:
+        return (*(f"variable:{name}" for name in values), PERMIT)
+    return _CoreSearch(constraints, values, deadline).minimal()
+
+
+class _CoreSearch:
+    def __init__(self, constraints: Constraints, values: Mapping[str, Any], deadline: Deadline) -> None:
+        z3 = solver_module()
+        self._deadline, self._context = deadline, constraints.solver.context
+        self._pairs = {f"variable:{name}": constraints.pairs({name: value})[0] for name, value in values.items()}
+        names = [f"assertion:{number}" for number in range(len(constraints.terms) - 1)]
+        self._terms = dict(zip([*names, PERMIT], constraints.terms, strict=True))
+        facts = {name: constant == term for name, (constant, term) in self._pairs.items()}
+        self._marks = {name: z3.Bool(f"core!{name}", self._context) for name in (*facts, *self._terms)}
+        terms = {**facts, **self._terms}
+        implied = [z3.Implies(mark, terms[name]) for name, mark in self._marks.items()]
+        self._solver = Z3Solver(implied, self._context)
+
+    def minimal(self) -> tuple[str, ...]:
+        kept = self._contradiction(list(self._marks)) or list(self._marks)
+        for name in list(kept):
+            if name in kept:
+                fewer = self._contradiction([other for other in kept if other != name])
+                kept = kept if fewer is None else fewer
+        return tuple(kept)
+
+    def _contradiction(self, names: Sequence[str]) -> list[str] | None:
+        """Returns a contradictory subset of these, or None if none is known."""
+        if self._deadline.passed():
+            return None
+        status, numbers = self._solver.core([self._marks[name] for name in names], self._deadline, FIRST_SHARE)
+        if status == "unsat":
+            return [names[number] for number in numbers]
+        return list(names) if status == "unknown" and self._simply(names) else None
+
+    def _simply(self, names: Sequence[str]) -> bool:
+        """Whether they are contradictory, checked with the values substituted."""
+        terms = [self._terms[name] for name in names if name in self._terms]
+        pairs = [self._pairs[name] for name in names if name in self._pairs]
+        simple = simplified([solver_module().BoolVal(True, self._context), *terms], pairs)  # noqa: FBT003 - a value
+        return Z3Solver([simple], self._context).model([], {}, self._deadline)[0] == "unsat"
+
 
 _NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
 _SECONDS = 0.2  # for constraints that do not depend on a call

@@ -1,17 +1,68 @@
-"""Parses SMT-LIB text with Z3, and maps Z3's errors to positions in the author's text."""
+"""Parses SMT-LIB text with Z3, and maps Z3's errors to positions in the author's text.
+
+The SMT-LIB sorts that a policy's variables can have.
+
+SMT-LIB operations on Python values, with exactly Z3's results.
+
+They raise ArithmeticError where SMT-LIB leaves a result open, as for a division by zero: only a solver can decide then.
+
+Converts values between Z3 terms and Python, exactly.
+
+The result of a solver.
+
+An incremental Z3 solver: constraints are added once, and each check pushes its facts and pops them.
+
+Time is bounded by Z3's count of its work, so that a result does not depend on the machine's load, and by the clock.
+
+Traverses Z3 terms without recursion, since they may be deep and share subterms.
+
+The constraints of one question, and checks of their satisfiability for given values.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
 
 from guardagent.errors import InputError, name_hint
-from guardagent.policy.solver.sexpr import LineIndex, SExprReader
-from guardagent.policy.solver.smt_error import SmtError
-from guardagent.policy.solver.sorts import BOOL, INT, REAL, STRING, Enumeration, Sort
+from guardagent.policy.solver.script import LineIndex, SExprReader, SmtError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort, by its name in SMT-LIB."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration(Sort):
+    """A datatype whose constructors have no arguments."""
+
+    values: tuple[str, ...]
+
+
+BOOL, INT, REAL, STRING = Sort("Bool"), Sort("Int"), Sort("Real"), Sort("String")
+
+
+@dataclass(frozen=True, slots=True)
+class VariableDeclaration:
+    """A variable's declaration in a policy file.
+
+    Attributes:
+        sort: the name of its sort, or None if the SMT-LIB text declares it.
+        enum: its allowed values; if no sort has that name, the constructors of a new one.
+    """
+
+    sort: str | None
+    enum: Sequence[Any] | None = None
+
 
 _STRANGE = re.compile(r"[^\t\n\r -~]")
 _ODD_TOKEN = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|;[^\n]*|\|[^|]*\|')
@@ -181,3 +232,500 @@ def sort_of(z3_sort: Any) -> Sort:
         if all(one.arity() == 0 for one in constructors):
             return Enumeration(z3_sort.name(), tuple(one.name() for one in constructors))
     return Sort(z3_sort.sexpr())
+
+
+MAX_CHARACTER = 0x2FFFF
+MAX_PRODUCT = 20_000_000  # characters of the result of a replacement
+Number = int | Fraction
+
+
+def divide(first: Number, second: Number) -> Number:
+    """`/`."""
+    return Fraction(first, second)
+
+
+def quotient(first: int, second: int) -> int:
+    """`div`: the remainder is never negative."""
+    return first // second if second > 0 else -(first // -second)
+
+
+def modulo(first: int, second: int) -> int:
+    """`mod`: never negative."""
+    return first % abs(second)
+
+
+def remainder(first: int, second: int) -> int:
+    """`rem`: like `mod`, with the sign of the divisor."""
+    return first % second if second > 0 else -(first % -second)
+
+
+def whole(value: Number) -> bool:
+    """`is_int`."""
+    return value.denominator == 1
+
+
+floor = math.floor
+
+
+def substring(text: str, start: int, length: int) -> str:
+    """`str.substr`."""
+    return text[start : start + length] if start >= 0 and length > 0 else ""
+
+
+def character(text: str, at: int) -> str:
+    """`str.at`."""
+    return text[at : at + 1] if at >= 0 else ""
+
+
+def index(text: str, part: str, start: int) -> int:
+    """`str.indexof`."""
+    return text.find(part, start) if start >= 0 else -1
+
+
+def replace(text: str, old: str, new: str) -> str:
+    """`str.replace`: replaces the first occurrence; an empty pattern matches at the start."""
+    return text.replace(old, new, 1)
+
+
+def replace_all(text: str, old: str, new: str) -> str:
+    """`str.replace_all`: an empty pattern matches nowhere."""
+    if not old:
+        return text
+    if len(text) * (len(new) + 1) > MAX_PRODUCT:
+        raise OverflowError
+    return text.replace(old, new)
+
+
+def from_int(value: int) -> str:
+    """`str.from_int`."""
+    return str(value) if value >= 0 else ""
+
+
+def to_int(text: str) -> int:
+    """`str.to_int`."""
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def is_digit(text: str) -> bool:
+    """`str.is_digit`."""
+    return len(text) == 1 and "0" <= text <= "9"
+
+
+def to_code(text: str) -> int:
+    """`str.to_code`."""
+    return ord(text) if len(text) == 1 else -1
+
+
+def from_code(code: int) -> str:
+    """`str.from_code`."""
+    return chr(code) if 0 <= code <= MAX_CHARACTER else ""
+
+
+def is_text(text: str) -> bool:
+    """Whether all characters exist in SMT-LIB."""
+    return text.isascii() or all(ord(one) <= MAX_CHARACTER and not 0xD800 <= ord(one) <= 0xDFFF for one in text)
+
+
+MAX_TEXT = 20_000  # characters of a string that the solver gets
+MAX_BITS = 10_000  # of a number
+
+
+def fits(value: Any, sort: Sort) -> bool:
+    """Whether a value belongs to the sort without conversion."""
+    kind = type(value)
+    if isinstance(sort, Enumeration):
+        return kind is str and value in sort.values
+    if sort == REAL:
+        return kind in (int, Fraction)
+    if sort == STRING:
+        return kind is str and is_text(value)
+    return (kind is bool and sort == BOOL) or (kind is int and sort == INT)
+
+
+def moderate(value: Any, longest: int = MAX_TEXT) -> bool:
+    """Whether a value is small enough for the solver."""
+    if isinstance(value, str):
+        return len(value) <= longest
+    return bool(max(value.numerator.bit_length(), value.denominator.bit_length()) <= MAX_BITS)
+
+
+def term_of(value: Any, constant: Any) -> Any:
+    """Returns a value, which fits the constant's sort, as a term of that sort."""
+    z3 = solver_module()
+    sort, context = constant.sort(), constant.ctx
+    if isinstance(value, bool):
+        return z3.BoolVal(value, context)
+    if isinstance(value, str):
+        return _text_term(value, sort, context)
+    if z3.is_real(constant):
+        return z3.RealVal(f"{value.numerator}/{value.denominator}", context)
+    return z3.IntVal(str(value), context)
+
+
+def _text_term(value: str, sort: Any, context: Any) -> Any:
+    z3 = solver_module()
+    if sort.kind() == z3.Z3_DATATYPE_SORT:
+        constructors = (sort.constructor(number) for number in range(sort.num_constructors()))
+        return next(one() for one in constructors if one.name() == value)
+    codes = (z3.ctypes.c_uint * len(value))(*map(ord, value))
+    return z3.SeqRef(z3.Z3_mk_u32string(context.ref(), len(value), codes), context)
+
+
+def value_of(term: Any) -> Any:
+    """Returns the value of a literal.
+
+    Raises:
+        UnsupportedError: the term is not a literal, or has no Python value.
+    """
+    z3 = solver_module()
+    if z3.is_true(term) or z3.is_false(term):
+        return z3.is_true(term)
+    if z3.is_int_value(term) or z3.is_rational_value(term):
+        return _number(term)
+    if z3.is_string_value(term):
+        return text_value(term)
+    if term.decl().kind() == z3.Z3_OP_DT_CONSTRUCTOR and not term.num_args():
+        return term.decl().name()
+    raise UnsupportedError
+
+
+def _number(term: Any) -> int | Fraction:
+    z3 = solver_module()
+    try:
+        number = Fraction(term.as_long()) if z3.is_int_value(term) else term.as_fraction()
+    except ValueError:  # too many digits
+        raise UnsupportedError from None
+    return number.numerator if number.denominator == 1 else Fraction(number)
+
+
+def text_value(term: Any) -> str:
+    """Returns the string of a literal, code point by code point.
+
+    Raises:
+        UnsupportedError: the term is not a string literal.
+    """
+    z3 = solver_module()
+    if not z3.is_string_value(term):
+        raise UnsupportedError
+    length = z3.Z3_get_string_length(term.ctx_ref(), term.as_ast())
+    codes = (z3.ctypes.c_uint * length)()
+    z3.Z3_get_string_contents(term.ctx_ref(), term.as_ast(), length, codes)
+    if any(code > 0x10FFFF for code in codes):
+        raise UnsupportedError
+    return "".join(map(chr, codes))
+
+
+def values_of(model: Any, constants: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns a model's values of constants, or None if one has no Python value."""
+    try:
+        return {name: value_of(model.eval(one, model_completion=True)) for name, one in constants.items()}
+    except UnsupportedError:
+        return None
+
+
+Status = Literal["sat", "unsat", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class SolverResult:
+    """The result of a satisfiability check.
+
+    Attributes:
+        status: "sat", "unsat", or "unknown" if the solver could not decide within its time limit.
+        core: a minimal unsatisfiable core, if "unsat".
+        counterexample: values of the universally quantified variables for which the constraints are unsatisfiable.
+    """
+
+    status: Status
+    core: tuple[str, ...] = ()
+    counterexample: Mapping[str, Any] | None = None
+
+
+UNKNOWN = SolverResult("unknown")
+
+
+WORK = 500_000  # Z3's resource units per second of the time limit
+MEMORY = 1_000  # megabytes
+
+
+class Deadline:
+    """The time limit of all checks of one call."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def passed(self) -> bool:
+        return time.monotonic() > self._end
+
+
+class Z3Solver:
+    """A Z3 solver with fixed constraints.
+
+    Args:
+        terms: the constraints.
+        context: their Z3 context.
+    """
+
+    def __init__(self, terms: Iterable[Any], context: Any) -> None:
+        z3 = solver_module()
+        self.context = context
+        self._solver = z3.SimpleSolver(ctx=context)
+        self._solver.set(ctrl_c=False, max_memory=MEMORY)  # the host handles interrupts
+        self._seconds = 0.0
+        self._solver.add(*terms)
+
+    def _limit(self, deadline: Deadline, share: float = 1.0) -> None:
+        seconds = deadline.seconds * share
+        if seconds != self._seconds:
+            self._seconds = seconds
+            self._solver.set(timeout=max(int(seconds * 1000), 1), rlimit=max(int(seconds * WORK), 1))
+
+    def model(
+        self, facts: Sequence[Any], constants: Mapping[str, Any], deadline: Deadline, share: float = 1.0
+    ) -> tuple[Status, dict[str, Any] | None]:
+        """Checks whether the facts are consistent with the constraints, and returns the values of constants.
+
+        Args:
+            facts: terms of sort Bool.
+            constants: the constants whose values are wanted; None is returned if one has no Python value.
+            deadline: the time limit of all checks.
+            share: the part of the time limit for this check.
+        """
+        if deadline.passed():
+            return "unknown", None
+        self._limit(deadline, share)
+        self._solver.push()
+        try:
+            self._solver.add(*facts)
+            status = _status(self._solver.check())
+            found = values_of(self._solver.model(), constants) if status == "sat" and constants else None
+        finally:
+            self._solver.pop()
+        return status, found
+
+    def core(self, assumptions: Sequence[Any], deadline: Deadline, share: float = 1.0) -> tuple[Status, list[int]]:
+        """Checks whether the assumptions are consistent, and returns the indexes of a contradictory subset."""
+        if deadline.passed():
+            return "unknown", []
+        self._limit(deadline, share)
+        status = _status(self._solver.check(*assumptions))
+        if status != "unsat":
+            return status, []
+        core = {one.get_id() for one in self._solver.unsat_core()}
+        return status, [number for number, one in enumerate(assumptions) if one.get_id() in core]
+
+
+def _status(result: Any) -> Status:
+    z3 = solver_module()
+    if result == z3.sat:
+        return "sat"
+    return "unsat" if result == z3.unsat else "unknown"
+
+
+MAX_NODES = 20_000  # of terms that are traversed
+Symbol = tuple[str, int]  # an uninterpreted constant or function: its name and arity
+
+
+class TooLargeError(Exception):
+    """The terms have too many nodes."""
+
+
+def postorder(roots: Iterable[Any]) -> list[Any]:
+    """Returns every subterm once, after its own subterms.
+
+    Raises:
+        TooLargeError: there are too many subterms.
+    """
+    found: list[Any] = []
+    done: set[int] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        term, entered = stack.pop()
+        if term.get_id() in done:
+            continue
+        if entered:
+            done.add(term.get_id())
+            found.append(term)
+            continue
+        if len(found) + len(stack) > MAX_NODES:
+            raise TooLargeError
+        stack.append((term, True))
+        stack += [(child, False) for child in reversed(term.children())]
+    return found
+
+
+def symbol_of(term: Any) -> Symbol | None:
+    """Returns the symbol of an uninterpreted constant or function, else None."""
+    z3 = solver_module()
+    if not z3.is_app(term) or term.decl().kind() != z3.Z3_OP_UNINTERPRETED:
+        return None
+    return term.decl().name(), term.num_args()
+
+
+class SymbolCache:
+    """Caches the symbols that occur in terms."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, frozenset[Symbol]] = {}
+        self._kept: list[Any] = []  # Z3 reuses the id of a released term
+
+    def of(self, term: Any) -> frozenset[Symbol]:
+        known = self._found.get(term.get_id())
+        if known is None:
+            symbols = {symbol_of(part) for part in postorder([term])}
+            known = frozenset(one for one in symbols if one is not None)
+            self._found[term.get_id()] = known
+            self._kept.append(term)
+        return known
+
+
+def replaced(term: Any, values: Mapping[Symbol, Any]) -> Any:
+    """Replaces constants in a term and folds connectives whose value is then decided."""
+    z3 = solver_module()
+    new: dict[int, Any] = {}
+    for part in postorder([term]):
+        if not z3.is_app(part):
+            new[part.get_id()] = z3.substitute(part, *_pairs(part, values)) if values else part
+            continue
+        symbol = symbol_of(part)
+        if symbol is not None and symbol in values:
+            new[part.get_id()] = values[symbol]
+            continue
+        children = part.children()
+        mended = [new[child.get_id()] for child in children]
+        same = all(one.eq(other) for one, other in zip(children, mended, strict=True))
+        new[part.get_id()] = folded(part if same else part.update(*mended))
+    return new[term.get_id()]
+
+
+def _pairs(part: Any, values: Mapping[Symbol, Any]) -> list[tuple[Any, Any]]:
+    constants = [one for one in postorder([part]) if symbol_of(one) in values]
+    return [(one, values[symbol_of(one)]) for one in constants]  # type: ignore[index]
+
+
+def folded(term: Any) -> Any:
+    """Simplifies a connective that has a truth value among its operands."""
+    z3 = solver_module()
+    kind, parts = term.decl().kind(), term.children()
+    if kind == z3.Z3_OP_ITE and (z3.is_true(parts[0]) or z3.is_false(parts[0])):
+        return parts[1 if z3.is_true(parts[0]) else 2]
+    if not any(z3.is_true(one) or z3.is_false(one) for one in parts):
+        return term
+    if kind == z3.Z3_OP_NOT:
+        return z3.BoolVal(not z3.is_true(parts[0]), term.ctx)
+    if kind in (z3.Z3_OP_AND, z3.Z3_OP_OR):
+        return _junction(term, parts, conjunction=kind == z3.Z3_OP_AND)
+    if kind == z3.Z3_OP_IMPLIES:
+        return _junction(term, [negated(parts[0]), parts[1]], conjunction=False)
+    return _equality(term, parts) if kind == z3.Z3_OP_EQ else term
+
+
+def negated(term: Any) -> Any:
+    z3 = solver_module()
+    if z3.is_true(term) or z3.is_false(term):
+        return z3.BoolVal(z3.is_false(term), term.ctx)
+    return term.arg(0) if z3.is_not(term) else z3.Not(term)
+
+
+def _junction(term: Any, parts: list[Any], *, conjunction: bool) -> Any:
+    z3 = solver_module()
+    decides, idle = (z3.is_false, z3.is_true) if conjunction else (z3.is_true, z3.is_false)
+    if any(decides(one) for one in parts):
+        return z3.BoolVal(not conjunction, term.ctx)
+    left = [one for one in parts if not idle(one)]
+    if len(left) < 2:
+        return left[0] if left else z3.BoolVal(conjunction, term.ctx)
+    return z3.And(left) if conjunction else z3.Or(left)
+
+
+def _equality(term: Any, parts: list[Any]) -> Any:
+    z3 = solver_module()
+    first, second = parts
+    if z3.is_true(first) or z3.is_false(first):
+        first, second = second, first
+    if z3.is_true(first) or z3.is_false(first):
+        return z3.BoolVal(first.eq(second), term.ctx)
+    return first if z3.is_true(second) else negated(first)
+
+
+def conjuncts(terms: Iterable[Any]) -> list[Any]:
+    """Splits terms into the conjuncts that must all hold."""
+    z3 = solver_module()
+    found, stack = [], list(terms)[::-1]
+    while stack:
+        term = stack.pop()
+        if z3.is_and(term):
+            stack += term.children()[::-1]
+        elif z3.is_not(term) and z3.is_or(term.arg(0)):
+            stack += [negated(one) for one in term.arg(0).children()[::-1]]
+        elif z3.is_not(term) and z3.is_implies(term.arg(0)):
+            stack += [negated(term.arg(0).arg(1)), term.arg(0).arg(0)]
+        elif z3.is_not(term) and z3.is_not(term.arg(0)):
+            stack.append(term.arg(0).arg(0))
+        elif not z3.is_true(term):
+            found.append(term)
+    return found
+
+
+FIRST_SHARE = 0.1  # of the time limit, before the question is simplified first
+MAX_CACHED = 32  # derived questions
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints of one question.
+
+    Attributes:
+        terms: the constraints.
+        solver: a solver that holds them.
+        constants: the variables, as terms.
+        sorts: the variables' sorts.
+        cache: derived questions about the same variables.
+    """
+
+    terms: Sequence[Any]
+    solver: Z3Solver
+    constants: Mapping[str, Any]
+    sorts: Mapping[str, Sort]
+    cache: dict[Hashable, Constraints] = field(default_factory=dict)
+
+    def pairs(self, values: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """Returns variables and their values as terms."""
+        return [(self.constants[name], term_of(value, self.constants[name])) for name, value in values.items()]
+
+    def facts(self, values: Mapping[str, Any]) -> list[Any]:
+        return [constant == term for constant, term in self.pairs(values)]
+
+    def check(self, values: Mapping[str, Any], deadline: Deadline) -> Status:
+        """Checks whether the constraints are satisfiable with these values."""
+        return self.model(values, [], (), deadline)[0]
+
+    def model(
+        self, values: Mapping[str, Any], further: Sequence[Any], wanted: Sequence[str], deadline: Deadline
+    ) -> tuple[Status, dict[str, Any] | None]:
+        """Checks with further constraints, and returns the values of the wanted variables."""
+        constants = {name: self.constants[name] for name in wanted}
+        found = self.solver.model([*self.facts(values), *further], constants, deadline, FIRST_SHARE)
+        if found[0] != "unknown":
+            return found
+        simple = simplified([*self.terms, *further], self.pairs(values))
+        return Z3Solver([simple], self.solver.context).model([], constants, deadline)
+
+    def derived(self, key: Hashable, terms: Callable[[], Sequence[Any]]) -> Constraints:
+        """Returns a cached question with other terms about the same variables."""
+        found = self.cache.get(key)
+        if found is None:
+            if len(self.cache) >= MAX_CACHED:
+                self.cache.clear()
+            whole = terms()
+            found = self.cache[key] = Constraints(
+                whole, Z3Solver(whole, self.solver.context), self.constants, self.sorts
+            )
+        return found
+
+
+def simplified(terms: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """Simplifies the terms with values substituted; this alone decides most string constraints."""
+    z3 = solver_module()
+    return z3.simplify(z3.substitute(z3.And(list(terms)), *pairs))

@@ -1,14 +1,185 @@
-"""Puts rules into words: one sentence for each formula."""
+"""Puts rules into words: one sentence for each formula.
+
+Puts propositional rules, about the order of steps, into words.
+
+An atom needs a step that ended well; its negation also excludes a step that failed or is in flight. So "is a call of x"
+in a premise counts from the start of the call, and "is a successful call of x" only once it ended well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import permutations
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.words.phrases import numbered, sentence
-from guardagent.policy.words.scope import SentenceScope
-from guardagent.policy.words.steps import rule_of_steps, steps_words_count
-from guardagent.policy.words.terms import TermWords
+from guardagent.policy.language import formula as f
+from guardagent.policy.language.formula import sequence
+from guardagent.policy.words.terms import SentenceScope, TermWords, code, either, numbered, sentence
+
+_MOST_STEPS = 4  # of a sequence that is recognised
+_KINDS = {"tool:": "call of", "action:": "step with the action", "decision:": "step with the decision"}
+
+
+def rule_of_steps(formula: f.Formula) -> str:
+    """The sentence for a propositional rule, without its full stop."""
+    if isinstance(formula, f.Conjunction | f.Disjunction) and not all(map(_is_literal, formula.parts)):
+        head = "all of these hold" if isinstance(formula, f.Conjunction) else "at least one of these holds"
+        return numbered(head, sorted(map(rule_of_steps, formula.parts)))
+    if isinstance(formula, f.Release) and formula.left == f.FALSE:
+        return _always(formula) or f"at every step, {_words(formula.right)}"
+    if isinstance(formula, f.Until) and formula.left == f.TRUE:
+        return f"at some step, {_words(formula.right)}"
+    return f"at the first step, {_words(formula)}"
+
+
+def steps_words_count(formula: f.Formula) -> int:
+    """The number of literals of a formula."""
+    return sum(isinstance(part, f.Literal) for part in f.subformulas(formula))
+
+
+def _is_literal(formula: f.Formula) -> bool:
+    return isinstance(formula, f.Literal)
+
+
+def _noun(atom: str) -> str:
+    """An atom as a step: `call of x`, `step with the tag t`."""
+    if atom.startswith("@"):
+        return f"call of a tool of {code(atom)}"
+    for prefix, noun in _KINDS.items():
+        if atom.startswith(prefix):
+            return f"{noun} {code(atom.removeprefix(prefix))}"
+    return f"step with the tag {code(atom)}"
+
+
+def _always(formula: f.Release) -> str | None:
+    """The short sentence for a common rule about every step; None for others."""
+    body = formula.right
+    if isinstance(body, f.Literal) and not body.positive:
+        return f"there must never be a {_noun(body.atom)}"
+    if not isinstance(body, f.Disjunction):
+        return None
+    negative = [part for part in body.parts if isinstance(part, f.Literal) and not part.positive]
+    for trigger in sorted(negative, key=lambda part: part.atom):
+        if found := _response(trigger.atom, body) or _precondition(trigger, body):
+            return found
+    return None
+
+
+def _precondition(trigger: f.Literal, body: f.Disjunction) -> str | None:
+    """The sentence for `G(q -> O p)` of two different tools, which no step can be at once."""
+    match [part for part in body.parts if part != trigger]:
+        case [f.Since(f.TruthConstant(True), f.Literal(needed, True))]:
+            if _are_tools([trigger.atom, needed]):
+                return f"a {_noun(trigger.atom)} is allowed only after an earlier successful {_noun(needed)}"
+    return None
+
+
+def _response(trigger: str, body: f.Disjunction) -> str | None:
+    """The sentence for `p -> F q`, `p -> F[<=k] q` and `p -> F q -> F r`."""
+    first = f.atom(trigger)
+    rest = [part for part in body.parts if part != f.negation(first)]
+    match rest:
+        case [f.Within(steps, f.Literal(needed, True))]:
+            own = "" if _are_tools([trigger, needed]) else "that step or "
+            return f"after every {_noun(trigger)}, {own}{_next(steps)} must be a successful {_noun(needed)}"
+    wanted = [atom for atom in f.atoms(body) if f.Literal(atom) in f.subformulas(body)]
+    for size in range(1, _MOST_STEPS + 1) if len(wanted) <= _MOST_STEPS else ():
+        for order in permutations(wanted, size):
+            if f.implies(first, sequence(first, [f.atom(step) for step in order])) == body:
+                nouns = " and then a successful ".join(map(_noun, order))
+                several = "" if _are_tools([trigger, *order]) else "; one step can be several of these"
+                return (
+                    f"after every {_noun(trigger)} there must be a successful {nouns} before the next {_noun(trigger)} "
+                    f"and before the end{several}"
+                )
+    return None
+
+
+def _are_tools(atoms: Sequence[str]) -> bool:
+    """Whether atoms are different tools, so that no step is two of them."""
+    return len(set(atoms)) == len(atoms) and all(atom.startswith("tool:") for atom in atoms)
+
+
+def _words(formula: f.Formula) -> str:  # noqa: C901 - a case for each kind
+    match formula:
+        case f.TruthConstant(value):
+            return "true" if value else "false"
+        case f.Literal(atom, positive):
+            return f"the step is {'a successful' if positive else 'no'} {_noun(atom)}"
+        case f.Conjunction(parts):
+            return " and ".join(_parts(parts))
+        case f.Disjunction(parts):
+            return _either(parts)
+        case f.Next(f.TruthConstant(value), strong) if value is strong:
+            return f"there is {'a' if strong else 'no'} next step"
+        case f.Previous(f.TruthConstant(value), strong) if value is strong:
+            return f"there is {'a' if strong else 'no'} step before"
+        case f.Next(body, strong):
+            return f"there is a next step, and there {_inside(body)}" if strong else f"at any next step {_inside(body)}"
+        case f.Previous(body, strong):
+            if strong:
+                return f"there is a step before, and there {_inside(body)}"
+            return f"at any step before this one {_inside(body)}"
+        case f.Within(steps, body):
+            return f"at this step or {_next(steps)} {_inside(body)}"
+    return _since_or_until(formula)
+
+
+def _since_or_until(formula: f.Formula) -> str:
+    match formula:
+        case f.Until(f.TruthConstant(True), right):
+            return f"at this step or a later one {_inside(right)}"
+        case f.Until(left, right):
+            return f"up to a step at which {_inside(right)}, which must come, {_inside(left)}"
+        case f.Release(f.TruthConstant(False), right):
+            return f"at this step and every later one {_inside(right)}"
+        case f.Release(left, right):
+            if (rest := _weak(left, right)) is not None:
+                return f"up to the first step at which {_inside(left)}, or to the end, {_inside(rest)}"
+            return f"up to and including the first step at which {_inside(left)}, or to the end, {_inside(right)}"
+        case f.Since(f.TruthConstant(True), right):
+            return f"at this step or an earlier one {_inside(right)}"
+        case f.Since(left, right):
+            return f"since the last step at which {_inside(right)}, which must have been, {_inside(left)}"
+        case f.TriggerFormula(f.TruthConstant(False), right):
+            return f"at this step and every earlier one {_inside(right)}"
+        case f.TriggerFormula(left, right):
+            return (
+                f"from the last step at which {_inside(left)}, or from the beginning, up to this step {_inside(right)}"
+            )
+    raise AssertionError(formula)
+
+
+def _weak(left: f.Formula, right: f.Formula) -> f.Formula | None:
+    """`p` of `p W q`, given `q` and `p OR q`; None for another formula."""
+    whole = right.parts if isinstance(right, f.Disjunction) else frozenset({right})
+    inner = left.parts if isinstance(left, f.Disjunction) else frozenset({left})
+    rest = f.any_of(whole - inner)
+    return rest if rest != f.FALSE and f.weak_until(rest, left) == f.Release(left, right) else None
+
+
+def _next(steps: int) -> str:
+    return "the next one" if steps == 1 else f"one of the next {steps}"
+
+
+def _inside(formula: f.Formula) -> str:
+    return f"({_words(formula)})"
+
+
+def _parts(parts: Iterable[f.Formula]) -> list[str]:
+    """The parts in the order of their texts, since their order in the rule does not matter."""
+    return sorted(_words(part) if isinstance(part, f.Literal) else _inside(part) for part in parts)
+
+
+def _either(parts: Iterable[f.Formula]) -> str:
+    """A disjunction; with negative atoms and other parts, as `if ... then ...`."""
+    negative = sorted(part.atom for part in parts if isinstance(part, f.Literal) and not part.positive)
+    others = _parts(part for part in parts if not (isinstance(part, f.Literal) and not part.positive))
+    if not negative or not others:
+        return either(_parts(parts))
+    return f"if the step is {' and '.join(f'a {_noun(atom)}' for atom in negative)}, then {either(others)}"
+
 
 _NUMBERED = 3  # parts of a condition from which on they are numbered
 

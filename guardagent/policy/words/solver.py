@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from guardagent.policy.file.solver_keys import GovernedTool, SolverSource, VariableSource
+from guardagent.policy.file.rule_keys import GovernedTool, SolverSource, VariableSource
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.term_parser import read_term
-from guardagent.policy.solver.script import Script
-from guardagent.policy.solver.sexpr import parts_of, symbol
+from guardagent.policy.solver.script import Script, parts_of, symbol
 from guardagent.policy.solver.sources import ARGS
-from guardagent.policy.words.phrases import code, either, numbered, quoted, sentence
-from guardagent.policy.words.scope import SentenceScope
-from guardagent.policy.words.terms import TermWords
+from guardagent.policy.words.terms import SentenceScope, TermWords, code, either, numbered, quoted, sentence
 
 _INFIX = {
     "=": "is",

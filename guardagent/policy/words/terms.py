@@ -2,18 +2,469 @@
 
 Each text has one reading: a condition inside of another stands in parentheses, and a condition that is used as a value
 is `whether (...)`. So different conditions have different texts.
+
+Pieces of sentences: names in code marks, numbers, durations and lists.
+
+The calls, variables and items that a condition can refer to, and their names in a sentence.
+
+The interface between the phrases for conditions, values and calls.
+
+Phrases for the functions of the language; a function that has none is `the result of NAME for (...)`.
+
+Phrases for values by their kind.
+
+Phrases for conditions by their kind, and for their negations.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Protocol
 
 from guardagent.policy.language import ast
+from guardagent.policy.language.parser import number_text
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.words.conditions import CONDITION_PHRASES, JOINED, is_condition
-from guardagent.policy.words.phrases import code, duration, last
-from guardagent.policy.words.scope import SentenceScope
-from guardagent.policy.words.values import VALUE_PHRASES, constant
+
+_UNITS = ((604800, 2, "week"), (86400, 2, "day"), (3600, 1, "hour"), (60, 1, "minute"), (1, 1, "second"))
+_ORDINALS = ("", "", "second ", "third ", "fourth ", "fifth ")
+
+
+def code(text: str) -> str:
+    """A name or a formula in code marks. Different texts have different marks."""
+    plain = text.isprintable() and not text.startswith('"')
+    shown = text if plain else json.dumps(text, ensure_ascii=False)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {shown} {fence}" if longest else f"{fence}{shown}{fence}"
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def duration(seconds: int | Fraction) -> str:
+    """A number of seconds in the largest unit that fits: `24 hours`, `2 days`, `24 hours 1 second`."""
+    for length, least, unit in _UNITS:
+        count = Fraction(seconds) / length
+        if count.denominator == 1 and abs(count) >= least:
+            return _counted(str(count), unit)
+    if not isinstance(seconds, int) or seconds < 60:
+        return _counted(number_text(seconds), "second")
+    minutes, rest = divmod(seconds, 60)
+    parts = zip((minutes // 60, minutes % 60, rest), ("hour", "minute", "second"), strict=True)
+    return " ".join(_counted(str(amount), unit) for amount, unit in parts if amount)
+
+
+def _counted(amount: str, unit: str) -> str:
+    return f"{amount} {unit}" if amount == "1" else f"{amount} {unit}s"
+
+
+def last(length: str) -> str:
+    """A time window: `the last hour`, `the last 24 hours`."""
+    return f"in the last {length.removeprefix('1 ')}"
+
+
+def ordinal(at: int) -> str:
+    """The word for the n-th thing of a kind in the same place; nothing for the first."""
+    return _ORDINALS[at] if at < len(_ORDINALS) else f"{at}th "
+
+
+def either(parts: Sequence[str]) -> str:
+    return " or ".join(parts)
+
+
+def numbered(head: str, parts: Iterable[str]) -> str:
+    """A list whose items are numbered: `all of these hold: (1) ...; (2) ...`."""
+    return f"{head}: {'; '.join(f'({at}) {part}' for at, part in enumerate(parts, 1))}"
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence: with a capital, unless it begins with a name, and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceScope:
+    """The names in scope.
+
+    Attributes:
+        calls: the names of the calls, the proposed one first.
+        labels: the call of a label, by its place in `calls`.
+        variables: the call of a variable, and the argument that binds it.
+        items: the names of the items of lists.
+        others: the text of any other name.
+        named: whether the innermost call has its name too, instead of "it".
+    """
+
+    calls: tuple[str, ...] = ()
+    labels: dict[str, int] = field(default_factory=dict)
+    variables: dict[str, tuple[int, str]] = field(default_factory=dict)
+    items: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+    named: bool = False
+
+    def with_call(self, name: str, label: str | None) -> SentenceScope:
+        """This scope with another call; a label hides an outer one."""
+        labels = {**self.labels, **({label: len(self.calls)} if label else {})}
+        return replace(self, calls=(*self.calls, name), labels=labels, named=False)
+
+    @property
+    def by_name(self) -> SentenceScope:
+        """This scope, with the innermost call by its name."""
+        return replace(self, named=True)
+
+    def with_variable(self, name: str, argument: str) -> SentenceScope:
+        """This scope with a variable that an argument of the last call binds."""
+        return replace(self, variables={**self.variables, name: (len(self.calls) - 1, argument)})
+
+    def with_item(self, name: str) -> SentenceScope:
+        return replace(self, items={**self.items, name: f"the {ordinal(len(self.items) + 1)}item"})
+
+    def next_call(self) -> str:
+        """The name of a call of the history inside of this scope."""
+        inner = sum(1 for call in self.calls if call.startswith("that "))
+        return f"that {ordinal(inner + 1)}call"
+
+    def is_known(self, variable: str) -> bool:
+        return variable in self.variables or variable in self.items or variable in self.others
+
+    def subject(self, label: str) -> str:
+        """A call as the subject of a clause."""
+        call = self.labels[label]
+        return "it" if self._is_innermost(call) else self.calls[call]
+
+    def possessive(self, call: int) -> str:
+        return "its" if self._is_innermost(call) else f"{self.calls[call]}'s"
+
+    def _is_innermost(self, call: int) -> bool:
+        return not self.named and call == len(self.calls) - 1
+
+    def variable(self, name: str) -> str:
+        """The value of a variable."""
+        if name in self.items:
+            return self.items[name]
+        if name in self.variables:
+            call, argument = self.variables[name]
+            return f"{self.possessive(call)} {code(argument)}"
+        return self.others.get(name, code(name))
+
+    def is_same_argument(self, variable: str, argument: str) -> bool:
+        """Whether a variable is the argument with this name of the first call."""
+        return self.variables.get(variable) == (0, argument)
+
+
+class Phrases(Protocol):
+    """Puts the parts of a term into words; `terms.TermWords` describes each method."""
+
+    atoms: int
+
+    def condition(self, node: Any, scope: SentenceScope, *, negated: bool = False) -> str: ...
+
+    def part(self, node: Any, scope: SentenceScope) -> str: ...
+
+    def value(self, node: Any, scope: SentenceScope) -> str: ...
+
+    def operand(self, node: Any, scope: SentenceScope) -> str: ...
+
+    def listed(self, nodes: Any, scope: SentenceScope) -> str: ...
+
+    def seconds(self, node: Any, scope: SentenceScope) -> str: ...
+
+    def earlier(self, node: Any, scope: SentenceScope, calls: str = "call") -> tuple[str, SentenceScope]: ...
+
+    def call(self, node: Any, scope: SentenceScope) -> str: ...
+
+
+CONDITIONS: dict[str, tuple[str, str]] = {
+    "mentions": ("mentions", "does not mention"),
+    "starts_with": ("starts with", "does not start with"),
+    "ends_with": ("ends with", "does not end with"),
+}
+"""Functions of two values that are true or false: the verb, and its negation."""
+
+VALUES: dict[tuple[str, int], str] = {
+    ("find", 2): "the matches of {1} in {0}",
+    ("links", 1): "the links in {0}",
+    ("emails", 1): "the e-mail addresses in {0}",
+    ("tokens", 1): "the tokens of {0}",
+    ("number", 1): "the number written in {0}",
+    ("lower", 1): "the lower-case form of {0}",
+    ("abs", 1): "the absolute value of {0}",
+    ("min", 1): "the least item of {0}",
+    ("max", 1): "the greatest item of {0}",
+    ("min", 2): "the least of ({0}, {1})",
+    ("max", 2): "the greatest of ({0}, {1})",
+    ("keys", 1): "the keys of {0}",
+    ("values", 1): "the values of {0}",
+    ("time", 1): "the instant {0}",
+    ("hour", 1): "the hour of {0}",
+    ("hour", 2): "the hour of ({0} in the zone {1})",
+    ("minute", 1): "the minute of {0}",
+    ("minute", 2): "the minute of ({0} in the zone {1})",
+    ("weekday", 1): "the day of the week (1 for Monday to 7 for Sunday) of {0}",
+    ("weekday", 2): "the day of the week (1 for Monday to 7 for Sunday) of ({0} in the zone {1})",
+    ("date", 1): "the date of {0}",
+    ("date", 2): "the date of ({0} in the zone {1})",
+}
+"""The value of a function for a number of values."""
+
+
+_ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by", "%": "modulo"}
+
+
+def constant(node: ast.Constant | ast.ExactValue) -> str:
+    value = node.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quoted(value) if isinstance(value, str) else number_text(value)
+
+
+def is_instant(node: Any) -> bool:
+    if isinstance(node, ast.Arithmetic) and node.operator in "+-":
+        return is_instant(node.left) and not is_instant(node.right)
+    return isinstance(node, ast.Now | ast.TimeOf) or (isinstance(node, ast.Apply) and node.function == "time")
+
+
+def _arithmetic(to: Phrases, node: ast.Arithmetic, scope: SentenceScope) -> str:
+    phrase = to.seconds if is_instant(node) else to.operand
+    return f"{to.operand(node.left, scope)} {_ARITHMETIC[node.operator]} {phrase(node.right, scope)}"
+
+
+def _set_operation(to: Phrases, node: ast.SetOperation, scope: SentenceScope) -> str:
+    kind = "union" if node.operator == "|" else "intersection"
+    return f"the {kind} of ({to.listed((node.left, node.right), scope)})"
+
+
+def _field(to: Phrases, node: ast.Field, scope: SentenceScope) -> str:
+    names, body = [node.name], node.body
+    while isinstance(body, ast.Field):
+        names.insert(0, body.name)
+        body = body.body
+    return f"{code('.'.join(names))} of {to.operand(body, scope)}"
+
+
+def _item(to: Phrases, node: ast.Item, scope: SentenceScope) -> str:
+    at, whole = node.index, to.operand(node.body, scope)
+    place = at.value if isinstance(at, ast.Constant) else None
+    if type(place) is int and place in (0, -1):
+        return f"the {'last' if place else 'first'} item of {whole}"
+    return f"the item at {to.operand(at, scope)} of {whole}"
+
+
+def _of_call(to: Phrases, node: ast.OfCall, scope: SentenceScope) -> str:
+    what = {"args": "arguments"}.get(node.what, node.what)
+    if isinstance(node.call, ast.Label):
+        return f"{scope.possessive(scope.labels[node.call.name])} {what}"
+    return f"the {what} of {to.call(node.call, scope)}"
+
+
+def _apply(to: Phrases, node: ast.Apply, scope: SentenceScope) -> str:
+    operands, template = operands_of(node), template_of(node)
+    if template is not None:
+        return template.format(*(to.operand(one, scope) for one in operands))
+    return f"the result of {code(node.function)}{arguments_phrase(to, operands, scope)}"
+
+
+def operands_of(node: ast.Apply) -> list[Any]:
+    """The arguments of a function as written: a time zone may be left out."""
+    return [one for one in node.arguments if one != ast.Zone()]
+
+
+def template_of(node: ast.Apply) -> str | None:
+    return VALUES.get((node.function, len(operands_of(node))))
+
+
+def arguments_phrase(to: Phrases, nodes: Sequence[Any], scope: SentenceScope) -> str:
+    """The arguments of a function, or the keys of a counter."""
+    text = to.listed(nodes, scope)
+    return "" if not nodes else f" for {text}" if len(nodes) == 1 else f" for ({text})"
+
+
+def _sum(to: Phrases, node: ast.SumCalls, scope: SentenceScope) -> str:
+    text, inner = to.earlier(node, scope, "calls")
+    return f"the sum of {to.operand(node.term, inner.by_name)} over the {text}"
+
+
+def _count_items(to: Phrases, node: ast.OverItems, scope: SentenceScope) -> str:
+    inner = to.condition(node.condition, scope.with_item(node.variable))
+    return f"the number of items of {to.operand(node.items, scope)} for which ({inner})"
+
+
+VALUE_PHRASES: dict[type, Callable[..., str]] = {
+    ast.Constant: lambda _, node, __: constant(node),
+    ast.RegexValue: lambda _, node, __: code(f"/{node.regex}/"),
+    ast.Variable: lambda _, node, scope: scope.variable(node.name),
+    ast.ListOf: lambda to, node, scope: f"the list [{to.listed(node.items, scope)}]",
+    ast.SetOf: lambda to, node, scope: f"the set {{{to.listed(node.items, scope)}}}",
+    ast.SetOperation: _set_operation,
+    ast.Apply: _apply,
+    ast.Arithmetic: _arithmetic,
+    ast.Negative: lambda to, node, scope: f"minus ({to.value(node.body, scope)})",
+    ast.Length: lambda to, node, scope: f"the length of {to.operand(node.body, scope)}",
+    ast.Field: _field,
+    ast.Item: _item,
+    ast.OfCall: _of_call,
+    ast.TimeOf: lambda to, node, scope: f"the time of {to.call(node.call, scope)}",
+    ast.Now: lambda _, __, ___: "now",
+    ast.Principal: lambda _, __, ___: "the principal",
+    ast.Sources: lambda to, node, scope: f"the sources of {to.operand(node.body, scope)}",
+    ast.CounterValue: lambda to, node, scope: f"the counter {code(node.name)}{arguments_phrase(to, node.keys, scope)}",
+    ast.State: lambda _, __, ___: "the state",
+    ast.StateOf: lambda to, node, scope: (
+        f"the state's {code(node.function)}{arguments_phrase(to, node.arguments, scope)}"
+    ),
+    ast.Fact: lambda _, node, __: f"the fact {code('.'.join(node.path))}",
+    ast.CountCalls: lambda to, node, scope: f"the number of {to.earlier(node, scope, 'calls')[0]}",
+    ast.SumCalls: _sum,
+    ast.OverItems: _count_items,
+}
+
+
+_COMPARED = {
+    "==": "is",
+    "!=": "is different from",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is more than",
+    ">=": "is at least",
+    "in": "is in",
+}
+_SETS = {
+    "<": "is properly contained in",
+    "<=": "is contained in",
+    ">": "properly contains",
+    ">=": "contains",
+}
+
+
+def is_condition(node: Any) -> bool:
+    """Whether a term is true or false by its form."""
+    if isinstance(node, ast.OfCall):
+        return node.what == "failed"
+    if isinstance(node, ast.OverItems):
+        return node.which != "count"
+    if isinstance(node, ast.Apply):
+        return node.function in CONDITIONS
+    return type(node) in JOINED or (type(node) in CONDITION_PHRASES and not isinstance(node, ast.Constant))
+
+
+def _and(to: Phrases, node: ast.And, scope: SentenceScope) -> str:
+    return " and ".join(to.part(part, scope) for part in node.parts) if node.parts else "true"
+
+
+def _or(to: Phrases, node: ast.Or, scope: SentenceScope) -> str:
+    return either([to.part(part, scope) for part in node.parts])
+
+
+def _implies(to: Phrases, node: ast.Implies, scope: SentenceScope) -> str:
+    return f"if {to.part(node.first, scope)} then {to.part(node.second, scope)}"
+
+
+def _compare(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
+    left, right = node.left, node.right
+    if node.operator == "in":
+        return _contained(to, node, scope, negated=negated)
+    if negated:
+        to.atoms -= 1
+        return f"it is not true that ({to.condition(node, scope)})"
+    phrase = to.seconds if _is_duration(left) or _is_duration(right) else to.value
+    verbs = _SETS if _is_set(left) or _is_set(right) else _COMPARED
+    return f"{phrase(left, scope)} {verbs.get(node.operator, _COMPARED[node.operator])} {phrase(right, scope)}"
+
+
+def _contained(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
+    no = " not" if negated else ""
+    if node.right == ast.Field(ast.Principal(), "roles"):
+        return f"the principal {'does not have' if negated else 'has'} the role {to.operand(node.left, scope)}"
+    left = to.operand(node.left, scope)
+    if isinstance(node.right, ast.ListOf):
+        return f"{left} is{no} one of {to.listed(node.right.items, scope) or 'nothing'}"
+    return f"{left} is{no} in {to.operand(node.right, scope)}"
+
+
+def _matches(to: Phrases, node: ast.Matches, scope: SentenceScope, *, negated: bool) -> str:
+    verb = "does not match" if negated else "matches"
+    return f"{to.operand(node.body, scope)} {verb} the pattern {code(f'/{node.regex}/')}"
+
+
+def _known(to: Phrases, node: ast.Known, scope: SentenceScope, *, negated: bool) -> str:
+    return f"{to.operand(node.body, scope)} is {'not ' if negated else ''}known"
+
+
+def _seen(_: Phrases, node: ast.Seen, __: SentenceScope, *, negated: bool) -> str:
+    return f"{'no' if negated else 'an'} output labelled {either([code(one) for one in node.labels])} has been seen"
+
+
+def _some(to: Phrases, node: ast.SomeCall, scope: SentenceScope, *, negated: bool) -> str:
+    return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} ended well"
+
+
+def _failed(to: Phrases, node: ast.OfCall, scope: SentenceScope, *, negated: bool) -> str:
+    if node.what != "failed":
+        return ""
+    return f"{to.call(node.call, scope)} {'did not fail' if negated else 'failed'}"
+
+
+def _over_items(to: Phrases, node: ast.OverItems, scope: SentenceScope, *, negated: bool) -> str:
+    if node.which == "count":
+        return ""
+    if negated and node.which == "all":
+        to.atoms -= 1
+        return f"it is not true that ({to.condition(node, scope)})"
+    every = "every item" if node.which == "all" else "no item" if negated else "at least one item"
+    inner = to.condition(node.condition, scope.with_item(node.variable))
+    return f"for {every} of {to.operand(node.items, scope)}, ({inner})"
+
+
+def _applied(to: Phrases, node: ast.Apply, scope: SentenceScope, *, negated: bool) -> str:
+    if node.function not in CONDITIONS:
+        if template_of(node):
+            return ""
+        verb = "does not hold" if negated else "holds"
+        return f"{code(node.function)} {verb}{arguments_phrase(to, operands_of(node), scope)}"
+    verb = CONDITIONS[node.function][negated]
+    return f"{to.operand(node.arguments[0], scope)} {verb} {to.operand(node.arguments[1], scope)}"
+
+
+def _truth(_: Phrases, node: ast.Constant, __: SentenceScope, *, negated: bool) -> str:
+    if not isinstance(node.value, bool):
+        return ""
+    return f"not {constant(node)}" if negated else constant(node)
+
+
+JOINED: dict[type, Callable[..., str]] = {
+    ast.And: _and,
+    ast.Or: _or,
+    ast.Implies: _implies,
+    ast.Negation: lambda to, node, scope: to.condition(node.body, scope, negated=True),
+}
+CONDITION_PHRASES: dict[type, Callable[..., str]] = {
+    ast.Compare: _compare,
+    ast.Matches: _matches,
+    ast.Known: _known,
+    ast.Seen: _seen,
+    ast.SomeCall: _some,
+    ast.OfCall: _failed,
+    ast.OverItems: _over_items,
+    ast.Apply: _applied,
+    ast.Constant: _truth,
+}
+
+
+def _is_set(node: Any) -> bool:
+    return isinstance(node, ast.SetOf | ast.SetOperation | ast.Sources)
+
+
+def _is_duration(node: Any) -> bool:
+    """Whether a value is the difference of two instants."""
+    return (
+        isinstance(node, ast.Arithmetic) and node.operator == "-" and is_instant(node.left) and is_instant(node.right)
+    )
+
 
 _LOOSE = (ast.And, ast.Or, ast.Implies)
 _COMPOUND = (ast.Arithmetic, ast.Negative)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.policy.logic.prerequisites import needs_earlier_step
+from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 
 

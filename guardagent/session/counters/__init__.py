@@ -20,7 +20,7 @@ from guardagent.errors import CounterError, GuardError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, Counter, CounterKey, Number
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language.values import Unknown
-from guardagent.policy.monitors.judgement import Judgement
+from guardagent.policy.monitors.conversation import Judgement
 from guardagent.policy.policies import Policies
 from guardagent.session.counters.memory import (
     CounterReading,

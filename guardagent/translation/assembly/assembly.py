@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.file.mapping_reader import nodes_of
 from guardagent.policy.file.policy_file import read_policy_data
-from guardagent.policy.file.yaml_reader import parse
+from guardagent.policy.file.yaml_reader import nodes_of, parse
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.translation.assembly.cases import case_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from guardagent.policy.file.definition_keys import RESERVED
+from guardagent.policy.file.constants import RESERVED
 from guardagent.translation.assembly.parts import AssemblyPart, Declaration, DeclaredName, bound_names
 from guardagent.translation.drafts import Problem
 

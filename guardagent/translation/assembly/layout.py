@@ -15,7 +15,7 @@ import yaml
 
 from guardagent._terminal import printable
 from guardagent.errors import ContentError
-from guardagent.policy.language.durations import duration_of
+from guardagent.policy.language.values import duration_of
 from guardagent.translation.assembly.policy_lines import BREAKS, EntryLines, PolicyLines, SectionLines
 from guardagent.translation.drafts import RuleDraft
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.errors import ContentError
-from guardagent.policy.file.counter_keys import COUNTER
 from guardagent.policy.file.policy_file import read_single_file
+from guardagent.policy.file.rule_keys import COUNTER
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
 from guardagent.translation.drafts import DECLARATIONS, RuleDraft

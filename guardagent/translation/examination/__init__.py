@@ -19,7 +19,7 @@ from guardagent.batch.traces import TraceStep
 from guardagent.errors import InputError, error_text
 from guardagent.policy.language import ast
 from guardagent.policy.load import load_policies
-from guardagent.policy.logic.known_calls import KnownCalls
+from guardagent.policy.logic.sessions import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Draft, Problem

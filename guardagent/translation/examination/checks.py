@@ -18,12 +18,12 @@ from guardagent.batch.expectations import calls_of
 from guardagent.batch.survivors import Survivors, concerns_the_end
 from guardagent.errors import name_hint
 from guardagent.policy.documents import Sentence
-from guardagent.policy.documents.quotations import find_quote, word_count
+from guardagent.policy.documents.sentences import find_quote, word_count
 from guardagent.policy.equivalence.places import ITEMS, Place, PlaceComparison
 from guardagent.policy.language import ast
-from guardagent.policy.language.named_arguments import unknown_arguments
-from guardagent.policy.logic.expression_solver import as_json
-from guardagent.policy.logic.open_arguments import choices, schema_allows
+from guardagent.policy.language.parser import unknown_arguments
+from guardagent.policy.logic.lowering import as_json
+from guardagent.policy.logic.search import choices, schema_allows
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.sources import ExpressionSource

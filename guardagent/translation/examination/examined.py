@@ -21,7 +21,7 @@ from guardagent.errors import InputError, error_text, name_hint
 from guardagent.policy.equivalence.places import ITEMS, Place, Places
 from guardagent.policy.lint import lint_report
 from guardagent.policy.lint.target import LintTarget, subject_of
-from guardagent.policy.logic.known_calls import NOTHING_KNOWN, KnownCalls
+from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext

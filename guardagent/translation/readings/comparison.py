@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules
-from guardagent.policy.equivalence.replay import difference_of
+from guardagent.policy.equivalence.search import difference_of
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Draft, RuleDraft

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from guardagent.policy.equivalence import Different, question
-from guardagent.policy.equivalence.answers import ANSWERS
+from guardagent.policy.equivalence.questions import ANSWERS
 from guardagent.policy.review.record import ReviewChoice, ReviewQuestion
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.context import TranslationContext

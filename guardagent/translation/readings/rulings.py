@@ -12,9 +12,9 @@ from guardagent.batch.audit import judge_trace
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
-from guardagent.policy.equivalence.answers import ANSWERS, labelled
-from guardagent.policy.equivalence.results import Outcome, outcome_of
-from guardagent.policy.evaluation.state_functions import StateFunctionError
+from guardagent.policy.equivalence.draft import Outcome, outcome_of
+from guardagent.policy.equivalence.questions import ANSWERS, labelled
+from guardagent.policy.evaluation.operands import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.translation.context import TranslationContext

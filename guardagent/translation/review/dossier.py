@@ -12,8 +12,8 @@ from textwrap import dedent
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.review import read_review, review_path, review_problems, rule_hashes
-from guardagent.policy.review.document_changes import document_problems
 from guardagent.policy.review.record import Confirmation, Review, ReviewedSentence, ReviewFinding
+from guardagent.policy.review.requirement import document_problems
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.review.entry import QuestionEntry, ReviewEntry, RuleEntry, Standing
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal
 
-from guardagent.policy.documents.quotations import find_quote
+from guardagent.policy.documents.sentences import find_quote
 from guardagent.policy.review.record import (
     Confirmation,
     Fate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from guardagent.policy.documents.quotations import find_quote
+from guardagent.policy.documents.sentences import find_quote
 
 
 def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:

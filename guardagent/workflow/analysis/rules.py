@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.evaluation.tool_sets import ANY
 from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.formula import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.policy.documents import DocumentComparison, compare
-from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents import DocumentComparison, compare, parse_document
 from guardagent.policy.documents.sentences import Sentence
 
 

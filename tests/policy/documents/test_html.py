@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.errors import InputError
-from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents import parse_document
 from guardagent.policy.documents.sentences import PolicyDocument
 
 PAGE = """<!doctype html><html><head><style>p{color:red}</style></head><body>

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents import parse_document
 
 
 def pdf(*pages: list[tuple[int, str]], key: str = "", mode: int = 0) -> bytes:

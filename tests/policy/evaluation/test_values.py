@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.language.parts import field_of, item_of, length, parsed
-from guardagent.policy.language.values import Unknown, arithmetic, contains, equal, hash_key, less, shown
+from guardagent.policy.language.values import (
+    Unknown,
+    arithmetic,
+    contains,
+    equal,
+    field_of,
+    hash_key,
+    item_of,
+    length,
+    less,
+    parsed,
+    shown,
+)
 from guardagent.policy.load import compile_rules
 
 NAN, INFINITY = float("nan"), float("inf")

@@ -10,8 +10,7 @@ import pytest
 
 from guardagent import Decision, load_policies
 from guardagent.errors import InputError
-from guardagent.policy.file.inclusions import MERGING
-from guardagent.policy.file.lock_contents import policy_contents
+from guardagent.policy.file.inclusions import MERGING, policy_contents
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 
 Write = Callable[..., Path]

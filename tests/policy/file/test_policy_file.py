@@ -8,10 +8,9 @@ import pytest
 
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.file import policy_file
-from guardagent.policy.file.file_keys import POLICY_FILE
+from guardagent.policy.file.file_keys import POLICY_FILE, policy_schema
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.policy_keys import Key
-from guardagent.policy.file.policy_schema import policy_schema
 from guardagent.types import Decision
 
 Write = Callable[..., Path]
@@ -241,7 +240,7 @@ def test_the_schema_for_editors_matches_the_reader() -> None:
 
 def test_the_schema_for_editors_is_generated() -> None:
     """The schema file equals the schema that `policy_schema` generates."""
-    assert policy_schema() == SCHEMA, "run: python -m guardagent.policy.file.policy_schema > .../policy.schema.json"
+    assert policy_schema() == SCHEMA, "run: python -m guardagent.policy.file.file_keys > .../policy.schema.json"
 
 
 def test_the_schema_accepts_good_files_and_refuses_bad_ones(write: Write) -> None:

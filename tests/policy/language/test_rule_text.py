@@ -6,8 +6,7 @@ import pytest
 
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
-from guardagent.policy.language.parser import read_rule
-from guardagent.policy.language.rule_text import rule_text
+from guardagent.policy.language.parser import read_rule, rule_text
 from tests.policy.data_cases import FUNCTIONS, TAGS, Maker
 
 DECLARED = Declarations(functions=frozenset(FUNCTIONS), tags=frozenset(TAGS))

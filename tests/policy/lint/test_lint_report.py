@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.policy.lint import LintFinding, lint, lint_report
-from guardagent.policy.logic.known_calls import KnownCalls
+from guardagent.policy.logic.sessions import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, within
 
 # A document states these in different places; the comment is what its reader would object to.

@@ -30,8 +30,7 @@ from guardagent.policy.language.formula import (
     once,
     weak_until,
 )
-from guardagent.policy.monitors.alphabet import Alphabet, Letter
-from guardagent.policy.monitors.automaton import Automaton, Standing, compile_formula
+from guardagent.policy.monitors.automaton import Alphabet, Automaton, Letter, Standing, compile_formula
 from guardagent.types import Event
 from tests.policy.naive import holds
 from tests.tiers import examples

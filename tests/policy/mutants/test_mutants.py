@@ -8,9 +8,7 @@ import pytest
 
 from guardagent import load_policies
 from guardagent.errors import InputError
-from guardagent.policy.mutants_pieces.equivalence import is_equivalent
-from guardagent.policy.mutants_pieces.generation import mutants_of, source_of
-from guardagent.policy.mutants_pieces.mutant import Mutants
+from guardagent.policy.mutants import Mutants, is_equivalent, mutants_of, source_of
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision
 

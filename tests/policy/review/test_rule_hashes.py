@@ -12,7 +12,7 @@ import pytest
 from guardagent import load_policies
 from guardagent.policy.file.policy_file import PolicyFile
 from guardagent.policy.load import read_policies
-from guardagent.policy.mutants_pieces.generation import mutants_of
+from guardagent.policy.mutants import mutants_of
 from guardagent.policy.review import rule_hashes
 from tests.policy.mutants.test_mutants import CHANGES as FORMULAS
 from tests.policy.mutants.test_mutants import SMT, SOLVER, TAGS

@@ -13,7 +13,7 @@ from guardagent.errors import ModelError
 from guardagent.models import Completion, load_model
 from guardagent.models.metering import Meter
 from guardagent.policy.language.values import Unknown
-from guardagent.policy.solver.conversation_values import RequestedVariable, read_values
+from guardagent.policy.solver.sources import RequestedVariable, read_values
 from guardagent.testing import ScriptedModel
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import text

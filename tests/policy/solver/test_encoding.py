@@ -14,7 +14,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.policy.solver.encoding import Encoding, Question, SmtError
-from guardagent.policy.solver.sorts import INT, REAL, STRING, Enumeration, VariableDeclaration
+from guardagent.policy.solver.z3_text import INT, REAL, STRING, Enumeration, VariableDeclaration
 from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values
 
 pytest.importorskip("z3")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.policy.solver.encoding import Encoding, Question
-from guardagent.policy.solver.sorts import VariableDeclaration
+from guardagent.policy.solver.z3_text import VariableDeclaration
 from tests.policy.smt_policies import TABLE, VARIABLES, Policy, facts, policy, values
 from tests.tiers import slow_after
 

@@ -15,7 +15,7 @@ from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import read_policies
-from guardagent.policy.mutants_pieces.rules import RuleVariants
+from guardagent.policy.mutants import RuleVariants
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import definitions_in_words, policies_in_words, policy_in_words
 from guardagent.policy.words.rules import RuleWords

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.policy.documents.reader import parse_document
+from guardagent.policy.documents import parse_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.tools import ToolSchema

@@ -13,7 +13,7 @@ import pytest
 from guardagent import verify
 from guardagent.policy.language.formula import Formula
 from guardagent.policy.load import compile_rules
-from guardagent.policy.monitors.alphabet import Letter
+from guardagent.policy.monitors.automaton import Letter
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.drawing import draw

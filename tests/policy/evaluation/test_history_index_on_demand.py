@@ -1,0 +1,24 @@
+"""Values that are made when they are used."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from guardagent.policy.evaluation.history_index import OnDemand
+
+
+def test_a_value_is_made_once_and_only_what_is_there_is_changed() -> None:
+    made: list[int] = []
+
+    def make(number: int) -> list[int]:
+        made.append(number)
+        return [number]
+
+    found = OnDemand([partial(make, number) for number in range(3)])
+    assert found[1] is found[1]
+    assert made == [1]
+    other = found.changed(lambda number, value: [*value, number])
+    assert other[1] == [1, 1]
+    assert made == [1]
+    assert other[2] == [2]
+    assert 2 not in found
