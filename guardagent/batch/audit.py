@@ -10,10 +10,9 @@ from guardagent._support.execution import timed_verdict
 from guardagent.batch.quick_proof import quick_proof
 from guardagent.batch.records import Trace
 from guardagent.policy.policies import Policies
-from guardagent.session.checks import ALLOWED
 from guardagent.session.counters import new_counters
-from guardagent.session.session import Session
-from guardagent.session.session_verdicts import NO_USAGE
+from guardagent.session.session import ALLOWED, Session
+from guardagent.session.state import NO_USAGE
 from guardagent.types import Event, Verdict, Violation, quick_violation
 
 _ID = "trace"  # of all sessions here, which nobody sees

@@ -17,7 +17,7 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
-    from guardagent.session.permit import Permit
+    from guardagent.session.state import Permit
 
 _log = logging.getLogger("guardagent")
 

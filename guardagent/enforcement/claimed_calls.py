@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from guardagent.enforcement.call_recorder import CallRecorder
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversations
-from guardagent.session.claimed_calls import ClaimSettlement
+from guardagent.session.calls import ClaimSettlement
 from guardagent.session.session import Session
 from guardagent.types import Verdict, thaw
 

@@ -20,7 +20,7 @@ from guardagent.enforcement.names import Names
 from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
-from guardagent.session.shared_history import HistoryChangedError
+from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 
 MAX_RACES = 10  # attempts to judge a call while other calls are recorded between its verdict and its record

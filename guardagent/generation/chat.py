@@ -21,7 +21,7 @@ from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatModel
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.session.session import Session
-from guardagent.session.withheld_answer import without_answer_text
+from guardagent.session.snapshot import without_answer_text
 from guardagent.types import Decision, Message, Usage, freeze
 
 ATTEMPTS = 3

@@ -24,7 +24,7 @@ from guardagent.hooks.unchecked_calls import record_unchecked
 from guardagent.log import AuditLog
 from guardagent.policy.file.inclusions import policy_contents
 from guardagent.server.state import open_state
-from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import Decision, Verdict
 
 CHECK_SECONDS = 15.0

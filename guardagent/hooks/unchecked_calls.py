@@ -8,7 +8,7 @@ from guardagent.enforcement import HostCall, Outcome
 from guardagent.log import AuditLog
 from guardagent.log.records import verdict_record
 from guardagent.session.session import Session
-from guardagent.session.shared_history import HistoryChangedError
+from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import Event, Verdict, freeze, thaw
 
 UNCHECKED = "unchecked"

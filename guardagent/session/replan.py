@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
-from guardagent.session.permit import Permit
-from guardagent.session.session import Session
+from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
+from guardagent.session.state import Permit
 from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
 
 MAX_REPLANS = 3  # as in the paper

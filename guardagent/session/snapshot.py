@@ -3,6 +3,14 @@
 A snapshot is authenticated: without the key nobody can create or change one. It never goes back in time: one process
 never restores a session to an earlier state than it has seen, and a host that stores `session.sequence` can require the
 same across processes.
+
+Static proofs at run time: a session can skip rules that are proved for every run of a graph.
+
+This is opt-in. A proof is valid only for the exact graph, sources and policy that it was made for.
+
+The shared history of a session, through which other processes continue it, concurrently or after a restart.
+
+The verdict on a withheld answer as the user may read it: without any part of the answer.
 """
 
 from __future__ import annotations
@@ -12,11 +20,16 @@ import hmac
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from guardagent.errors import InputError
+from guardagent._version import __version__
+from guardagent.errors import GuardError, InputError
+from guardagent.policy.policies import Policies
+from guardagent.types import Denial, Verdict, Violation
 
 MIN_KEY = 16  # bytes
 FORMAT = 2
@@ -118,3 +131,104 @@ def _mac(body: bytes, key: bytes) -> bytes:
     if not isinstance(key, bytes) or len(key) < MIN_KEY:
         raise InputError(f"the key of a snapshot is invalid; expected at least {MIN_KEY} random bytes")
     return hmac.new(key, body, hashlib.sha256).hexdigest().encode()
+
+
+class AgentNode(Protocol):
+    """The parts of a graph node that a session reads."""
+
+    @property
+    def tools(self) -> Sequence[str]: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+class AgentGraph(Protocol):
+    """The parts of an agent's graph that a session reads: see `guardagent.Graph`."""
+
+    @property
+    def framework(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def nodes(self) -> Sequence[AgentNode]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """The rules that are proved for every run.
+
+    Attributes:
+        digest: a hash of the graph, the sources of its nodes, the policy and this version.
+        rules: the ids of the proved rules.
+        obstacle: the reason if nothing could be proved.
+    """
+
+    digest: str
+    rules: frozenset[str]
+    obstacle: str = ""
+
+    def hold_for(self, graph: AgentGraph, policies: Policies) -> bool:
+        """Whether the proofs are valid for this graph and policy in their current form."""
+        return self.digest == digest_of(graph, policies)
+
+
+def digest_of(graph: AgentGraph, policies: Policies) -> str:
+    """The hash of everything that a proof depends on."""
+    content = hashlib.sha256()
+    for part in (__version__, graph.framework, graph.digest, policies.digest):
+        content.update(f"{len(part)}:{part}".encode())
+    files = {node.metadata["file"] for node in graph.nodes if isinstance(node.metadata.get("file"), str)}
+    for file in sorted(files):
+        path = Path(file)
+        content.update(path.read_bytes() if path.is_file() else b"missing")
+    return content.hexdigest()
+
+
+HistoryEntry = Mapping[str, Any]
+"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`."""
+
+
+class HistoryChangedError(GuardError):
+    """Another process extended the history, so the decision was made on an outdated one."""
+
+
+class SessionEndedError(GuardError):
+    """Another process ended the conversation; a new one may have the same name."""
+
+
+class Journal(Protocol):
+    """The history of one session, as seen by one of the processes that share it."""
+
+    def news(self) -> Sequence[HistoryEntry]:
+        """Returns the entries that other processes added since the last call.
+
+        Raises:
+            SessionEndedError: another process ended the conversation.
+            InputError: the other processes use another policy.
+        """
+
+    def append(self, entry: HistoryEntry) -> None:
+        """Appends an entry before the change takes effect.
+
+        Raises:
+            HistoryChangedError: there are new entries of other processes.
+            InputError: the entry cannot be written as JSON.
+        """
+
+
+_WITHOUT_MESSAGE = "the rule forbids this answer"
+
+
+def without_answer_text(policies: Policies, verdict: Verdict) -> Verdict:
+    """Returns a denial with the messages of the rules' authors; causes and evidence can quote the answer."""
+    if not verdict.label:
+        return verdict
+    messages = {rule.id: rule.source.message_line or _WITHOUT_MESSAGE for rule in policies.rules}
+    violations = tuple(
+        Violation(one.policy, messages.get(one.policy, _WITHOUT_MESSAGE), remedy=one.remedy)
+        for one in verdict.violations
+    )
+    rules = dict.fromkeys(error.partition(": ")[0] for error in verdict.errors)
+    errors = tuple(f"{rule if rule in messages else 'the answer'}: could not be checked" for rule in rules)
+    reasons = (*[one.message for one in violations], *errors)
+    return replace(verdict, reasons=reasons, violations=violations, errors=errors, details={}, denial=Denial())

@@ -29,7 +29,7 @@ from guardagent.enforcement.remote.server_client import ServerClient
 from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import InputError, RemoteError
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.types.values import read_principal
 

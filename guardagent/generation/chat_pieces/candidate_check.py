@@ -9,8 +9,7 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.generation.tool_set import ToolSet, canonical_json
 from guardagent.models.chat import ChatCandidate, WrittenCall
-from guardagent.session.joint_check import ProposedCall, judge_jointly, withdraw
-from guardagent.session.session import Session
+from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 Key = tuple[str, ...]  # a call with its exact arguments

@@ -17,7 +17,7 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.server.completions.requests import ChatRequest, ShownCall
-from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.session.session import Session
 from guardagent.types import Verdict, sorted_json
 from guardagent.types.values import SessionPrincipal

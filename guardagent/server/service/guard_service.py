@@ -46,8 +46,8 @@ from guardagent.server.service.workflow_reports import WorkflowReports
 from guardagent.server.settings import ServerSettings
 from guardagent.server.webhooks import WebhookDelivery
 from guardagent.server.webhooks_pieces.webhook_outbox import WebhookOutbox
-from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
-from guardagent.session.shared_history import SessionEndedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError
+from guardagent.session.snapshot import SessionEndedError
 from guardagent.types import Decision, Verdict
 from guardagent.types.values import read_principal
 

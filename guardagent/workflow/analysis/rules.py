@@ -52,7 +52,7 @@ from guardagent.policy.language.formula import (
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.session.proofs import Proofs, digest_of
+from guardagent.session.snapshot import Proofs, digest_of
 from guardagent.workflow.analysis.checks import apply_suppressions, structural_findings
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult, RunCall

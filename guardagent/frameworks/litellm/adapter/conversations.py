@@ -14,7 +14,7 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
-from guardagent.session.claimed_calls import ClaimConflictError, NotClaimedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import sorted_json, unchecked_verdict
 
 
