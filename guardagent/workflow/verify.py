@@ -11,10 +11,9 @@ from guardagent.workflow.analysis.checks import Suppression, apply_suppressions,
 from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.extraction import extract
-from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.graph import Graph, unknown_parts
 from guardagent.workflow.model.graph_json import read_graph
 from guardagent.workflow.model.targets import graphs_of
-from guardagent.workflow.model.unknown import unknown_parts
 
 
 def verify(

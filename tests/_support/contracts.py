@@ -30,8 +30,8 @@ from guardagent.workflow import drawing, reports
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
 from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.extraction.registry import EXTRACTORS, FRAMEWORKS, SOURCES
-from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
+from guardagent.workflow.extraction import EXTRACTORS, FRAMEWORKS, SOURCES
+from guardagent.workflow.model.targets import GraphListing, WorkflowGraph
 from tests.workflow.samples import support, support_report
 
 POLICIES = "version: 1\npolicies:\n  - id: paid\n    temporal: G(tool:refund -> O tool:find_order)\n"

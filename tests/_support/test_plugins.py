@@ -16,7 +16,7 @@ import pytest
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.frameworks import _template
-from guardagent.workflow.extraction.registry import FRAMEWORKS
+from guardagent.workflow.extraction import FRAMEWORKS
 from tests._support.contracts import every_member
 from tests._support.plugin_package import register
 from tests.docs.test_docs import ROOT

@@ -6,8 +6,7 @@ import random
 from typing import Any
 
 from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
-from guardagent.workflow.model.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder
-from guardagent.workflow.model.unknown import mark
+from guardagent.workflow.model.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder, mark
 
 HOSTILE = (
     "<script>document.title = 'gone'</script>",

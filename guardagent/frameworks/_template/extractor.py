@@ -9,8 +9,7 @@ from typing import Any
 
 from guardagent.frameworks._template.package import FRAMEWORK
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
-from guardagent.workflow.model.unknown import TOOLS
+from guardagent.workflow.model.graph import END, START, TOOLS, Graph, GraphBuilder
 
 
 def recognises(target: object) -> bool:

@@ -36,12 +36,9 @@ from typing import Any
 
 from guardagent.frameworks.openai_agents.extractor_pieces.tools import DISTRIBUTION, SDK, WORDS, agents_run_by, toolbox
 from guardagent.frameworks.openai_agents.package import FRAMEWORK
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import UnknownValue, is_a, private_attribute
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, is_a, private_attribute, source_location
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.extraction.source_location import source_location
-from guardagent.workflow.model.graph import END, Graph
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.model.graph import EDGES, END, Graph
 from guardagent.workflow.python_source.steps import FunctionCode
 
 

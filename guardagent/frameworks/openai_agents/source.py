@@ -10,7 +10,6 @@ from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.function_stub import defined_name
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
@@ -18,6 +17,7 @@ from guardagent.workflow.python_source.stubs import (
     ReferenceStub,
     converter_of,
     copy_of,
+    defined_name,
     make,
 )
 from guardagent.workflow.python_source.values import (

@@ -40,7 +40,7 @@ def read_tools(source: Any) -> tuple[ToolSchema, ...]:
 
 
 def _from_object(target: str) -> tuple[ToolSchema, ...]:
-    from guardagent.workflow.model.object_loader import TargetError, load_attribute
+    from guardagent.workflow.model.targets import TargetError, load_attribute
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for results

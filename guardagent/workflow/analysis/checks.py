@@ -31,8 +31,7 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError, name_hint
 from guardagent.workflow.analysis.paths import BreadthFirstSearch, GraphIndex, without_garbage_collection
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.model.graph import Graph, Node, NodeKind
-from guardagent.workflow.model.unknown import unknown_tools
+from guardagent.workflow.model.graph import Graph, Node, NodeKind, unknown_tools
 
 _COMMENT = re.compile(r"#\s*guardagent:\s*ignore\b\s*(?P<checks>[\w\s,-]*?)\s*(?:--\s*(?P<reason>.*))?$")
 _ALIASES = {

@@ -21,8 +21,7 @@ from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.workflow.analysis.paths import GraphIndex, on_cycles, without_garbage_collection
 from guardagent.workflow.analysis.report import Mechanism
-from guardagent.workflow.model.graph import Graph, Node
-from guardagent.workflow.model.unknown import unknown_tools
+from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 
 _SILENT = ("entry", "exit")
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.listing import UnreadPlace
-from guardagent.workflow.model.unknown import UnknownPart, unknown_parts
+from guardagent.workflow.model.graph import Graph, UnknownPart, unknown_parts
+from guardagent.workflow.model.targets import UnreadPlace
 
 Severity = Literal["error", "warning", "note"]
 RuleStatus = Literal["proved", "violated", "undecidable"]

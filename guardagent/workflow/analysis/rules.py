@@ -56,8 +56,7 @@ from guardagent.session.snapshot import Proofs, digest_of
 from guardagent.workflow.analysis.checks import apply_suppressions, structural_findings
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult, RunCall
-from guardagent.workflow.model.graph import Graph, Node
-from guardagent.workflow.model.unknown import unknown_tools
+from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 
 Sets = Mapping[str, frozenset[str]]
 _SHOWN = 3  # nodes in a message

@@ -20,7 +20,7 @@ from guardagent.errors import InputError
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing.boxes import card, name_of
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.listing import GraphListing, UnreadPlace, WorkflowGraph
+from guardagent.workflow.model.targets import GraphListing, UnreadPlace, WorkflowGraph
 
 FORMATS = Plugins(
     "graph format",

@@ -23,7 +23,7 @@ from guardagent.workflow.drawing.boxes import (
 )
 from guardagent.workflow.drawing.layout import GraphLayout, LayoutLink, Point, Route, Size, lay_out
 from guardagent.workflow.model.graph import EdgeKind, Graph
-from guardagent.workflow.model.listing import GraphListing
+from guardagent.workflow.model.targets import GraphListing
 
 MOST_NODES, MOST_ARROWS = 600, 1_800
 """The limits of a picture: nobody can read a larger one."""

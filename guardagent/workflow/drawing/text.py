@@ -12,7 +12,7 @@ from typing import Any
 from guardagent._terminal import single_line
 from guardagent.workflow.drawing.boxes import PALETTES, Arrow, arrows, card, description, name_of
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
-from guardagent.workflow.model.listing import GraphListing
+from guardagent.workflow.model.targets import GraphListing
 
 _DOT_SHAPES: dict[NodeKind, str] = {
     "entry": 'shape=box, style="rounded,filled"',

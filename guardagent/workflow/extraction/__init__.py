@@ -6,13 +6,49 @@ The extractor of a framework is its module `extractor`, with
     extract(target: object, name: str) -> Graph    the graph
 
 It is loaded for objects whose classes are from the modules that `package.py` names.
+
+The registered frameworks, with their extractors and source readers, which are loaded on demand.
+
+A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` declares its
+parts: an extractor if it names the modules of its objects (`OBJECTS`), a source reader if it names the packages that
+programs import (`PACKAGES`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.workflow.extraction.registry import FRAMEWORKS, extractors_of
 from guardagent.workflow.model.graph import Graph
+
+_FOLDER = _GROUP = "guardagent.frameworks"
+FRAMEWORKS = Plugins(
+    "framework", _FOLDER, ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"), group=_GROUP, module="package"
+)
+EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, module="extractor")
+SOURCES = Plugins(
+    "source reader of",
+    _FOLDER,
+    ("CONSTANTS", "PACKAGES", "called", "extract", "is_workflow"),
+    group=_GROUP,
+    module="source",
+)
+
+
+def extractors_of(target: object) -> Iterator[Any]:
+    """Yields the extractors of the frameworks that define the class of an object; loads no other."""
+    modules = _modules_of(target)
+    for name, package in FRAMEWORKS.load_all():
+        if any(one == known or one.startswith(f"{known}.") for known in package.OBJECTS for one in modules):
+            yield EXTRACTORS.load(name)
+
+
+def _modules_of(target: object) -> set[str]:
+    """Returns the modules of the base classes of an object or a class, and of their metaclasses."""
+    kinds = [type(target), type(type(target)), *([target] if isinstance(target, type) else [])]
+    return {str(one.__module__) for kind in kinds for one in kind.__mro__}
 
 
 def extract(target: object, name: str = "") -> Graph:

@@ -1,12 +1,25 @@
-"""Inspects the objects of a framework without importing the framework."""
+"""Inspects the objects of a framework without importing the framework.
+
+The tools of one agent, as an extractor collects them.
+
+Finds the source location where a named object is constructed, as in `LlmAgent(name="draft", ...)`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import linecache
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.workflow.model.graph import Unseen, mark
+from guardagent.workflow.python_source.values import Stub
 
 _MISSING: Any = object()
 
@@ -92,3 +105,114 @@ def _version(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:
         return "(unknown version)"
+
+
+@dataclass
+class AgentTools:
+    """The tools of one agent.
+
+    Attributes:
+        names: the names of the tools for the model.
+        gated: the tools that wait for human approval.
+        gated_when: for tools that do not always wait, the condition.
+        unknown: sets of tools whose members are known only at run time.
+        runs: the agent or workflow node that a tool runs, with the name of the tool.
+        escalates: one of the tools can end the loop around the agent.
+        opaque_calls: their calls that could not be seen.
+        notes: remarks for human readers.
+    """
+
+    names: list[str] = field(default_factory=list)
+    gated: list[str] = field(default_factory=list)
+    gated_when: dict[str, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    runs: list[tuple[str, object]] = field(default_factory=list)
+    escalates: bool = False
+    opaque_calls: list[Unseen | str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, gate: str | None = None) -> None:
+        """Adds a tool; `gate` is None if it is not gated, empty if it is always gated, else the condition.
+
+        If two tools share a name, the name is gated only if both are: either tool may be the one called.
+        """
+        again, waits = name in self.names, name in self.gated
+        if not again:
+            self.names.append(name)
+        if gate is None or (again and not waits):
+            self.gated = [one for one in self.gated if one != name]
+            self.gated_when.pop(name, None)
+            return
+        if not waits:
+            self.gated.append(name)
+        if gate:
+            self.gated_when[name] = gate
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the metadata of the tools for a node."""
+        named = ", ".join(map(repr, self.unknown))
+        members = f"the members of {named} are known only at run time" if named else None
+        return {
+            "gated_when": self.gated_when,
+            "unknown_tools": tuple(self.unknown),
+            "tools_unknown": mark(*self.opaque_calls, members),
+            "widened": mark(members),
+        }
+
+
+_LIBRARIES = tuple(
+    {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
+)
+
+
+def source_location(target: object, name: str, *classes: str) -> dict[str, Any]:
+    """Returns the file and line where an object is constructed: from its stub, or by its name."""
+    if isinstance(target, Stub):
+        return {"file": getattr(target, "file", None), "line": getattr(target, "line", None)}
+    return construction_site(name, *classes)
+
+
+def construction_site(name: str, *classes: str) -> dict[str, Any]:
+    """Returns the file and line where an object of that name is constructed; empty unless there is exactly one."""
+    found = [(file, line) for kind, file, line in _index(tuple(_files())).get(name, ()) if kind in classes]
+    return {"file": found[0][0], "line": found[0][1]} if len(found) == 1 else {}
+
+
+@lru_cache(maxsize=4)
+def _index(files: tuple[str, ...]) -> dict[str, list[tuple[str, str, int]]]:
+    """Maps each name in a call to the callees, with file and line."""
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for file in dict.fromkeys(files):
+        for name, kind, line in _calls(file):
+            found.setdefault(name, []).append((kind, file, line))
+    return found
+
+
+def _files() -> Iterator[str]:
+    """Yields the files of the modules of the program."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        own = isinstance(file, str) and file.endswith(".py") and not file.startswith(_LIBRARIES)
+        if own and name.partition(".")[0] != "guardagent" and "site-packages" not in str(file):
+            yield str(file)
+
+
+@lru_cache(maxsize=256)
+def _calls(file: str) -> tuple[tuple[str, str, int], ...]:
+    """Returns the calls in a file that pass a name: the name, the callee and the line."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return tuple((name, _callee_name(call.func), call.lineno) for call in calls if (name := _name_argument(call)))
+
+
+def _name_argument(call: ast.Call) -> str:
+    """Returns the name that a call passes as a literal; empty if there is none."""
+    argument = next((one.value for one in call.keywords if one.arg == "name"), call.args[0] if call.args else None)
+    return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
+
+
+def _callee_name(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")

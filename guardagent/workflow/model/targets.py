@@ -7,23 +7,126 @@
     folder            the source of all its Python files: nothing is imported or run
 
 Imports run in a separate process with a time limit, since a target may print, exit or never end.
+
+The workflow graphs of a file or a folder, with the places that could not be read.
+
+Imports a target and writes its graph: `python -m guardagent.workflow.model.targets TARGET FILE`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from guardagent.errors import InputError
+from guardagent.errors import GuardError, InputError, name_hint
+from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import graph_of, read_graph
-from guardagent.workflow.model.listing import GraphListing, WorkflowGraph
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowGraph:
+    """One workflow of a program.
+
+    Attributes:
+        name: the variable, function or `Class.attribute` that holds or makes it.
+        file: the file that was read.
+        line: the line where the workflow is made.
+        graph: its graph.
+    """
+
+    name: str
+    file: str
+    line: int
+    graph: Graph
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.graph.to_dict(), "file": self.file, "line": self.line}
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadPlace:
+    """A place that may define a workflow whose graph could not be determined.
+
+    Attributes:
+        file: the file.
+        line: the line; 1 if only the file is known.
+        reason: why, and what was expected.
+    """
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"file": self.file, "line": self.line, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class GraphListing:
+    """The workflows of a target, in order of files and lines.
+
+    Attributes:
+        target: the target as the caller named it.
+        workflows: the workflows.
+        unread: the places that could not be read.
+        is_folder: the target is a folder.
+    """
+
+    target: str
+    workflows: tuple[WorkflowGraph, ...]
+    unread: tuple[UnreadPlace, ...] = ()
+    is_folder: bool = False
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the target has exactly one workflow, so that its output is this one alone."""
+        return not self.is_folder and not self.unread and len(self.workflows) == 1
+
+    def single(self) -> Graph:
+        """Returns the only graph.
+
+        Raises:
+            InputError: there are several graphs, or none.
+        """
+        if not self.is_single:
+            names = ", ".join(repr(one.graph.name if self.is_folder else one.name) for one in self.workflows) or "none"
+            example = "FOLDER/FILE.py:NAME" if self.is_folder else f"{self.target}:NAME"
+            raise InputError(
+                f"{self.target}: expected one workflow, found {len(self.workflows):,}: {names}; "
+                f"name one, as in '{example}' with '--source-only'"
+            )
+        return self.workflows[0].graph
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of all graphs, and the places that could not be read."""
+        notes = dict.fromkeys(note for one in self.workflows for note in one.graph.notes)
+        return (*notes, *(f"{one.file}:{one.line}: not read: {one.reason}" for one in self.unread))
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Returns one graph as it is, and several as a list."""
+        if self.is_single:
+            return self.single().to_dict()
+        unread = {"unread": [one.to_dict() for one in self.unread]} if self.unread or self.is_folder else {}
+        return {"graphs": [one.to_dict() for one in self.workflows], **unread}
+
 
 SECONDS = 25.0  # to import a target and extract its graph
 
@@ -52,7 +155,7 @@ def graphs_of(target: str | Path, *, source_only: bool = False, seconds: float =
     if target.endswith(".json"):
         return _one(target, read_graph(target))
     if Path(target).is_dir():
-        from guardagent.workflow.python_source.folder import graphs_of_folder
+        from guardagent.workflow.python_source.source_graphs import graphs_of_folder
 
         return graphs_of_folder(Path(target), seconds=seconds)
     if target.endswith(".py"):
@@ -85,7 +188,7 @@ def _object_graph(target: str, seconds: float, *, source_only: bool) -> Graph:
 def _imported_graph(target: str, seconds: float) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "answer.json")
-        load = "guardagent.workflow.model.object_loader"
+        load = "guardagent.workflow.model.targets"
         outcome = _run([sys.executable, "-m", load, target, str(answer)], target, seconds)
         if not answer.exists():
             raise InputError(f"{target}: importing it ended the process{outcome}")
@@ -122,3 +225,78 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+def main(target: str, answer: Path) -> None:
+    """Writes the graph of the target, or the error, to a file."""
+    try:
+        graph = extract(load_attribute(target), target)
+        content: dict[str, Any] = {"graph": graph.to_dict()}
+    except TargetError as error:
+        content = {"error": str(error)}
+    except GuardError as error:
+        content = {"error": str(error)}
+    except Exception as error:  # noqa: BLE001 - an extractor that meets what it does not know
+        content = {"error": f"the graph could not be extracted: {_where(error)}"}
+    answer.write_text(json.dumps(content, default=str), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # threads of the target do not keep the process alive
+
+
+class TargetError(Exception):
+    """A target cannot be imported, or does not exist."""
+
+
+def load_attribute(target: str) -> Any:
+    """Returns the object of `module:attribute` or `file.py:attribute`.
+
+    Raises:
+        TargetError: the message says why it cannot be loaded.
+    """
+    place, _, path = target.rpartition(":")
+    found: Any = _module(place)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            known = [one for one in dir(found) if not one.startswith("_")]
+            raise TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
+        found = getattr(found, name)
+    return found
+
+
+def _module(place: str) -> ModuleType:
+    try:
+        return _from_file(Path(place)) if place.endswith(".py") else _named(place)
+    except SystemExit as error:
+        raise TargetError(
+            f"importing it calls sys.exit({error.code!r}); expected a module that can be imported"
+        ) from None
+    except SyntaxError as error:
+        raise TargetError(f"{error.filename}:{error.lineno}: not Python: {error.msg}") from None
+    except BaseException as error:  # noqa: BLE001 - whatever a module raises while it is imported
+        raise TargetError(f"importing it failed: {_where(error)}") from None
+
+
+def _named(name: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as the interpreter does for `-m`
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
+    return f"{place}{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -18,6 +18,10 @@ returns. No module here depends on a framework; only `opaque_calls.py` names pac
 `bodies.py` summarizes a function with all that it calls, `code.py` returns the code itself for extractors that read
 further, `outcomes.py` evaluates the results branch by branch, and `step_summary.py` summarizes the functions of one
 workflow step.
+
+The order of the calls of a function, and the calls that come after human approval.
+
+The strings among some values, single or in lists.
 """
 
 from __future__ import annotations
@@ -26,38 +30,165 @@ import ast
 import functools
 import inspect
 import sysconfig
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from guardagent.workflow.model.unknown import Unseen
-from guardagent.workflow.python_source import types
-from guardagent.workflow.python_source.calls import is_readable, tools_run_by, unseen_of
-from guardagent.workflow.python_source.evaluation.attributes import call_method, wrapped_by
-from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
-from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions import model_calls
-from guardagent.workflow.python_source.functions.flow import Flow, FlowPoint
-from guardagent.workflow.python_source.functions.known_strings import KnownStrings
-from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign, is_opaque
+from guardagent.workflow.model.graph import Unseen
+from guardagent.workflow.python_source import calls, types
+from guardagent.workflow.python_source.builtins import call_method, wrapped_by
+from guardagent.workflow.python_source.calls import (
+    RUN_METHODS,
+    foreign,
+    is_opaque,
+    is_readable,
+    tools_run_by,
+    unseen_of,
+)
+from guardagent.workflow.python_source.evaluator import Evaluator, is_applied, underlying
+from guardagent.workflow.python_source.paths import BranchChoice, PathWalker
 from guardagent.workflow.python_source.scopes import LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.values import (
     NOTHING,
     Arguments,
     Attribute,
     CallResult,
+    Class,
     Function,
     FunctionTree,
     ImportedName,
     Instance,
     NameScope,
     PartialFunction,
+    Sequence,
     Stub,
     Values,
+    exactly,
     path_of,
+    plain_string,
 )
+
+
+@dataclass(frozen=True)
+class FlowPoint:
+    """A point in a function.
+
+    Attributes:
+        after_approval: every path to this point asks for human approval.
+        unconditional: every run of the function reaches this point, unless it raises.
+        last: the marked calls that can be the last one before this point; None is the beginning of the function.
+    """
+
+    after_approval: bool = False
+    unconditional: bool = True
+    last: frozenset[int | None] = frozenset({None})
+
+
+class Flow(PathWalker[FlowPoint]):
+    """Follows the paths through a function.
+
+    Args:
+        asks: whether a call always asks for human approval.
+        marks: the calls whose order is recorded.
+
+    Attributes:
+        calls: the point of each call, by the identity of its node.
+        exits: the points where the function returns or ends.
+        returns: by the identity of a return statement, whether every path to it asks for human approval.
+        order: pairs of marked calls that can follow each other, by the identities of their nodes.
+    """
+
+    def __init__(
+        self,
+        tree: FunctionTree,
+        asks: Callable[[ast.Call], bool],
+        marks: Callable[[ast.Call], bool] = lambda _call: False,
+    ) -> None:
+        super().__init__()
+        self._asks, self._marks = asks, marks
+        self.calls: dict[int, FlowPoint] = {}
+        self.returns: dict[int, bool] = {}
+        self.order: set[tuple[int | None, int]] = set()
+        self.exits = self.function(tree, None, FlowPoint())
+
+    @property
+    def always_asks(self) -> bool:
+        """Whether every run that does not raise asks for human approval."""
+        return bool(self.exits) and all(point.after_approval for point in self.exits)
+
+    def join(self, before: FlowPoint, ends: list[FlowPoint], *, whole: bool) -> FlowPoint:
+        """Joins points: approval counts only if it is on every path."""
+        last = frozenset[int | None]().union(*(one.last for one in ends))
+        return FlowPoint(all(one.after_approval for one in ends), before.unconditional and whole, last)
+
+    def loop_state(self, begin: FlowPoint, end: FlowPoint, rounds: int) -> FlowPoint | None:  # noqa: ARG002 - repeats until nothing changes
+        return None if end.last <= begin.last else replace(begin, last=begin.last | end.last)
+
+    def after_choice(self, choice: BranchChoice, state: FlowPoint) -> FlowPoint:  # noqa: ARG002 - for any choice
+        return replace(state, unconditional=False)
+
+    def on_return(self, node: ast.Return, state: FlowPoint) -> None:
+        self.returns[id(node)] = state.after_approval and self.returns.get(id(node), True)
+
+    def after_call(self, call: ast.Call, state: FlowPoint) -> FlowPoint:
+        before = self.calls.get(id(call), replace(state, unconditional=False))
+        self.calls[id(call)] = FlowPoint(
+            before.after_approval and state.after_approval, before.unconditional or state.unconditional
+        )
+        after_approval = state.after_approval or self._asks(call)
+        if not self._marks(call):
+            return replace(state, after_approval=after_approval)
+        self.order |= {(last, id(call)) for last in state.last}
+        after = replace(state, after_approval=after_approval, last=frozenset({id(call)}))
+        self.on_raise_point(after)
+        return after
+
+
+_MORE: Any = object()
+
+
+class KnownStrings(NamedTuple):
+    """Strings; there are no others if `complete`."""
+
+    known: frozenset[str]
+    complete: bool
+
+    @classmethod
+    def of(cls, values: Values) -> KnownStrings:
+        every = list(flat(values))
+        return cls(
+            frozenset(plain_string(one) for one in every if isinstance(one, str)), all(map(_is_determined, every))
+        )
+
+
+def flat(values: Values) -> Iterator[object]:
+    """Yields all values and the elements of lists, and a marker if there can be other values."""
+    for one in values.known:
+        if isinstance(one, Sequence):
+            for item in one.items:
+                yield from flat(item)
+        elif isinstance(one, list | tuple | set | frozenset):
+            for item in one:
+                yield from flat(exactly(item))
+        else:
+            yield one
+    if not values.complete:
+        yield _MORE
+
+
+def _is_determined(one: object) -> bool:
+    """Whether a value is certainly not an unknown string."""
+    if one is _MORE or isinstance(one, Instance | ImportedName | PartialFunction | Attribute):
+        return False
+    if isinstance(one, CallResult):
+        kind = one.callee
+        if isinstance(kind, ImportedName):
+            return kind.path.rpartition(".")[2][:1].isupper()
+        return isinstance(kind, Class) or (isinstance(kind, type) and not issubclass(kind, str))
+    return True
+
 
 MOST_VISITS = 2_000
 _NOT_FOLLOWED = Unseen("its code is not followed to the end, as the budget ended")
@@ -185,12 +316,12 @@ class FunctionSummary:
     @cached_property
     def calls_model(self) -> bool:
         """Whether it calls a model or an agent, as far as objects and names tell."""
-        return model_calls.calls_model(self.calls, ((use.owner, use.method) for use in self.method_calls))
+        return calls.calls_model(self.calls, ((use.owner, use.method) for use in self.method_calls))
 
     @cached_property
     def runs_named_tools(self) -> bool:
         """Whether it runs something that its code calls a tool, or an agent with unknown tools."""
-        return self.runs_unseen_agent or model_calls.runs_named_tools(self.calls)
+        return self.runs_unseen_agent or calls.runs_named_tools(self.calls)
 
     @cached_property
     def strings(self) -> KnownStrings:
@@ -374,7 +505,7 @@ class BodyAnalysis:
             source_known=readable is not None,
             opaque_calls=tuple(dict.fromkeys([*self.opaque_calls, *(one.unseen for one in self.tools)])),
             tools=tuple(dict.fromkeys(self.tools)), unlisted_calls=tuple(dict.fromkeys(self.opaque_calls)),
-            is_placeholder=readable is not None and model_calls.is_placeholder(readable.tree),
+            is_placeholder=readable is not None and calls.is_placeholder(readable.tree),
             runs_unseen_agent=self.runs_unseen_agent, cut_short=self.evaluator.is_cut_short,
         )  # fmt: skip
 

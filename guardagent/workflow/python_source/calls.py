@@ -2,29 +2,98 @@
 
 A tool is named by its declared name, else `package.Class` or `package.function`. The declared name of a tool from a
 module that cannot be read is unknown, so the call is also reported as unseen.
+
+The table of libraries: what a call into a package can do, the same for every framework.
+
+The longest matching entry counts. A package that is not in the table can run anything.
+
+    harmless   it calls no tool and no model of an agent
+    model      it calls a model, or prepares or parses its texts
+    tools      its objects are tools; one that is called is named `package.Class`
+    agents     it runs agents; their tools are those that the code gives them
+
+Whether a function calls a model, runs tools that cannot be seen, or is only a placeholder.
+
+The kind of a node rests on this, no proof does: where an object is unknown, its name in the source decides.
+
+Finds opaque calls, which can run any tool.
+
+A call is opaque if its function or the object of its method is unknown, if it runs code from a string, or if it calls a
+missing import that is not from a known library. A model runs nothing by itself.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from types import FunctionType
+from typing import Literal
 
-from guardagent.workflow.model.unknown import Unseen
+from guardagent.workflow.model.graph import Unseen
+from guardagent.workflow.python_source.builtins import BINDS
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.libraries import effect_of
 from guardagent.workflow.python_source.values import (
     NOTHING,
+    Attribute,
     CallResult,
+    Class,
     Function,
+    FunctionTree,
     ImportedName,
+    Instance,
     NameScope,
     Stub,
     Values,
     path_of,
     plain_string,
 )
+
+Effect = Literal["harmless", "model", "tools", "agents"]
+
+_TABLE: dict[Effect, str] = {
+    "harmless": """
+        builtins pydantic pydantic_settings typing_extensions attrs attr dotenv yaml toml tomli orjson ujson jinja2
+        numpy pandas polars scipy sklearn matplotlib seaborn plotly PIL networkx tiktoken nltk tqdm rich loguru
+        structlog click typer colorama tabulate tenacity backoff requests httpx aiohttp aiofiles urllib3 bs4 lxml
+        markdown markdownify pypdf PyPDF2 docx openpyxl dateutil pytz streamlit gradio fastapi flask starlette uvicorn
+        langsmith langfuse opentelemetry sqlalchemy redis pymongo psycopg psycopg2 chromadb faiss qdrant_client
+        anyio aiosqlite asyncpg
+    """,
+    "model": """
+        langchain langchain_core langchain_openai langchain_anthropic langchain_google_genai langchain_google_vertexai
+        langchain_groq langchain_ollama langchain_mistralai langchain_cohere langchain_aws langchain_deepseek
+        langchain_fireworks langchain_huggingface langchain_nvidia_ai_endpoints langchain_together langchain_xai
+        langchain_text_splitters langchain_chroma langchain_classic langchain_community langchain_pinecone
+        openai anthropic litellm groq ollama cohere mistralai together google.genai google.generativeai
+        transformers sentence_transformers instructor
+    """,
+    "tools": """
+        langchain_community.tools langchain_community.utilities langchain_community.agent_toolkits langchain_tavily
+        langchain_google_community langchain_exa langchain_experimental.tools langchain_experimental.utilities
+        crewai_tools tavily exa_py serpapi duckduckgo_search ddgs firecrawl wikipedia arxiv e2b_code_interpreter
+    """,
+    "agents": """
+        agents autogen_agentchat autogen_core autogen_ext crewai fastmcp google.adk langgraph llama_index mcp
+        pydantic_ai pydantic_graph smolagents langchain.agents langchain_classic.agents langchain.tools
+        langchain_core.tools langchain_mcp_adapters langchain_experimental.agents
+    """,
+}
+_EFFECTS: dict[str, Effect] = {name: effect for effect, names in _TABLE.items() for name in names.split()}
+
+
+@cache
+def effect_of(path: str) -> Effect | None:
+    """Returns what a call of a class or function can do, by its dotted path; None if that is unknown."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        if effect := _EFFECTS.get(".".join(parts[:length])):
+            return effect
+    return "harmless" if parts[0] in sys.stdlib_module_names else None
+
 
 AGENT_TOOLS = {
     "create_react_agent": 1, "create_agent": 1, "create_tool_calling_agent": 1, "create_openai_tools_agent": 1,
@@ -171,3 +240,190 @@ def _names_of(one: object) -> Iterator[str]:
 def unseen_of(found: LibraryTools, line: int, file: str) -> list[Unseen]:
     """Returns what a call can run besides the named tools."""
     return [Unseen(reason, line, file) for reason in dict.fromkeys(found.unseen)]
+
+
+_METHODS = {
+    *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
+    *"structured_predict astructured_predict chat_with_tools achat_with_tools model_request model_request_sync".split(),
+    *"completion acompletion generate_content generate_content_async generate_text".split(),
+}
+_CALLS = ("completions.create", "completions.parse", "responses.create", "responses.parse", "messages.create")
+_INVOKES = {"invoke", "ainvoke", "stream", "astream", "batch", "abatch", "astream_events"}
+_TOOL_RUNS = {"invoke", "ainvoke", "run", "arun", "_run", "_arun", "func", "coroutine", "execute"}
+_MODELS = frozenset(
+    "llm llms lm model models gpt chatgpt openai claude anthropic gemini chat chain agent agents bind "
+    "structured".split()
+)
+_TOOLS = frozenset({"tool", "tools"})
+_NO_MODELS = _TOOLS | {
+    "retriever",
+    "retrievers",
+    "search",
+    "store",
+    "vectorstore",
+    "index",
+    "db",
+    "database",
+    "session",
+}
+_VERBS = frozenset("call ask query invoke ainvoke prompt run arun complete generate agenerate predict respond".split())
+_NOUNS = frozenset({"response", "completion", "reply"})
+_PLAIN = (
+    ast.stmt, ast.Constant, ast.Dict, ast.List, ast.Tuple, ast.Set, ast.Name, ast.Attribute, ast.Subscript,
+    ast.Starred, ast.IfExp, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.ListComp, ast.comprehension, ast.keyword,
+    ast.expr_context, ast.cmpop, ast.boolop, ast.unaryop, ast.arguments, ast.arg,
+)  # fmt: skip
+
+
+def calls_model(calls: Iterable[str], runs: Iterable[tuple[object, str]]) -> bool:
+    """Returns whether a function calls a model or an agent.
+
+    Args:
+        calls: its callees, as in the source.
+        runs: the objects and names of its method calls.
+    """
+    models = (isinstance(one, CallResult) and _is_model(one) for one, method in runs if method in _INVOKES)
+    return any(map(_is_model_call, calls)) or any(models)
+
+
+def runs_named_tools(calls: Iterable[str]) -> bool:
+    """Returns whether a function runs something that its code calls a tool."""
+    return any(map(_is_tool_call, calls))
+
+
+def is_placeholder(tree: FunctionTree) -> bool:
+    """Returns whether a function computes nothing: it only chooses among constants and parts of its arguments."""
+    statements: Iterable[ast.AST] = [tree.body] if isinstance(tree, ast.Lambda) else tree.body
+    nodes = (node for one in statements for node in ast.walk(one))
+    return all(isinstance(node, _PLAIN) or (isinstance(node, ast.Call) and _is_plain(node)) for node in nodes)
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Whether a call reads a dictionary, or constructs an object: classes have capital names."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name == "get" or name[:1].isupper()
+
+
+def _is_model(one: CallResult) -> bool:
+    name = path_of(one.callee).rpartition(".")[2]
+    return effect_of(path_of(one.callee)) == "model" and bool(_words(name) & _MODELS)
+
+
+def _is_model_call(call: str) -> bool:
+    owner, _, name = call.rpartition(".")
+    if name in _METHODS or call.endswith(_CALLS):
+        return True
+    if not owner or owner == "self":
+        return _names_a_model(name)
+    words = _words(owner)
+    if name in _INVOKES:
+        return bool(words & _MODELS) or not words & _NO_MODELS
+    return bool(words & _MODELS) and bool(_words(name) & _VERBS)
+
+
+def _names_a_model(name: str) -> bool:
+    """Whether the name of a function says that it calls a model: `call_llm`, `llm`."""
+    words = _words(name)
+    return not name[:1].isupper() and (
+        (len(words) == 1 and words <= _MODELS) or bool(words & _MODELS and words & (_VERBS | _NOUNS))
+    )
+
+
+def _is_tool_call(call: str) -> bool:
+    owner, _, name = call.rpartition(".")
+    if call.endswith("]"):  # a tool from a table
+        return bool(_words(call) & _TOOLS)
+    return name == "call_tool" or (name in _TOOL_RUNS and bool(_words(owner) & _TOOLS) and not _words(owner) & _MODELS)
+
+
+def _words(text: str) -> set[str]:
+    """The words in some code, in lower case: `ChatModel.call_llm` has chat, model, call, llm."""
+    return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)}
+
+
+RUN_METHODS = {
+    "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",
+    "run", "arun", "func", "coroutine", "_run", "_arun", "__call__", "run_sync", "run_async", "run_live", "run_stream",
+    "run_streamed", "run_json", "on_messages", "on_messages_stream", "on_invoke_tool", "call_tool", "initiate_chat",
+    "kickoff", "kickoff_async", "kickoff_for_each", "akickoff", "execute_task",
+}  # fmt: skip
+_AGENTS = (
+    "agents", "autogen_agentchat", "autogen_core", "autogen_ext", "crewai", "crewai_tools", "fastmcp", "google.adk",
+    "langgraph", "llama_index", "mcp", "pydantic_ai", "pydantic_graph", "smolagents",
+)  # fmt: skip
+_FROM_TEXT = {"builtins.exec", "builtins.eval", "builtins.__import__"}
+_RUNS_TOOLS = (".agents", ".tools", ".mcp", "langgraph.", "langchain_mcp")
+
+
+def is_opaque(call: ast.Call, callee: Values, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
+    """Whether a call is opaque to an extractor that reads the results of the functions in `opens`."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr in RUN_METHODS:
+        return not _is_transparent(function.value, evaluator, scope, opens)
+    if any(path_of(one) in _FROM_TEXT or _is_missing_import(one) for one in callee.known):
+        return True
+    named = isinstance(function, ast.Name | ast.Subscript | ast.Call)
+    return named and not callee.known and not callee.cyclic
+
+
+def _is_transparent(owner: ast.expr, evaluator: Evaluator, scope: NameScope, opens: frozenset[str]) -> bool:
+    """Whether an object is known well enough to know what it runs."""
+    match owner:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in BINDS:
+            return _is_transparent(inner, evaluator, scope, opens)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _is_transparent(left, evaluator, scope, opens) and _is_transparent(right, evaluator, scope, opens)
+    values = evaluator.value(owner, scope)
+    seen = bool(values.known) and all(_is_identified(one, opens) for one in values.known)
+    return seen and (values.complete or all(isinstance(one, CallResult) for one in values.known))
+
+
+def _is_identified(one: object, opens: frozenset[str]) -> bool:
+    if isinstance(one, CallResult):
+        if isinstance(one.callee, Attribute):
+            # A model returns a model or a string.
+            return one.callee.owner is None or _is_identified(one.callee.owner, opens)
+        path = path_of(one.callee)
+        name = path.rpartition(".")[2]
+        return isinstance(one.callee, Class) or name in BINDS | opens or _is_known(path)
+    if isinstance(one, Instance):
+        return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
+    if isinstance(one, ImportedName):
+        return _is_known(one.path)
+    return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function can be anything
+
+
+def _is_known(path: str) -> bool:
+    """Whether it runs nothing, or an extractor reads it."""
+    return _runs_nothing(path) or (not path.startswith("langgraph") and _agents(path) is not None)
+
+
+def _runs_nothing(path: str) -> bool:
+    """Whether it is a model, a prompt or a parser of LangChain, or from the standard library."""
+    root = path.partition(".")[0]
+    if any(part in path for part in _RUNS_TOOLS):
+        return False
+    return root.startswith("langchain") or effect_of(path) in {"harmless", "model"}
+
+
+def foreign(owner: object, own: tuple[str, ...]) -> str | None:
+    """Returns the package of an object that runs agents or tools of a framework other than the extractor's own.
+
+    If the extractor has no framework, every stub of the program counts as such an object.
+    """
+    if isinstance(owner, Stub) and not own:
+        return "the program"
+    kind = owner.callee if isinstance(owner, CallResult) else owner.of if isinstance(owner, Instance) else owner
+    found = _agents(path_of(kind) or type(kind).__module__)
+    return None if found is None or (own and found.startswith(own)) else found
+
+
+def _agents(path: str) -> str | None:
+    return next((one for one in _AGENTS if path == one or path.startswith(f"{one}.")), None)
+
+
+def _is_missing_import(one: object) -> bool:
+    """Whether a function is from a module that is neither readable nor in the table of libraries."""
+    if not isinstance(one, ImportedName) or one.path.rpartition(".")[2][:1].isupper():
+        return False
+    return effect_of(one.path) is None

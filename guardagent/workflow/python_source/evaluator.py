@@ -1,24 +1,25 @@
-"""Evaluates expressions to their possible values without running code; an unknown node can have any value."""
+"""Evaluates expressions to their possible values without running code; an unknown node can have any value.
+
+Unwraps partial functions and methods to the underlying function and its bound arguments.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source import builtins, types
-from guardagent.workflow.python_source.evaluation import attributes
-from guardagent.workflow.python_source.evaluation.callables import is_applied, underlying
-from guardagent.workflow.python_source.evaluation.function_source import find_tree
-from guardagent.workflow.python_source.evaluation.mutations import HARMLESS_NAMES, escapes, mutates_nothing
-from guardagent.workflow.python_source.scopes import ADDED, EACH, CodeScope, LiveScope, LoopScope, statements
+from guardagent.workflow.python_source.scopes import ADDED, EACH, CodeScope, LiveScope, LoopScope, find_tree, statements
 from guardagent.workflow.python_source.values import (
     CYCLE,
+    HARMLESS_NAMES,
     NOTHING,
     REST,
     UNKNOWN,
@@ -36,12 +37,36 @@ from guardagent.workflow.python_source.values import (
     Sequence,
     Table,
     Values,
+    escapes,
     exactly,
     is_true,
     labelled,
+    mutates_nothing,
     plain_string,
     small,
 )
+
+
+def is_applied(target: object) -> bool:
+    """Whether a value is a partial function or a bound method."""
+    return isinstance(target, PartialFunction | functools.partial | MethodType)
+
+
+def underlying(target: object, arguments: Arguments | None = None) -> tuple[object, Arguments]:
+    """Returns the underlying function and its arguments."""
+    arguments = arguments or Arguments()
+    while True:
+        match target:
+            case PartialFunction(function=inner, arguments=first):
+                pass
+            case functools.partial(func=inner, args=args, keywords=keywords):
+                first = Arguments(tuple(map(exactly, args)), {name: exactly(one) for name, one in keywords.items()})
+            case MethodType(__func__=inner, __self__=owner):
+                first = Arguments((exactly(owner),))
+            case _:
+                return target, arguments
+        target, arguments = inner, first.then(arguments)
+
 
 MOST_STEPS = 50_000
 MOST_CALLS = 12
@@ -185,10 +210,10 @@ class Evaluator:
 
     def call_target(self, target: object) -> object | None:
         """Returns the function that a call of a live object runs: its method, or a wrapped function; else None."""
-        method = attributes.call_method(target)
+        method = builtins.call_method(target)
         if method is not None and self.follow(method.__func__):  # type: ignore[arg-type]
             return method
-        return attributes.wrapped_by(target)
+        return builtins.wrapped_by(target)
 
     def function(self, function: FunctionType) -> Function | None:
         """Returns a live function with its code; None if the source is not available."""
@@ -254,7 +279,7 @@ class Evaluator:
 
     def attribute(self, owner: object, name: str) -> Values:
         """Returns the possible values of an attribute of one value."""
-        return attributes.look_up(self, owner, name)
+        return builtins.look_up(self, owner, name)
 
     def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
         owner = self.value(node.value, scope)
@@ -622,7 +647,7 @@ class Evaluator:
             return _union(one.items, NOTHING)
         if isinstance(one, list | tuple | set | frozenset) or _is_short(one):
             return Values(tuple(one))
-        if isinstance(one, type) and (members := attributes.members_of(one)) is not None:
+        if isinstance(one, type) and (members := builtins.members_of(one)) is not None:
             return Values(members)
         return UNKNOWN
 

@@ -19,10 +19,9 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.workflow.python_source.bodies import ReadableFunction
-from guardagent.workflow.python_source.evaluation.function_source import find_tree
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.paths import takes_all
-from guardagent.workflow.python_source.scopes import CodeScope, LiveScope, statements
+from guardagent.workflow.python_source.scopes import CodeScope, LiveScope, find_tree, statements
 from guardagent.workflow.python_source.values import (
     Arguments,
     Attribute,

@@ -1,4 +1,7 @@
-"""Reads annotations: the literals that a function returns, and the fields of a class."""
+"""Reads annotations: the literals that a function returns, and the fields of a class.
+
+The interface of the evaluator, for the modules that it uses.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import EnumType
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
-from guardagent.workflow.python_source.evaluation.protocol import EvaluatorProtocol
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.values import (
     NOTHING,
@@ -29,6 +31,35 @@ from guardagent.workflow.python_source.values import (
     exactly,
     path_of,
 )
+
+
+class EvaluatorProtocol(Protocol):
+    """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
+
+    def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
+
+    def name(self, name: str, scope: NameScope | None) -> Values: ...
+
+    def resolved_import(self, path: str) -> Values: ...
+
+    def attribute(self, owner: object, name: str) -> Values: ...
+
+    def item(self, owner: object, key: Values) -> Values: ...
+
+    def pairs(self, owner: object) -> list[tuple[Values, Values]] | None: ...
+
+    def elements(self, values: Values) -> Values: ...
+
+    def ordered_elements(self, values: Values) -> list[Values] | None: ...
+
+    def strings(self, parts: list[Values]) -> Values: ...
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values: ...
+
+    def function(self, function: FunctionType) -> Function | None: ...
+
+    def body_scope(self, function: Function, arguments: Arguments) -> NameScope: ...
+
 
 _PLAIN = (str, int, bool, float, dict, list, tuple, set, bytes, object, type(None))
 

@@ -10,11 +10,8 @@ import os
 import sys
 
 from guardagent.workflow.python_source.evaluator import enclosing
-from guardagent.workflow.python_source.modules import file_of, file_scope
-from guardagent.workflow.python_source.objects import Namespace
-from guardagent.workflow.python_source.programs.classes import ClassEvaluator
-from guardagent.workflow.python_source.programs.late_changes import changes_of
-from guardagent.workflow.python_source.programs.scopes import FlowScope, ModuleObject, ProgramObject
+from guardagent.workflow.python_source.modules import FlowScope, ModuleObject, ProgramObject, file_of, file_scope
+from guardagent.workflow.python_source.objects import ClassEvaluator, Namespace, changes_of
 from guardagent.workflow.python_source.stubs import ObjectStub, copy_of
 from guardagent.workflow.python_source.values import (
     NOTHING,

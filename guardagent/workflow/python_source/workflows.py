@@ -3,22 +3,174 @@
 A workflow stands alone if it is no part of another one of the file. Objects that are bound to names, or that the file
 makes when it runs as a script, have known arguments. Then each function is interpreted with unknown ones, which finds
 workflows that no call reaches; an object from a place that is found already is the same workflow once more.
+
+Finds out whether a function can make a workflow: it uses a framework, itself or through what it mentions.
+
+This reads names only, and is much faster than interpreting the function.
+
+Compares objects of a program by their content: two calls of a function make different objects that are alike.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
-from guardagent.workflow.python_source.framework_use import uses_framework
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.likeness import Likeness
-from guardagent.workflow.python_source.modules import file_scope
-from guardagent.workflow.python_source.programs.classes import unseen_arguments
-from guardagent.workflow.python_source.programs.scopes import FlowScope, ProgramObject
-from guardagent.workflow.python_source.values import Class, Function, PartialFunction, Sequence, Table, Values
+from guardagent.workflow.python_source.modules import FlowScope, ProgramObject, file_scope
+from guardagent.workflow.python_source.objects import unseen_arguments
+from guardagent.workflow.python_source.values import (
+    CallResult,
+    Class,
+    Function,
+    ImportedName,
+    NameScope,
+    PartialFunction,
+    Sequence,
+    Stub,
+    Table,
+    Values,
+    is_member_of,
+    path_of,
+)
+
+
+def uses_framework(value: object, packages: Collection[str]) -> bool:
+    """Whether a function or class can use one of some packages."""
+    seen: dict[int, object] = {}
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen[id(one)] = one
+        if _is_of_framework(one, packages):
+            return True
+        pending += _mentioned(one)
+    return False
+
+
+def derives_from(made_of: Class, package: str, name: str) -> bool:
+    """Whether a class of the program is derived from a class of a package."""
+    evaluator = Evaluator(live=False, follow=lambda _function: False)
+    for base in made_of.tree.bases:
+        node = base.value if isinstance(base, ast.Subscript) else base
+        for one in evaluator.value(node, made_of.scope).known:
+            if is_member_of(one, package, name):
+                return True
+            if isinstance(one, Class) and one is not made_of and derives_from(one, package, name):
+                return True
+    return False
+
+
+def _is_of_framework(value: object, packages: Collection[str]) -> bool:
+    if isinstance(value, ImportedName):
+        return value.path.partition(".")[0] in packages
+    if isinstance(value, Function | Class):
+        return any(name in packages for name in _imported_inside(value.tree))
+    return isinstance(value, Stub) and type(value) is not ProgramObject
+
+
+def _imported_inside(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
+
+
+def _mentioned(value: object) -> Iterator[Any]:
+    """Yields the values that the code of a value mentions."""
+    if isinstance(value, PartialFunction):
+        yield value.function
+        yield from _of_owner(value)
+    elif isinstance(value, CallResult):
+        yield value.callee
+    elif isinstance(value, ProgramObject):
+        yield value.made_of
+        yield from (one for values in list(value.attributes.values()) for one in values.known)
+    elif isinstance(value, Function | Class):
+        for name in {node.id for node in ast.walk(value.tree) if isinstance(node, ast.Name)}:
+            yield from _looked_up(name, value.scope)
+
+
+def _of_owner(method: PartialFunction) -> Iterator[Any]:
+    """Yields the attributes of the object of a method that its code mentions."""
+    if not isinstance(method.function, Function):
+        return
+    mentioned = {node.attr for node in ast.walk(method.function.tree) if isinstance(node, ast.Attribute)}
+    for owner in (one for values in method.arguments.positional[:1] for one in values.known):
+        if isinstance(owner, ProgramObject):
+            yield from (one for name in mentioned & owner.attributes.keys() for one in owner.attributes[name].known)
+
+
+def _looked_up(name: str, scope: NameScope | None) -> Iterator[Any]:
+    while scope is not None:
+        if isinstance(scope, FlowScope) and name in scope.names:
+            yield from scope.names[name].known
+            return
+        scope = scope.parent
+
+
+MOST_DEEP = 12
+
+
+class Likeness:
+    """Computes keys of objects; equal keys mean equal content, from the same places of the program.
+
+    A key has a number, since keys of objects that share parts would grow exponentially. The keys of one `Likeness`
+    can be compared with each other.
+    """
+
+    def __init__(self) -> None:
+        self._open: set[int] = set()
+        self._numbers: dict[Hashable, int] = {}
+        self._seen: dict[int, tuple[object, Hashable]] = {}
+
+    def key(self, value: object, depth: int = 0) -> Hashable:
+        """Returns the key of an object; recursive parts count by their types."""
+        if value is None or isinstance(value, str | int | float):
+            return value
+        if id(value) in self._open or depth > MOST_DEEP:
+            return type(value).__name__
+        if not self._open:
+            self._seen = {}  # objects may have changed since the last key
+        if id(value) in self._seen:
+            return self._seen[id(value)][1]
+        self._open.add(id(value))
+        try:
+            content = self._content(value, depth + 1)
+        finally:
+            self._open.discard(id(value))
+        found = "object", self._numbers.setdefault(content, len(self._numbers))
+        self._seen[id(value)] = value, found  # keeps it alive
+        return found
+
+    def _content(self, value: object, depth: int) -> Hashable:
+        if isinstance(value, Function | Class):
+            return id(value.tree)
+        if isinstance(value, PartialFunction):
+            return self.key(value.function, depth), self.key(value.arguments, depth)
+        if isinstance(value, Values):
+            return tuple(self.key(one, depth) for one in value.known), value.complete
+        if isinstance(value, list | tuple):
+            return tuple(self.key(one, depth) for one in value)
+        if isinstance(value, ProgramObject):
+            place = getattr(value, "file", ""), getattr(value, "line", 0)
+            return type(value).__name__, place, self.key(value.attributes, depth)
+        if isinstance(value, Interpreter):
+            return ""
+        fields = value if isinstance(value, dict) else self._fields(value)
+        pairs = [(str(name), self.key(one, depth)) for name, one in fields.items() if name != "parent_agent"]
+        return type(value).__name__, path_of(value), *pairs
+
+    def _fields(self, value: object) -> dict[str, object]:
+        own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
+        return {name: one for name, one in vars(value).items() if name != "notes"} if own else {}
+
 
 USUAL_NAMES = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
 _Site = tuple[str, int]

@@ -12,7 +12,7 @@ from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing.boxes import description
 from guardagent.workflow.model.graph import Node
-from guardagent.workflow.model.listing import UnreadPlace
+from guardagent.workflow.model.targets import UnreadPlace
 from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports.text import (
     MECHANISMS,

@@ -32,8 +32,7 @@ from guardagent.workflow.analysis.report import (
     RuleResult,
     RuleStatus,
 )
-from guardagent.workflow.model.graph import Edge, Graph, Node
-from guardagent.workflow.model.unknown import UnknownPart
+from guardagent.workflow.model.graph import Edge, Graph, Node, UnknownPart
 from guardagent.workflow.reports import ReportFormat
 
 if TYPE_CHECKING:

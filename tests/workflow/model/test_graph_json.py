@@ -14,8 +14,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.graph_json import graph_of, read_graph
-from guardagent.workflow.model.json_text import JsonError, JsonText
+from guardagent.workflow.model.graph_json import JsonError, JsonText, graph_of, read_graph
 from tests.tiers import slow_after, slow_but_every
 
 Write = Callable[..., Path]

@@ -39,8 +39,14 @@ from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
 from guardagent.frameworks.adk.extractor.tools import ADK, toolbox
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.frameworks.adk.package import FRAMEWORK
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, defined_outside, is_a
+from guardagent.workflow.extraction.objects import (
+    AgentTools,
+    Alternatives,
+    UnknownValue,
+    defined_outside,
+    is_a,
+    source_location,
+)
 from guardagent.workflow.extraction.regions import (
     EMPTY_REGION,
     Assembly,
@@ -52,9 +58,7 @@ from guardagent.workflow.extraction.regions import (
     sequence,
     single,
 )
-from guardagent.workflow.extraction.source_location import source_location
-from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.unknown import EDGES, TOOLS
+from guardagent.workflow.model.graph import EDGES, TOOLS, Graph
 from guardagent.workflow.python_source.bodies import opaque_calls_in
 
 _DELEGATED = ("task", "single_turn")

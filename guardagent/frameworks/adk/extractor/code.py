@@ -8,8 +8,7 @@ import inspect
 from functools import cached_property
 
 from guardagent.workflow.extraction.objects import UnknownValue
-from guardagent.workflow.python_source.bodies import FrameworkNames
-from guardagent.workflow.python_source.functions.flow import Flow
+from guardagent.workflow.python_source.bodies import Flow, FrameworkNames
 from guardagent.workflow.python_source.steps import FunctionCode, is_method
 from guardagent.workflow.python_source.values import Values
 

@@ -18,8 +18,7 @@ from guardagent.frameworks.adk.extractor.tools import ADK
 from guardagent.frameworks.adk.extractor.traversal import Traversal
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import EDGES, TOOLS
+from guardagent.workflow.model.graph import EDGES, TOOLS, NodeKind
 from guardagent.workflow.python_source.bodies import summarize
 from guardagent.workflow.python_source.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all
 from guardagent.workflow.python_source.steps import CalledFunction, is_method

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.code import AdkCode
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a, private_attribute
 from guardagent.workflow.python_source.bodies import opaque_calls_in
 from guardagent.workflow.python_source.steps import guard_label
 

@@ -11,11 +11,9 @@ from guardagent.frameworks.adk.extractor.code import AdkCode
 from guardagent.frameworks.adk.extractor.routes import routes_of
 from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
 from guardagent.frameworks.adk.extractor.traversal import Traversal
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import defined_outside, is_a, private_attribute
+from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.model.graph import EDGES, NodeKind
 
 _START = "__START__"
 _DEFAULT = "__DEFAULT__"

@@ -28,8 +28,7 @@ from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.unknown import mark
+from guardagent.workflow.model.graph import Graph, mark
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[TeamTurn], Termination], Region]] = {
     "RoundRobinGroupChat": round_robin,

@@ -17,10 +17,9 @@ from guardagent.workflow.extraction.objects import (
     flattened,
     is_a,
     private_attribute,
+    source_location,
 )
-from guardagent.workflow.extraction.source_location import source_location
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import Unseen, mark
+from guardagent.workflow.model.graph import NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import (
     FunctionSummary,
     ReadableFunction,

@@ -14,7 +14,7 @@ from types import FunctionType, MethodType, ModuleType
 
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.python_source.bodies import ReadableFunction
-from guardagent.workflow.python_source.evaluation.attributes import call_method
+from guardagent.workflow.python_source.builtins import call_method
 from guardagent.workflow.python_source.outcomes import Outcomes
 from guardagent.workflow.python_source.values import (
     UNKNOWN,

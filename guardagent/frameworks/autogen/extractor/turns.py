@@ -11,7 +11,7 @@ from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
 from guardagent.frameworks.autogen.extractor.termination import Termination
 from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.model.graph import EDGES
 
 _DISTRIBUTION = "autogen-agentchat"
 _RESUMES = "goes on where it stopped"

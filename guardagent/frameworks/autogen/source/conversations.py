@@ -14,8 +14,7 @@ from guardagent.frameworks.autogen.source.chats.tools import PACKAGE
 from guardagent.frameworks.autogen.source.participants import ChatParticipant, is_manager
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Assembly, Region, RegionEntry, RegionExit, single
-from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.model.graph import EDGES, Graph
 from guardagent.workflow.python_source.stubs import converter_of
 from guardagent.workflow.python_source.values import Values
 

@@ -11,10 +11,8 @@ from typing import Any
 from guardagent.frameworks.autogen.extractor.agents import CODE
 from guardagent.frameworks.autogen.source.chats.conversations import ChatSequence, RegisteredTool
 from guardagent.frameworks.autogen.source.chats.tools import EXECUTES, PACKAGE, PROPOSES
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import defined_outside, is_a
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import mark
+from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a
+from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
 from guardagent.workflow.python_source.values import Sequence, Values

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from guardagent.frameworks.crewai.extractor.objects import OPEN, CrewReader, is_kind
 from guardagent.workflow.python_source.bodies import NO_FRAMEWORK, ReadableFunction
-from guardagent.workflow.python_source.evaluation.callables import underlying
+from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.paths import PathWalker
 from guardagent.workflow.python_source.values import Arguments, Function, exactly
 

@@ -28,8 +28,7 @@ from guardagent.frameworks.crewai.extractor.objects import (
 )
 from guardagent.workflow.extraction.objects import UnknownValue
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, alternatives, single
-from guardagent.workflow.model.graph import EdgeKind, NodeKind
-from guardagent.workflow.model.unknown import EDGES, TOOLS, Unseen, mark
+from guardagent.workflow.model.graph import EDGES, TOOLS, EdgeKind, NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import opaque_calls_in
 from guardagent.workflow.python_source.outcomes import source_text
 

@@ -10,8 +10,7 @@ from guardagent.frameworks.crewai.extractor.objects import CrewReader
 from guardagent.frameworks.crewai.extractor.triggers import Triggers, condition_text, conjuncts
 from guardagent.workflow.extraction.objects import private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionExit
-from guardagent.workflow.model.graph import EdgeKind
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.model.graph import EDGES, EdgeKind
 from guardagent.workflow.python_source.values import CallResult
 
 

@@ -15,10 +15,9 @@ from guardagent.frameworks.crewai.extractor.crew import CrewTools, agent_tools, 
 from guardagent.frameworks.crewai.extractor.objects import OPEN, CrewReader, KnownElements, kinds_of
 from guardagent.frameworks.crewai.extractor.triggers import Method, condition_text, events
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import TOOLS, Unseen, mark
+from guardagent.workflow.model.graph import TOOLS, NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, definition, summarize
-from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS, foreign
+from guardagent.workflow.python_source.calls import RUN_METHODS, foreign
 from guardagent.workflow.python_source.values import NOTHING, UNKNOWN, Arguments, CallResult, Sequence, Values, exactly
 
 MOST_FLOWS = 5

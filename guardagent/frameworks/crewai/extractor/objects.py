@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened
-from guardagent.workflow.model.unknown import Unseen
+from guardagent.workflow.model.graph import Unseen
 from guardagent.workflow.python_source.bodies import ReadableFunction, is_program_code, opaque_calls_in, summarize
 from guardagent.workflow.python_source.outcomes import Outcomes
 from guardagent.workflow.python_source.values import (

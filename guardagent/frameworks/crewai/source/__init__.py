@@ -16,8 +16,7 @@ from guardagent.frameworks.crewai.source.loose_tasks import LooseTasks
 from guardagent.frameworks.crewai.source.loose_tasks import arranged as arranged
 from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.framework_use import derives_from
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of, make
 from guardagent.workflow.python_source.values import (
     Arguments,
@@ -29,6 +28,7 @@ from guardagent.workflow.python_source.values import (
     exactly,
     plain_string,
 )
+from guardagent.workflow.python_source.workflows import derives_from
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from guardagent.frameworks.crewai.extractor.objects import is_kind
 from guardagent.frameworks.crewai.source.kinds import CREW
 from guardagent.frameworks.crewai.source.reader import is_crew_class
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import ObjectStub, make
 from guardagent.workflow.python_source.values import Arguments, Class, Sequence, exactly
 

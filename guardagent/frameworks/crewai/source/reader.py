@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from guardagent.frameworks.crewai.extractor.objects import CrewReader, MarkedMethod, is_kind, read_config
 from guardagent.workflow.python_source.bodies import ReadableFunction
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.scopes import CodeScope
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
 from guardagent.workflow.python_source.values import (

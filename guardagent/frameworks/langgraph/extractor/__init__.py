@@ -23,8 +23,7 @@ from guardagent.frameworks.langgraph.extractor.runnables import GraphStub, is_fr
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.objects import is_a, private_attribute
-from guardagent.workflow.model.graph import END, START, EdgeKind, Graph, GraphBuilder, NodeKind
-from guardagent.workflow.model.unknown import TOOLS, mark
+from guardagent.workflow.model.graph import END, START, TOOLS, EdgeKind, Graph, GraphBuilder, NodeKind, mark
 
 ALL = "*"
 

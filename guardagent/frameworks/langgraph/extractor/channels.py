@@ -24,10 +24,9 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
 )
 from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.model.graph import EdgeKind
-from guardagent.workflow.python_source.bodies import ReadableFunction, follows
+from guardagent.workflow.python_source.bodies import Flow, ReadableFunction, follows
+from guardagent.workflow.python_source.calls import RUN_METHODS
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.flow import Flow
-from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 from guardagent.workflow.python_source.scopes import CodeScope
 from guardagent.workflow.python_source.values import Arguments, Function, PartialFunction
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, summarize
-from guardagent.workflow.python_source.functions.known_strings import KnownStrings, flat
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, KnownStrings, flat, summarize
 from guardagent.workflow.python_source.types import AnnotatedType
 from guardagent.workflow.python_source.values import (
     UNKNOWN,

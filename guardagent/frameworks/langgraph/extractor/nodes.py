@@ -20,12 +20,10 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
     tool_of,
 )
 from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.model.graph import NodeKind
-from guardagent.workflow.model.unknown import Unseen
+from guardagent.workflow.model.graph import NodeKind, Unseen
 from guardagent.workflow.python_source.bodies import MethodCall, definition
-from guardagent.workflow.python_source.calls import AGENT_TOOLS
+from guardagent.workflow.python_source.calls import AGENT_TOOLS, RUN_METHODS
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 from guardagent.workflow.python_source.values import CallResult, path_of
 
 _AGENTS = {"create_agent", "create_react_agent", "AgentExecutor", "initialize_agent"}

@@ -9,7 +9,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.workflow.extraction.objects import defined_outside, is_a
-from guardagent.workflow.model.unknown import Unseen
+from guardagent.workflow.model.graph import Unseen
 from guardagent.workflow.python_source.bodies import ReadableFunction, is_program_code
 from guardagent.workflow.python_source.values import LiveValue, Stub
 

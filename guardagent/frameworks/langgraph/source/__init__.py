@@ -23,7 +23,7 @@ from guardagent.frameworks.langgraph.source.objects import (
 from guardagent.frameworks.langgraph.source.written_names import new_name, node_names
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source import types
-from guardagent.workflow.python_source.evaluation.callables import underlying
+from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.values import (
     UNKNOWN,

@@ -21,8 +21,8 @@ from guardagent.frameworks.langgraph.source.objects import (
 )
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.function_stub import FunctionStub
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.modules import ProgramObject
+from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,

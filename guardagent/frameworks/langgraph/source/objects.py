@@ -18,9 +18,9 @@ from guardagent.frameworks.langgraph.extractor.runnables import (
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.builtins import BINDS
-from guardagent.workflow.python_source.functions.libraries import effect_of
-from guardagent.workflow.python_source.programs.function_stub import FunctionStub
-from guardagent.workflow.python_source.programs.scopes import ProgramObject
+from guardagent.workflow.python_source.calls import effect_of
+from guardagent.workflow.python_source.modules import ProgramObject
+from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,

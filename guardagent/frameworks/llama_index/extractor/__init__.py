@@ -50,16 +50,21 @@ from guardagent.frameworks.llama_index.extractor.steps import (
     steps_of,
 )
 from guardagent.frameworks.llama_index.package import FRAMEWORK
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.cancellation import CONDITION, cancelled_nodes, reachable_nodes
-from guardagent.workflow.extraction.regions import EMPTY_REGION, Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.extraction.source_location import source_location
-from guardagent.workflow.model.graph import END, EdgeKind, Graph
-from guardagent.workflow.model.unknown import EDGES
+from guardagent.workflow.extraction.objects import AgentTools, source_location
+from guardagent.workflow.extraction.regions import (
+    CONDITION,
+    EMPTY_REGION,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    cancelled_nodes,
+    reachable_nodes,
+)
+from guardagent.workflow.model.graph import EDGES, END, EdgeKind, Graph
 from guardagent.workflow.python_source.bodies import FrameworkNames, MethodCall, ReadableFunction
-from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.step_summary import StepSummary, gate_of, step_of
+from guardagent.workflow.python_source.evaluator import Evaluator, underlying
+from guardagent.workflow.python_source.steps import StepSummary, gate_of, step_of
 from guardagent.workflow.python_source.values import CallResult, Class, ImportedName, Values, is_member_of, path_of
 
 _CALLS = {"call", "acall", "__call__"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.frameworks.llama_index.extractor.steps import WORDS, EventCode, is_workflow, of_library
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import UnknownValue, flattened
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, flattened
 from guardagent.workflow.python_source.bodies import ReadableFunction
-from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
+from guardagent.workflow.python_source.steps import gate_of, owners_of
 from guardagent.workflow.python_source.values import CallResult, ImportedName, Instance, is_member_of
 
 RUNS = frozenset({"run"})

@@ -10,10 +10,10 @@ from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES
 from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
 from guardagent.frameworks.llama_index.source_pieces import agents
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.framework_use import derives_from
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
 from guardagent.workflow.python_source.values import Arguments, Class, Values
+from guardagent.workflow.python_source.workflows import derives_from
 
 CONSTANTS: dict[str, object] = {}
 KINDS = (*source.STEP_KINDS, *agents.AGENT_KINDS)

@@ -8,8 +8,7 @@ from typing import Any
 
 from guardagent.frameworks.llama_index.source import STARTS
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.python_source.programs.function_stub import defined_name
-from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, converter_of, make
+from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, converter_of, defined_name, make
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,

@@ -8,9 +8,8 @@ from inspect import getclosurevars
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import UnknownValue, defined_outside, is_a, private_attribute
-from guardagent.workflow.model.unknown import Unseen
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.model.graph import Unseen
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.steps import FunctionCode, guard_label
 from guardagent.workflow.python_source.values import ImportedName, Stub, is_member_of

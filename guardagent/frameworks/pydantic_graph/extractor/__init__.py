@@ -33,16 +33,21 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, is_agent, transitive_tools
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
-from guardagent.workflow.extraction.cancellation import CONDITION, abandoned_nodes, cancelled_nodes
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import END, EdgeKind, Graph, NodeKind
-from guardagent.workflow.model.unknown import mark
+from guardagent.workflow.extraction.regions import (
+    CONDITION,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    abandoned_nodes,
+    cancelled_nodes,
+)
+from guardagent.workflow.model.graph import END, EdgeKind, Graph, NodeKind, mark
 from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction
-from guardagent.workflow.python_source.evaluation.callables import underlying
-from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.step_summary import StepSummary, step_of
+from guardagent.workflow.python_source.evaluator import Evaluator, underlying
 from guardagent.workflow.python_source.outcomes import source_text
+from guardagent.workflow.python_source.steps import StepSummary, step_of
 from guardagent.workflow.python_source.values import (
     Attribute,
     CallResult,

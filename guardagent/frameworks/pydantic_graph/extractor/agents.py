@@ -6,13 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from guardagent.workflow.extraction.agent_tools import AgentTools
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened, is_a
+from guardagent.workflow.extraction.objects import (
+    AgentTools,
+    Alternatives,
+    UnknownValue,
+    flattened,
+    is_a,
+    source_location,
+)
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.extraction.source_location import source_location
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
-from guardagent.workflow.python_source.functions.step_summary import gate_of, owners_of
-from guardagent.workflow.python_source.steps import FunctionCode, guard_label
+from guardagent.workflow.python_source.steps import FunctionCode, gate_of, guard_label, owners_of
 from guardagent.workflow.python_source.values import CallResult, Instance, NameScope, Stub, is_member_of
 
 AI = "pydantic_ai"

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS
-from guardagent.workflow.python_source.programs.function_stub import defined_name
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, Method, ObjectStub, ProgramEvaluator, make
+from guardagent.workflow.python_source.stubs import (
+    REQUIRED,
+    ClassStub,
+    Method,
+    ObjectStub,
+    ProgramEvaluator,
+    defined_name,
+    make,
+)
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from guardagent.workflow.python_source.functions.model_calls import calls_model, is_placeholder, runs_named_tools
+from guardagent.workflow.python_source.calls import calls_model, is_placeholder, runs_named_tools
 
 MODELS = ["self.llm.invoke", "(prompt | model).ainvoke", "client.chat.completions.create", "call_llm", "agent.run"]
 OTHERS = ["retriever.invoke", "self.tools[name].invoke", "json.dumps", "model.dump", "ChatOpenAI", "state.get", "Agent"]

@@ -20,7 +20,7 @@ from guardagent.frameworks.autogen.source.participants import ChatParticipant
 from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened, is_a
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.programs.function_stub import FunctionStub
+from guardagent.workflow.python_source.stubs import FunctionStub
 
 _HANDOFF, _AFTER_WORK, _RETURNS = "a hand-off", "", "the person answers"
 _SETS_ALL = {"RoundRobinPattern", "RandomPattern"}

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.model.graph import START, GraphBuilder, Node
+from guardagent.workflow.model.graph import (
+    START,
+    GraphBuilder,
+    Node,
+    Unseen,
+    mark,
+    merged,
+    unknown_parts,
+    unknown_tools,
+)
 from guardagent.workflow.model.graph_json import graph_of
-from guardagent.workflow.model.unknown import Unseen, mark, merged, unknown_parts, unknown_tools
 
 NODES = [{"id": "__start__", "kind": "entry"}, {"id": "__end__", "kind": "exit"}]
 

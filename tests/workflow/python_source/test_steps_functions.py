@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.workflow.python_source.bodies import FunctionSummary, summarize
-from guardagent.workflow.python_source.functions.known_strings import KnownStrings
+from guardagent.workflow.python_source.bodies import FunctionSummary, KnownStrings, summarize
 from guardagent.workflow.python_source.values import Values
 
 Load = Callable[[str], ModuleType]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.python_source import folder
+from guardagent.workflow.python_source import source_graphs
 from tests.conftest import CommandResult
 
 FILES = {
@@ -60,14 +60,14 @@ def test_a_file_that_takes_too_long_is_listed(repository: Path) -> None:
     """The others are read."""
     for name in ("bad.py", "ai.py", "a.py", "c.py"):
         (repository / name).unlink()
-    found = folder.graphs_of_folder(repository, seconds=0.0001)
+    found = source_graphs.graphs_of_folder(repository, seconds=0.0001)
     assert [one.reason for one in found.unread] == ["reading it took longer than 0.0001 seconds"]
 
 
 def test_a_large_file_is_listed(repository: Path) -> None:
     """With its size."""
-    (repository / "big.py").write_text("#" * (folder.MOST_BYTES + 1))
-    assert any("1,000,001 bytes" in one.reason for one in folder.graphs_of_folder(repository).unread)
+    (repository / "big.py").write_text("#" * (source_graphs.MOST_BYTES + 1))
+    assert any("1,000,001 bytes" in one.reason for one in source_graphs.graphs_of_folder(repository).unread)
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 0), (("--require-human",), 1)])

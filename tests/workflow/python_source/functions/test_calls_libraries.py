@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.workflow.python_source.functions.libraries import effect_of
+from guardagent.workflow.python_source.calls import effect_of
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import ast
 
 import pytest
 
-from guardagent.workflow.python_source.calls import tools_run_by
+from guardagent.workflow.python_source.calls import RUN_METHODS, tools_run_by
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.functions.opaque_calls import RUN_METHODS
 from guardagent.workflow.python_source.values import ImportedName, Values, exactly
 
 NAMES = {

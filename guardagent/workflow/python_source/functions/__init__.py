@@ -1,1 +1,0 @@
-"""The bodies of functions: what they call, and how they can end."""

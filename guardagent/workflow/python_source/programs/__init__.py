@@ -1,1 +1,0 @@
-"""A whole program, statement by statement, with stubs for the objects of frameworks."""
