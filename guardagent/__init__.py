@@ -8,7 +8,7 @@ from guardagent._version import __version__ as __version__
 
 TYPE_CHECKING = False  # known to type checkers; importing `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
-    from guardagent.enforcement.remote.remote_guard import RemoteGuard as RemoteGuard
+    from guardagent.enforcement.remote import RemoteGuard as RemoteGuard
     from guardagent.enforcement.tool_guard import ToolGuard as ToolGuard
     from guardagent.errors import ContentError as ContentError
     from guardagent.errors import GuardError as GuardError
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 # The module of each public name, which loads at the first use: importing the package is cheap.
 _HOMES = {
-    "guardagent.enforcement.remote.remote_guard": "RemoteGuard",
+    "guardagent.enforcement.remote": "RemoteGuard",
     "guardagent.enforcement.tool_guard": "ToolGuard",
     "guardagent.errors": "ContentError GuardError InputError LimitError ModelError "
     "ProgramError SandboxError ToolDenied UnknownNameError",

@@ -13,8 +13,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import Ledger, MemoryLedger, SqliteLedger
 from guardagent.enforcement.names import Coverage, ToolSpec
-from guardagent.enforcement.run import arun, run
-from guardagent.enforcement.tool_guard import ToolGuard
+from guardagent.enforcement.tool_guard import ToolGuard, arun, run
 
 __all__ = [
     "Approval",

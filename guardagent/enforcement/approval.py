@@ -1,7 +1,12 @@
-"""Human approval of escalated calls: it shows every argument, and covers one call once."""
+"""Human approval of escalated calls: it shows every argument, and covers one call once.
+
+Calls an approver. Any error in it rejects the call.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import sys
 import unicodedata
@@ -172,3 +177,33 @@ def _code(character: str) -> str:
 _INVISIBLE = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164))
 ).union(map(chr, (*range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))))
+
+
+def ask(approver: Approver, request: ApprovalRequest) -> Approval:
+    """Calls an approver in this thread."""
+    try:
+        answer = approver(request)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            return Approval(
+                "reject", reason="the approver is a coroutine function, but these tools are called without await"
+            )
+        return Approval.read(answer)
+    except Exception as error:  # noqa: BLE001 - any error rejects
+        return _failed(error)
+
+
+async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
+    """As `ask`, without blocking the event loop: a plain function is called in a thread."""
+    try:
+        if inspect.iscoroutinefunction(approver):
+            return Approval.read(await approver(request))
+        answer = await asyncio.to_thread(approver, request)
+        return Approval.read(await answer if inspect.isawaitable(answer) else answer)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _failed(error)
+
+
+def _failed(error: Exception) -> Approval:
+    return Approval("reject", reason=f"the approval request failed: {error_text(error)}")

@@ -1,21 +1,48 @@
-"""A call as a host proposes it, and its outcome."""
+"""A call as a host proposes it, and its outcome.
+
+Plain JSON-like forms of Python values, as rules read them.
+
+A model's own serializer may omit, mask or change values that the tool then gets. So models and dataclasses are read
+by their attributes, and a value without a lossless form is refused.
+
+| value | form |
+|---|---|
+| None, booleans, strings, integers, `Decimal`, finite floats | as they are |
+| lists, tuples, deques; sets | a list; a set is sorted by its strings |
+| mappings | an object; a key that is not a string becomes one |
+| Pydantic models, dataclasses, named tuples | an object, by the names of the attributes; a `RootModel` as its root |
+| private attributes of a model | as the others, if a validator has set them |
+| an `Enum` | its value |
+| `datetime`, `date`, `time` | ISO 8601 |
+| `timedelta` | seconds |
+| `UUID`, paths, IP addresses, time zones, Pydantic's URLs | a string |
+| bytes | a string if they are UTF-8; else `{"base64": …}` |
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import dataclasses
 import datetime as dt
 import decimal
 import hashlib
 import json
+import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from decimal import Decimal
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from guardagent._support.files import random_id
 from guardagent.enforcement.uri import normalised, readings
 from guardagent.errors import InputError, error_text
-from guardagent.types import EMPTY, FrozenMapping, freeze
+from guardagent.types import EMPTY, FrozenMapping, freeze, thaw
+from guardagent.types.values import CONVERTERS, unwrapped
 
 RESOURCE = "resource.read"
 
@@ -150,3 +177,168 @@ class Outcome:
         if isinstance(error, Exception):
             return cls(message, failed=None if isinstance(error, TimeoutError) else True)
         return cls(message, failed=None, ended=False)
+
+
+_DEEPEST = 100
+_SCALARS = frozenset({str, int, bool, type(None)})
+_FROZEN: Mapping[type, Callable[[Any], Any]] = {dict: MappingProxyType, list: tuple}
+_BARE = (int, float, Decimal, str, list, tuple, deque, set, frozenset, dict)
+_READ_ONCE = (AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator)
+_SECRETS = frozenset({"SecretStr", "SecretBytes", "Secret"})
+
+
+def plain_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an immutable copy of a call's arguments, as rules read them.
+
+    Raises:
+        InputError: an argument has no lossless form; the message names it.
+    """
+    return FrozenMapping(
+        MappingProxyType({name: plain_value(value, name, frozen=True) for name, value in args.items()})
+    )
+
+
+def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = False) -> Any:
+    """Returns a copy of a value, as rules read it.
+
+    Args:
+        value: as the tool gets it.
+        place: its name, for messages.
+        depth: how deep it is nested.
+        frozen: whether the copy is immutable.
+
+    Raises:
+        InputError: the value has no lossless form; the message names its place.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if depth > _DEEPEST:
+        raise InputError(f"{_named(place)} is nested too deeply, or contains itself")
+    if kind in _CONVERTERS:
+        return freeze(_CONVERTERS[kind](value)) if frozen else _CONVERTERS[kind](value)
+    within = unwrapped(value)
+    if within is not None:
+        return plain_value(within[0], place, depth + 1, frozen=frozen)
+    if isinstance(value, _BARE) and getattr(value, "__dict__", None):
+        raise _refusal(value, place)  # a subclass with attributes
+    if isinstance(value, int | float | Decimal | str):
+        return _scalar(value, place)
+    if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
+        return str(value)
+    found = _of_parts(value, place, depth, frozen=frozen)
+    return _FROZEN[type(found)](found) if frozen else found
+
+
+def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
+    """Returns the first type in an annotation whose values cannot be inspected: a secret or an iterator."""
+    kind = get_origin(annotation) or annotation
+    if kind in _READ_ONCE:
+        return str(kind.__name__)
+    if isinstance(kind, type):
+        if kind in seen:
+            return None
+        if any(one.__module__ == "pydantic.types" and one.__name__ in _SECRETS for one in kind.__mro__):
+            return kind.__name__
+        seen |= {kind}
+    inner = (*get_args(annotation), *_field_types(kind))
+    return next((found for one in inner if (found := opaque_type(one, seen)) is not None), None)
+
+
+def _scalar(value: float | Decimal | str, place: str) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if not math.isfinite(value):
+        raise InputError(f"{_named(place)} is {value!r}; expected a finite number")
+    return float.__float__(value) if isinstance(value, float) else Decimal(value)
+
+
+def _of_parts(value: Any, place: str, depth: int, *, frozen: bool) -> dict[str, Any] | list[Any]:
+    members = _members(value, place)
+    if members is not None:
+        return _object(members, place, depth, frozen=frozen)
+    if isinstance(value, list | tuple | deque):
+        return [plain_value(item, f"{place}[{at}]", depth + 1, frozen=frozen) for at, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return sorted((plain_value(item, f"{place}[]", depth + 1, frozen=frozen) for item in value), key=_order)
+    raise _refusal(value, place)
+
+
+def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
+    """Returns the names and values of an object's members; None for other values."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        return value.items()
+    names: Iterable[str] | None = None
+    more: Mapping[str, Any] = {}
+    if isinstance(getattr(kind, "model_fields", None), Mapping):
+        names, more = kind.model_fields, {**(getattr(value, "__pydantic_extra__", None) or {}), **_private(value)}
+    elif dataclasses.is_dataclass(kind):
+        names = [one.name for one in dataclasses.fields(kind)]
+        more = {name: one for name, one in getattr(value, "__dict__", {}).items() if name not in names}
+    elif isinstance(value, tuple):
+        names = getattr(kind, "_fields", None)
+    try:
+        return None if names is None else [*((name, getattr(value, name)) for name in names), *more.items()]
+    except AttributeError:
+        raise InputError(f"{_named(place)} is a {kind.__name__} with missing fields; expected all of them") from None
+
+
+def _private(model: Any) -> dict[str, Any]:
+    """Returns the private attributes that a validator has set, since the tool may read them."""
+    declared = getattr(type(model), "__private_attributes__", {})
+    held = getattr(model, "__pydantic_private__", None) or {}
+    return {name: one for name, one in held.items() if name not in declared or one != declared[name].get_default()}
+
+
+def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in items:
+        name = key if type(key) is str else plain_value(key, f"a key of {_named(place)}", depth + 1)
+        name = str(name) if type(name) is int else name
+        if type(name) is not str or name in found:
+            raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected a unique string")
+        found[name] = plain_value(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
+    return found
+
+
+def _text_of(value: bytes | bytearray) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+_CONVERTERS: Mapping[type, Callable[[Any], Any]] = {**CONVERTERS, **dict.fromkeys((bytes, bytearray), _text_of)}
+
+
+def _field_types(kind: Any) -> Iterable[Any]:
+    if not isinstance(kind, type):
+        return ()
+    fields = getattr(kind, "model_fields", None)
+    if isinstance(fields, Mapping):
+        return [one.annotation for one in fields.values()]
+    if not (dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__") or hasattr(kind, "_fields")):
+        return ()
+    try:
+        return get_type_hints(kind, include_extras=True).values()
+    except Exception:  # noqa: BLE001 - a name may be missing at run time; values are then checked
+        return ()
+
+
+def _order(value: Any) -> tuple[str, str]:
+    value = thaw(value)  # the same order, frozen or not
+    return type(value).__name__, json.dumps(value, sort_keys=True, default=str)
+
+
+def _named(place: str) -> str:
+    return place[:80] or "a value"
+
+
+def _refusal(value: Any, place: str) -> InputError:
+    return InputError(
+        f"{_named(place)} is a {type(value).__name__}, which has no lossless form for the rules; "
+        "expected a plain value, a model or a dataclass"
+    )

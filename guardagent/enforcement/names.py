@@ -1,23 +1,38 @@
-"""Maps the host's tool names to the rules' names, and compares rules and tools when a guard is attached."""
+"""Maps the host's tool names to the rules' names, and compares rules and tools when a guard is attached.
+
+The accepted declarations of tools that servers list.
+
+A lock file determines the accepted tools; without one, the first list of each server does. A tool that is added or
+changed later is denied until the operator accepts it. Tools of the agent's own code are not affected.
+
+Lock files of tools: the declarations that an operator has reviewed.
+
+    {"guardagent_tools_lock": 1, "tools": [{"name": "refund", "description": "…", "inputSchema": {…}, …}]}
+
+The file holds complete declarations in plain ASCII, so that a review shows every change.
+"""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import json
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from guardagent._support.files import parse_json, read_text
+from guardagent.enforcement.approval import escaped
 from guardagent.enforcement.schema import declared_arguments
-from guardagent.errors import InputError, name_hint
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.history_index import AnyTool, union_of
 from guardagent.policy.language.answer_step import ANSWER
 from guardagent.policy.language.parser import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, thaw
 
 EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
 """The rules' names of events that are judged like tool calls."""
@@ -289,3 +304,158 @@ def _duplicate(names: list[str], how: str = "are named") -> str:
 
 def _joined(names: Iterable[str]) -> str:
     return ", ".join(names)
+
+
+MAX_LINES, MAX_CHARACTERS = 200, 2000  # limits of a difference, and of each of its lines
+
+_log = logging.getLogger("guardagent")
+
+
+@dataclass(frozen=True, slots=True)
+class UnacceptedTool:
+    """A tool that was not accepted.
+
+    Attributes:
+        problem: the message for the model, without text from the server.
+        difference: the changes, for the operator.
+    """
+
+    problem: str
+    difference: str
+
+
+class AcceptedTools:
+    """The accepted declaration of each tool.
+
+    Args:
+        locked: the tools of a lock file; then no list of a server is accepted automatically.
+    """
+
+    def __init__(self, locked: Iterable[ToolSpec] | None = None) -> None:
+        self._locked = locked is not None
+        self._known = {spec.name: spec for spec in locked or ()}
+        self._servers: set[str] = set()
+        self._unaccepted: dict[str, UnacceptedTool] = {}
+
+    def update(self, server: str, tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+        """Compares a server's complete list with the accepted tools. Returns the tools that may be called.
+
+        An unaccepted tool stays unaccepted even if its server restores it: the model may have seen either version.
+        """
+        tools = list(tools)
+        if not self._locked and server not in self._servers:
+            for tool in tools:
+                self._known.setdefault(tool.name, tool)  # a server cannot take over the name of another server's tool
+        self._servers.add(server)
+        for tool in tools:
+            if not self.matches(tool):
+                self._mark_unaccepted(server, tool)
+        return [tool for tool in tools if self.matches(tool) and tool.name not in self._unaccepted]
+
+    def accept(self, tools: Iterable[ToolSpec]) -> None:
+        """Accepts tools that the operator has reviewed."""
+        for tool in tools:
+            self._known[tool.name] = tool
+            self._unaccepted.pop(tool.name, None)
+
+    def matches(self, tool: ToolSpec) -> bool:
+        """Whether a tool's declaration equals the accepted one."""
+        known = self._known.get(tool.name)
+        return known is not None and known.digest == tool.digest
+
+    def known(self, name: str) -> ToolSpec | None:
+        """Returns the declaration that a model may read; None if the tool is unknown or unaccepted."""
+        return self._known.get(name) if name not in self._unaccepted else None
+
+    def unaccepted(self, name: str) -> UnacceptedTool | None:
+        return self._unaccepted.get(name)
+
+    def _mark_unaccepted(self, server: str, tool: ToolSpec) -> None:
+        known = self._known.get(tool.name)
+        state = "is new" if known is None else f"has another {_changed(known, tool)} than the one that was accepted"
+        changes = difference(known, tool)
+        problem = f"the tool {tool.name!r} of {server} {state}; it is denied until the operator has looked at it"
+        late = UnacceptedTool(problem, changes)
+        if self._unaccepted.get(tool.name) != late:
+            _log.warning("%s, and accepts it:\n%s", problem, changes)
+        self._unaccepted[tool.name] = late
+
+
+def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
+    """Returns a line diff of two declarations of a tool, with invisible characters escaped."""
+    old, new = _lines(before), _lines(after)
+    start = _common_prefix(old, new)
+    old, new = old[start:], new[start:]
+    end = _common_prefix(old[::-1], new[::-1])
+    lines = [f"-{one}" for one in old[: len(old) - end]] + [f"+{one}" for one in new[: len(new) - end]]
+    more = len(lines) - MAX_LINES
+    return "\n".join(lines[:MAX_LINES] + ([f"... and {more} more lines"] if more > 0 else []))
+
+
+def _common_prefix(old: list[str], new: list[str]) -> int:
+    """Counts the equal lines at the start."""
+    return next(
+        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+    )
+
+
+def _lines(tool: ToolSpec | None) -> list[str]:
+    if tool is None:
+        return []
+    described = [f"description {escaped(line)}" for line in tool.description.split("\n")]
+    schema = json.dumps(thaw(tool.schema), indent=1, sort_keys=True, default=repr).split("\n")
+    return [
+        _shorten(line) for line in (f"tool {escaped(tool.name)}", *described, *(f"schema {line}" for line in schema))
+    ]
+
+
+def _shorten(line: str) -> str:
+    more = len(line) - MAX_CHARACTERS
+    return f"{line[:MAX_CHARACTERS]}... and {more} more characters" if more > 0 else line
+
+
+def _changed(before: ToolSpec, after: ToolSpec) -> str:
+    parts = ["description"] if before.description != after.description else []
+    return " and another ".join([*parts, "schema"] if thaw(before.schema) != thaw(after.schema) or not parts else parts)
+
+
+VERSION = 1
+_MAX_BYTES = 100_000_000
+
+
+def read_tools_lock(path: Path | str) -> list[ToolSpec]:
+    """Reads the tools of a lock file.
+
+    Raises:
+        InputError: the file is missing or is not a lock file.
+    """
+    value = parse_json(read_text(path, limit=_MAX_BYTES), path)
+    if not isinstance(value, dict) or value.keys() != {"guardagent_tools_lock", "tools"}:
+        raise ContentError("is not a lock file of tools; expected the output of 'mcp-proxy --accept-tools'", path)
+    if value["guardagent_tools_lock"] != VERSION:
+        raise ContentError(f"is of version {value['guardagent_tools_lock']!r}; expected version {VERSION}", path)
+    listed = value["tools"] if isinstance(value["tools"], list) else [None]
+    specs = [declared(one) for one in listed]
+    found = [spec for spec in specs if spec is not None]
+    if len({spec.name for spec in found}) < len(listed):
+        raise ContentError("'tools' is invalid; expected tools with unique names and an inputSchema each", path)
+    return found
+
+
+def tools_lock(tools: Iterable[ToolSpec]) -> str:
+    """Returns the text of a lock file."""
+    listed = [
+        {"name": tool.name, "description": tool.description, "inputSchema": thaw(tool.schema), **thaw(tool.more)}
+        for tool in sorted(tools, key=lambda one: one.name)
+    ]
+    return json.dumps({"guardagent_tools_lock": VERSION, "tools": listed}, indent=2) + "\n"
+
+
+def declared(tool: Any) -> ToolSpec | None:
+    """Reads a tool declaration of MCP. Returns None if it is not one; such a tool cannot be called."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
+        return None
+    if not isinstance(tool.get("inputSchema"), Mapping) or not isinstance(tool.get("description") or "", str):
+        return None
+    more = {name: one for name, one in tool.items() if name not in ("name", "inputSchema", "description")}
+    return ToolSpec(tool["name"], tool["inputSchema"], tool.get("description") or "", more)

@@ -1,37 +1,38 @@
-"""The guard of an agent's tools, independent of the host; an adapter translates for each host."""
+"""The guard of an agent's tools, independent of the host; an adapter translates for each host.
+
+Checks the options of a guard when it is built, since a mistake would show only at the first call, or never.
+
+Guards one call from its proposal to its outcome, for hosts whose adapter wraps the tool.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
 import logging
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.execution import Operation, Procedure, combine, verdict_or_denial
-from guardagent.enforcement.accepted_tools import AcceptedTools
+from guardagent._support.execution import Operation, Procedure, adrive, combine, drive, verdict_or_denial
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
-from guardagent.enforcement.call_recorder import CallRecorder, gave_up
-from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.claimed_calls import ClaimRecorder
+from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
-from guardagent.enforcement.deadline import DeadlinePool
-from guardagent.enforcement.decisions import Decider
-from guardagent.enforcement.enforcement_point import EnforcementPoint
-from guardagent.enforcement.ledger import Ledger, MemoryLedger, open_ledger
-from guardagent.enforcement.local_lifecycle import LocalLifecycle
-from guardagent.enforcement.names import Coverage, Names, ToolSpec
-from guardagent.enforcement.options import check_options
+from guardagent.enforcement.decisions import CallRecorder, ClaimRecorder, Decider, gave_up
+from guardagent.enforcement.enforcement_point import Arguments, EnforcementPoint, ReadOutcome
+from guardagent.enforcement.ledger import METHODS, Ledger, MemoryLedger, open_ledger
+from guardagent.enforcement.local_lifecycle import DeadlinePool, LocalLifecycle, TimeLimit
+from guardagent.enforcement.names import AcceptedTools, Coverage, Names, ToolSpec, read_tools_lock
 from guardagent.enforcement.schema import unchecked_patterns
-from guardagent.enforcement.time_limit import TimeLimit
-from guardagent.enforcement.tools_lock import read_tools_lock
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import HostClock
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.language.values import zone_named
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
@@ -46,6 +47,75 @@ if TYPE_CHECKING:
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]
+
+
+def check_options(**options: Any) -> None:
+    """Checks the arguments of `ToolGuard`.
+
+    Raises:
+        InputError: an argument is invalid.
+    """
+    for name, value in options.items():
+        expected, fits = _OPTIONS[name]
+        if not fits(value):
+            raise InputError(f"{name} is {value!r}; expected {expected}")
+        if name in ("state", "facts", "principal") and inspect.iscoroutinefunction(value):
+            raise InputError(
+                f"{name} is a coroutine function; expected a plain function, since a check waits for its result"
+            )
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "state": ("a state for 'state(...)', or a function that returns one", lambda _: True),
+    "facts": (
+        "a mapping of names to values, or a function that returns one",
+        lambda one: callable(one) or isinstance(one, Mapping),
+    ),
+    "principal": (
+        "a mapping with 'id', 'roles' and 'tenant', or a function that returns one",
+        lambda one: one is None or callable(one) or isinstance(one, Mapping),
+    ),
+    "aliases": (
+        "a mapping of host tool names to the rules' tool names",
+        lambda one: isinstance(one, Mapping),
+    ),
+    "absent": (
+        "a set of tool names",
+        lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
+    ),
+    "tools_lock": ("the path of a lock file", lambda one: one is None or isinstance(one, str | Path)),
+    "extra": ("a function that returns the rules for a conversation", lambda one: one is None or callable(one)),
+    "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
+    "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
+    "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
+    "on_log_error": ("'deny', 'warn' or 'spool'", lambda one: one in ("deny", "warn", "spool")),
+    "log_spool": ("the path of a file", lambda one: one is None or isinstance(one, str | Path)),
+    "max_replans": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
+    "ledger": (
+        "the address of a ledger, such as 'sqlite:ledger.db', a SqliteLedger, or None",
+        lambda one: one is None or isinstance(one, str) or all(callable(getattr(one, name, None)) for name in METHODS),
+    ),
+    "counters": (
+        "the address of a store of counters, such as 'sqlite:PATH', or a store",
+        lambda one: one is None or isinstance(one, str) or callable(getattr(one, "reserve", None)),
+    ),
+    "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
+    "clock": ("a function that returns the time, or None", lambda one: one is None or callable(one)),
+    "zone": (
+        "a time zone such as 'Europe/Berlin', or None",
+        lambda one: one is None or isinstance(one, dt.tzinfo) or (isinstance(one, str) and zone_named(one) is not None),
+    ),
+    "provenance_bytes": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
+    "deadline": (
+        "a number of seconds above 0",
+        lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX,
+    ),
+}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
 
 MAX_REPLANS = 3
 DEADLINE_SECONDS = 10.0
@@ -432,3 +502,33 @@ def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:
     """Returns the warnings about the tools' schemas, a line each."""
     why = "RE2 cannot compile the pattern, so only the tool itself checks it:"
     return [f"{why} {pattern} (of {tool.name})" for tool in tools for pattern in unchecked_patterns(tool.schema)]
+
+
+def run(
+    guard: EnforcementPoint, call: HostCall, execute: Callable[[Arguments], Any], outcome: ReadOutcome = Outcome
+) -> Any:
+    """Judges a call, runs it with the judged arguments, and records its outcome.
+
+    Exceptions of `execute` pass through: an Exception is recorded as a failure, and an interrupted call stays in
+    flight.
+
+    Args:
+        guard: decides on the call.
+        call: the proposed call.
+        execute: runs the tool.
+        outcome: maps the result of `execute` to the call's outcome.
+
+    Raises:
+        ToolDenied: the call may not run; carries the verdict.
+    """
+    return drive(guard.lifecycle.run(call, execute, outcome))
+
+
+async def arun(
+    guard: EnforcementPoint,
+    call: HostCall,
+    execute: Callable[[Arguments], Awaitable[Any]],
+    outcome: ReadOutcome = Outcome,
+) -> Any:
+    """As `run`, for a coroutine function."""
+    return await adrive(guard.lifecycle.run(call, execute, outcome))

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import Decision, Verdict
 from guardagent.enforcement import Approval, ApprovalRequest, terminal_approver
-from guardagent.enforcement.approvers import aask, ask
+from guardagent.enforcement.approval import aask, ask
 
 
 def shown(args: dict[str, Any], tool: str = "refund") -> str:

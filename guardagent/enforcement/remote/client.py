@@ -1,32 +1,443 @@
-"""The requests about sessions and their calls, each within a deadline."""
+"""The requests about sessions and their calls, each within a deadline.
+
+The answers of a guard's server.
+
+The address of a guard's server, and the token for it.
+
+Requests to a guard's server: bounded in time, size and number, and repeated only where the server can tell.
+
+Each request that changes something has an idempotency key, so the server does not act twice on a repetition.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import random
+import re
 import secrets
+import ssl
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from guardagent._support.http import is_loopback
+from guardagent._version import __version__
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.names import ToolSpec
-from guardagent.enforcement.remote.guard import PendingRequest, RemoteConversation
-from guardagent.enforcement.remote.host_facts import HostFacts
-from guardagent.enforcement.remote.server_answers import (
-    AttachedTools,
-    JudgedByServer,
-    read_attached,
-    read_judged,
-    read_only_verdict,
+from guardagent.enforcement.names import Coverage, ToolSpec
+from guardagent.enforcement.remote.guard import HostFacts, PendingRequest, RemoteConversation
+from guardagent.enforcement.wire import (
+    MAX_BYTES,
+    Fields,
+    WireError,
+    dumps,
+    loads,
+    read_value,
+    read_verdict,
+    write_approval,
+    write_call,
+    write_tool,
+    write_value,
 )
-from guardagent.enforcement.remote.server_client import ServerClient
-from guardagent.enforcement.wire import WireError, dumps, write_approval, write_call, write_tool, write_value
 from guardagent.errors import InputError, RemoteError
-from guardagent.types import Verdict
+from guardagent.types import Verdict, freeze
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCoverage(Coverage):
+    """The comparison of rules and tools that the server made.
+
+    Attributes:
+        reported: its warnings, a line each.
+    """
+
+    reported: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        return list(self.reported)
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedTools:
+    """The tools of this agent on the server.
+
+    Attributes:
+        id: names them in a new session.
+        coverage: the comparison of rules and tools.
+        reads_messages: whether a rule reads the messages of the conversation.
+        judges_answers: whether final answers are judged.
+    """
+
+    id: str
+    coverage: ServerCoverage
+    reads_messages: bool
+    judges_answers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedByServer:
+    """A verdict of the server.
+
+    Attributes:
+        in_flight: whether the call is in flight there, so that it may run here.
+        approval: the id of the approval that the call waits for; None if it waits for none.
+        args: the arguments that a reviewer has put in place of the call's; None if there are none.
+    """
+
+    verdict: Verdict
+    in_flight: bool = False
+    approval: str | None = None
+    args: Mapping[str, Any] | None = None
+
+
+def read_attached(value: Any) -> AttachedTools:
+    """Reads the answer to an attachment; a later version of the server may say more.
+
+    Raises:
+        WireError: it has not the expected form.
+    """
+    fields = Fields(value)
+    return AttachedTools(
+        fields.string("id"),
+        ServerCoverage(reported=fields.strings("coverage")),
+        fields.boolean("reads_messages"),
+        fields.boolean("judges_answers"),
+    )
+
+
+def read_judged(value: Any) -> JudgedByServer:
+    """Reads the answer to a check or to an approval. An unknown field could be a condition, so it is refused.
+
+    Raises:
+        WireError: it has not the expected form.
+    """
+    fields = Fields(value)
+    verdict, in_flight = read_verdict(fields.value("verdict"), "verdict"), fields.boolean("in_flight")
+    approval, args = fields.value("approval", None), fields.object("args", None)
+    fields.end()
+    if in_flight and verdict.label:
+        raise WireError("in_flight", "is true for a call that may not run")
+    args = None if args is None else freeze(read_value(args, "args"))
+    return JudgedByServer(verdict, in_flight, _approval_id(approval), args)
+
+
+def read_only_verdict(value: Any) -> Verdict:
+    """Reads an answer that has only a verdict.
+
+    Raises:
+        WireError: it has not the expected form.
+    """
+    fields = Fields(value)
+    verdict = read_verdict(fields.value("verdict"), "verdict")
+    fields.end()
+    return verdict
+
+
+def _approval_id(value: Any) -> str | None:
+    """The id of an approval, which the server gives alone or with the approval's other fields."""
+    found = value.get("id") if isinstance(value, dict) else value
+    if found is not None and not isinstance(found, str):
+        raise WireError("approval", "has no id; expected a string")
+    return found
+
+
+TOKEN_VARIABLE = "GUARDAGENT_TOKEN"  # noqa: S105 - a name
+_TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+
+TokenSource = Callable[[], str]
+"""Returns the current token."""
+
+
+def checked_address(url: str, *, allow_http: bool) -> str:
+    """Returns the address of a server without a slash at the end.
+
+    Raises:
+        InputError: it is not an address to which a token may be sent.
+    """
+    expected = "expected an address such as 'https://guard.example'"
+    if not isinstance(url, str):
+        raise InputError(f"the server's address is a {type(url).__name__}; {expected}")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("https", "http"):
+        raise InputError(f"the server's address is invalid; {expected}")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise InputError(f"the server's address has a user, a query or a fragment; {expected}")
+    if parts.scheme == "http" and not (allow_http or is_loopback(host)):
+        raise InputError(
+            f"http://{host} would show the token to the network; expected https, or allow_http=True if the network "
+            "itself encrypts"
+        )
+    return url.rstrip("/")
+
+
+def token_source(token: str | None, token_file: Path | str | None) -> TokenSource:
+    """Returns the source of the token: the string, a file that is read for each request, or the environment.
+
+    Raises:
+        InputError: there is no token, or more than one; or it is invalid.
+    """
+    if token is not None and token_file is not None:
+        raise InputError("both 'token' and 'token_file' name the token; expected one of them")
+    if token_file is not None:
+        path = Path(token_file)
+
+        def read() -> str:
+            return _read(path)
+
+        read()
+        return read
+    found = checked_token(os.environ.get(TOKEN_VARIABLE) if token is None else token, "the token")
+    return lambda: found
+
+
+def checked_token(token: str | None, name: str) -> str:
+    """Returns a token; no error quotes it.
+
+    Raises:
+        InputError: it is missing or invalid.
+    """
+    if not token:
+        raise InputError(f"{name} is missing; expected token=..., token_file=... or the variable {TOKEN_VARIABLE}")
+    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+        raise InputError(f"{name} is invalid; expected printable ASCII characters without spaces")
+    return token
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"the token file {path} cannot be read: {type(error).__name__}") from None
+    return checked_token(text.strip(), f"the token in {path}")
+
+
+MAX_ATTEMPTS = 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_RETRIED = frozenset({429, 502, 503, 504})
+_MESSAGE = 300  # characters of the server's message
+
+
+class ServerClient:
+    """The connections to one server, shared by threads. A forked process makes its own.
+
+    Args:
+        url: the address of the server.
+        token: the source of the token.
+        ca: a file with the certificates of the authorities that the server's may come from; None for the system's.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+
+    def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
+        self._url, self._token = url, token
+        _library()  # a missing one is an error now
+        self._verify: Any = _trust(ca) if url.startswith("https://") or ca is not None else False  # unused without TLS
+        self._connections = _Connections()
+        weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        deadline: float,
+        *,
+        key: str | None = None,
+        token: str | None = None,
+    ) -> Any:
+        """Sends a request until the server answers it. Returns the JSON value of the answer.
+
+        Args:
+            method: the method.
+            path: the address on the server.
+            body: the JSON text.
+            deadline: the limit on all attempts together, as of `time.monotonic`.
+            key: the idempotency key.
+            token: another token than that of the agent.
+
+        Raises:
+            RemoteError: there is no usable answer.
+        """
+        uncertain, pause = False, _FIRST_PAUSE
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            try:
+                return self._once(method, path, body, deadline, key, self._current_token() if token is None else token)
+            except RemoteError as error:
+                uncertain = error.uncertain = error.uncertain or uncertain
+                wait = pause * random.uniform(0.5, 1.0) if error.retry_after is None else error.retry_after  # noqa: S311
+                if not error.retried or attempt == MAX_ATTEMPTS or time.monotonic() + wait >= deadline:
+                    raise
+            time.sleep(wait)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("the last attempt raises")
+
+    def close(self) -> None:
+        """Closes the connections. Later requests fail."""
+        self._connections.close()
+
+    # --- one attempt
+
+    def _current_token(self) -> str:
+        try:
+            return self._token()
+        except InputError as error:
+            _log.error("%s", error)  # the model must not see where the token is
+            raise RemoteError("the agent's token cannot be read") from None
+
+    def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
+        library = _library()
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise RemoteError("the guard's server did not answer in time")
+        headers = {"authorization": f"Bearer {token}", "accept": "application/json", "accept-encoding": "identity"}
+        headers |= {} if body is None else {"content-type": "application/json"}
+        headers |= {} if key is None else {"idempotency-key": key}
+        try:
+            with self._pool().stream(method, self._url + path, content=body, headers=headers, timeout=left) as answer:
+                return _value(answer, _text(answer, deadline))
+        except (library.ConnectError, library.ConnectTimeout, library.PoolTimeout) as error:
+            raise RemoteError(f"the guard's server cannot be reached ({type(error).__name__})", retried=True) from None
+        except library.HTTPError as error:
+            raise RemoteError(
+                f"the guard's server did not answer ({type(error).__name__})", retried=True, uncertain=True
+            ) from None
+
+    def _pool(self) -> Any:
+        return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
+
+
+@cache
+def _library() -> ModuleType:
+    """Returns the HTTP client that the installed OpenAI client brings: httpx2, or before its version 3 httpx.
+
+    Raises:
+        InputError: there is none.
+    """
+    for name in ("httpx2", "httpx"):
+        with contextlib.suppress(ImportError):
+            return import_module(name)
+    raise InputError("RemoteGuard needs httpx2; run 'pip install httpx2'")
+
+
+class _Connections:
+    """The pool of connections of each process. There is no lock, since a fork would copy it as it is."""
+
+    def __init__(self) -> None:
+        self._clients: dict[int, Any] = {}
+        self._closed = False
+
+    def of_process(self, verify: Any, *, trust_env: bool) -> Any:
+        """Returns the pool; a new one in a forked process, since a connection has one owner.
+
+        Raises:
+            RemoteError: the connections are closed.
+        """
+        if self._closed:
+            raise RemoteError("the guard is closed")
+        process = os.getpid()
+        if (known := self._clients.get(process)) is not None:
+            return known
+        client = _library().Client(
+            verify=verify,
+            follow_redirects=False,
+            limits=_library().Limits(max_connections=None, max_keepalive_connections=20),
+            headers={"user-agent": f"guardagent/{__version__}"},
+            trust_env=trust_env,
+        )
+        found = self._clients.setdefault(process, client)
+        if found is not client:  # another thread was faster
+            client.close()
+        return found
+
+    def close(self) -> None:
+        """Closes the connections of this process."""
+        self._closed = True
+        client = self._clients.pop(os.getpid(), None)
+        if client is not None:
+            client.close()
+
+
+def _text(answer: Any, deadline: float) -> bytes:
+    """Reads a limited body in limited time."""
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise RemoteError("the guard's server compressed its answer", uncertain=True)
+    text = bytearray()
+    for part in answer.iter_raw():
+        text += part
+        if len(text) > MAX_BYTES:
+            raise RemoteError(f"the answer of the guard's server has more than {MAX_BYTES:,} bytes", uncertain=True)
+        if time.monotonic() > deadline:
+            raise RemoteError("the guard's server did not answer in time", uncertain=True)
+    return bytes(text)
+
+
+def _value(answer: Any, text: bytes) -> Any:
+    status = answer.status_code
+    if 300 <= status < 400:
+        raise RemoteError(f"the guard's server redirects (status {status}); expected its own address")
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        try:
+            value = loads(text)
+        except WireError as error:
+            raise RemoteError(f"the answer of the guard's server is invalid: {error}", uncertain=True) from None
+        if status in (200, 201):
+            return value
+        raise _refusal(answer, value)
+    if status in (200, 201):
+        raise RemoteError("the answer is not from a guard's server; expected JSON", uncertain=True)
+    raise _refusal(answer, None)
+
+
+def _refusal(answer: Any, value: Any) -> RemoteError:
+    """Returns the error of an answer that is none of success."""
+    status, pause = answer.status_code, _retry_after(answer)
+    retried = status in _RETRIED or (status == 409 and pause is not None)
+    found = value.get("error") if isinstance(value, dict) else None
+    message = found.get("message") if isinstance(found, dict) else None
+    where = found.get("where") if isinstance(found, dict) else None
+    text = f"{where}: {message}" if isinstance(where, str) and where else message
+    why = f": {text[:_MESSAGE]}" if isinstance(text, str) else ""
+    return RemoteError(
+        f"the guard's server refuses the request (status {status}){why}",
+        status=status,
+        retried=retried,
+        retry_after=pause,
+        uncertain=status >= 500 or status == 409,
+    )
+
+
+def _retry_after(answer: Any) -> float | None:
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
+
+
+def _trust(ca: Path | str | None) -> Any:
+    """Returns the authorities of a file, or those of the system. Guards share them: loading them takes long."""
+    try:
+        return _loaded(None if ca is None else str(ca), 0 if ca is None else Path(ca).stat().st_mtime_ns)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(f"the certificates in {ca} cannot be read: {type(error).__name__}") from None
+
+
+@lru_cache(8)
+def _loaded(ca: str | None, _changed: int) -> Any:
+    return _library().create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
+
 
 T = TypeVar("T")
 POLL_SECONDS = 25.0

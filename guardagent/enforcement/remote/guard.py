@@ -1,20 +1,135 @@
-"""A conversation as its host knows it; its history is on the server."""
+"""A conversation as its host knows it; its history is on the server.
+
+The permits of the calls that the server has allowed here: each is for one call, once, for a limited time.
+
+The context of a call that the host sends: facts, the state, and the user.
+
+Waiting for the reviewers of a guard's server.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import secrets
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement.remote.held_permits import HeldPermits
-from guardagent.errors import InputError
+from guardagent.enforcement.approval import Approval, ApprovalRequest
+from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.conversations import hashable
+from guardagent.enforcement.wire import write_value
+from guardagent.errors import InputError, error_text
+from guardagent.types import freeze, thaw
+
+PERMIT_SECONDS = 300.0  # as of a session's permits
+
+
+class PermitExpiredError(InputError):
+    """A permit expired before it was used.
+
+    Attributes:
+        permit: the permit, which is no longer held.
+    """
+
+    def __init__(self, permit: HeldPermit) -> None:
+        super().__init__(f"the permit of {permit.tool!r} has expired; propose the call again")
+        self.permit = permit
+
+
+@dataclass(slots=True, eq=False)
+class HeldPermit:
+    """The permit of one allowed call.
+
+    Attributes:
+        tool: the tool, by its name in the host.
+        args: the arguments that were judged.
+        server_id: the id of the call on the server.
+        expires: when it expires, as of `time.monotonic`.
+        used: whether the call has started.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    server_id: str
+    expires: float = field(default_factory=lambda: time.monotonic() + PERMIT_SECONDS)
+    used: bool = False
+
+
+class HeldPermits:
+    """The permits of one conversation, by the host's ids of the calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_calls: dict[str, list[HeldPermit]] = {}
+
+    def add(self, call_id: str, permit: HeldPermit) -> None:
+        with self._lock:
+            self._of_calls.setdefault(call_id, []).append(permit)
+
+    def use(self, call: HostCall, args: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Uses the permit of a call. Returns the judged arguments.
+
+        Raises:
+            InputError: there is none, it was used or has expired, or it is for other arguments.
+        """
+        with self._lock:
+            permit = self._find(call, used=False)
+            if permit.used:
+                raise InputError(f"the permit of {permit.tool!r} was used already; propose the call again")
+            if time.monotonic() > permit.expires:
+                self._remove(call.id, permit)
+                raise PermitExpiredError(permit)
+            if args is not None and hashable(freeze(args)) != hashable(freeze(permit.args)):
+                raise InputError(f"{permit.tool!r} would get other arguments than the judged ones; propose it again")
+            permit.used = True
+        judged: dict[str, Any] = thaw(permit.args)
+        return judged
+
+    def take(self, call: HostCall, *, used: bool) -> HeldPermit:
+        """Removes and returns the permit of a call that has ended, or that never runs.
+
+        Args:
+            call: the call.
+            used: whether it has probably started.
+
+        Raises:
+            InputError: there is none.
+        """
+        with self._lock:
+            permit = self._find(call, used=used)
+            if permit.used and not used:
+                raise InputError(f"{permit.tool!r} may be running; it is not withdrawn")
+            self._remove(call.id, permit)
+            return permit
+
+    def remove(self, call_id: str, permit: HeldPermit) -> None:
+        """Removes a permit, if it is held."""
+        with self._lock:
+            if permit in self._of_calls.get(call_id, ()):
+                self._remove(call_id, permit)
+
+    def _find(self, call: HostCall, *, used: bool) -> HeldPermit:
+        """The permit that fits a call best, the newest of those: hosts reuse ids of calls."""
+        held = self._of_calls.get(call.id)
+        if not held:
+            raise InputError(f"no call {call.id!r} is in flight in conversation {call.conversation!r}")
+        judged = hashable(freeze(call.args)) if len(held) > 1 else None
+        fits = [(one.tool == call.tool, hashable(freeze(one.args)) == judged, one.used is used) for one in held]
+        return held[max(range(len(held)), key=lambda at: (*fits[at], at))]
+
+    def _remove(self, call_id: str, permit: HeldPermit) -> None:
+        self._of_calls[call_id].remove(permit)
+        if not self._of_calls[call_id]:
+            del self._of_calls[call_id]
+
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 _HASHED = "sha256:"
@@ -116,3 +231,85 @@ def session_name(conversation: str) -> str:
     if _PLAIN.fullmatch(conversation) and not conversation.startswith(_HASHED):
         return conversation
     return f"{_HASHED}{hashlib.sha256(conversation.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+_log = logging.getLogger("guardagent")
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The options of the host.
+
+    Attributes:
+        facts: the facts, or a function that returns them for a call.
+        sent_state: the state, or a function that returns it for a conversation; None if the server has its own.
+        on_behalf_of: the user, or a function that returns one for a conversation; None for the caller of the token.
+    """
+
+    facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]]
+    sent_state: Any
+    on_behalf_of: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None] | None
+
+    def of_call(self, call: HostCall) -> Mapping[str, Any]:
+        """Returns the facts of a call.
+
+        Raises:
+            InputError: the host's function failed.
+        """
+        found = _result("facts", self.facts, call)
+        if not isinstance(found, Mapping):
+            raise InputError(f"the facts are a {type(found).__name__}; expected a mapping of names to values")
+        return found
+
+    def state(self, conversation: str) -> dict[str, Any]:
+        """Returns the field of a request with the state; empty if the server has its own.
+
+        Raises:
+            InputError: the host's function failed, or the state is not JSON.
+        """
+        found = _result("state", self.sent_state, conversation)
+        return {} if self.sent_state is None else {"state": write_value(thaw(found), "state")}
+
+    def user(self, conversation: str) -> dict[str, Any]:
+        """Returns the field of a request with the user; empty for the caller of the token.
+
+        Raises:
+            InputError: the host's function failed, or the user is not JSON.
+        """
+        found = _result("user", self.on_behalf_of, conversation)
+        return {} if found is None else {"on_behalf_of": write_value(found, "on_behalf_of")}
+
+
+def _result(name: str, value: Any, about: Any) -> Any:
+    if not callable(value):
+        return value
+    try:
+        return value(about)
+    except Exception as error:  # noqa: BLE001 - a host's function
+        _log.error("the %s of the host is unavailable: %s", name, error_text(error))
+        raise InputError(f"the {name} is unavailable: {type(error).__name__}") from None  # the model sees no more
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerWait:
+    """An approver for `RemoteGuard`: the reviewers of its server, for whom a call waits."""
+
+    seconds: float
+
+    def __call__(self, _request: ApprovalRequest) -> Approval:
+        """Rejects the call of any other guard, which has no server to wait for."""
+        return Approval("reject", reason="only a RemoteGuard can wait for the reviewers of its server")
+
+
+def wait_for_reviewers(seconds: float = 300.0) -> ReviewerWait:
+    """Returns an approver with which an escalated call waits until reviewers on the server have answered.
+
+    Args:
+        seconds: the longest wait; a call without an answer is denied then.
+
+    Raises:
+        InputError: the time is invalid.
+    """
+    if type(seconds) not in (int, float) or not 0 < seconds <= 86_400:
+        raise InputError(f"the wait for reviewers is {seconds!r}; expected seconds above 0 and up to 86400")
+    return ReviewerWait(float(seconds))

@@ -12,17 +12,19 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.execution import Operation, Procedure, crash_denial
-from guardagent.enforcement.accepted_tools import AcceptedTools
 from guardagent.enforcement.approval import Approval, Approver, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.deadline import DeadlinePool, await_future
-from guardagent.enforcement.lifecycle import Arguments, CallLifecycle, JudgedCall
-from guardagent.enforcement.names import Aliases
-from guardagent.enforcement.remote.client import POLL_SECONDS, SessionClient
-from guardagent.enforcement.remote.guard import RemoteConversation, RemoteConversations
-from guardagent.enforcement.remote.held_permits import HeldPermit, PermitExpiredError
-from guardagent.enforcement.remote.reviewers import ReviewerWait
-from guardagent.enforcement.remote.server_answers import JudgedByServer
+from guardagent.enforcement.enforcement_point import Arguments, CallLifecycle, JudgedCall
+from guardagent.enforcement.local_lifecycle import DeadlinePool, await_future
+from guardagent.enforcement.names import AcceptedTools, Aliases
+from guardagent.enforcement.remote.client import POLL_SECONDS, JudgedByServer, SessionClient
+from guardagent.enforcement.remote.guard import (
+    HeldPermit,
+    PermitExpiredError,
+    RemoteConversation,
+    RemoteConversations,
+    ReviewerWait,
+)
 from guardagent.enforcement.wire import WireError, dumps, write_outcome
 from guardagent.errors import GuardError, InputError, RemoteError
 from guardagent.types import Decision, Denial, Verdict, freeze, unchecked_verdict

@@ -1,14 +1,42 @@
-"""The text of a message: strict JSON of a limited size and depth, with exact numbers."""
+"""The text of a message: strict JSON of a limited size and depth, with exact numbers.
+
+A `HostCall` as JSON. The conversation is not part of it: the address of a request names it.
+
+A verdict as its public JSON. Its permit, its withheld values and the steps of its models stay with the writer.
+
+An `Approval` and an `ApprovalRequest` as JSON.
+
+An `Outcome` as JSON.
+
+A `ToolSpec` as JSON: what the server compares with the rules. The host keeps the rest.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.enforcement.wire.fields import WireError, below
-from guardagent.enforcement.wire.values import MAX_DEPTH, complete, read_number
+from guardagent.enforcement.approval import Approval, ApprovalRequest
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.names import ToolSpec
+from guardagent.enforcement.wire.values import (
+    MAX_DEPTH,
+    Fields,
+    WireError,
+    below,
+    complete,
+    read_number,
+    read_value,
+    shown,
+    write_value,
+)
+from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, freeze, json_text
+from guardagent.types.values import readable_copy
 
 MAX_BYTES = 8 * 1024 * 1024
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -61,3 +89,323 @@ def _require_complete(value: Any, where: str, depth: int) -> None:
     elif type(value) is list:
         for at, item in enumerate(value):
             _require_complete(item, f"{where}[{at}]", depth + 1)
+
+
+_OPTIONAL = ("agent", "step", "action")
+
+
+def write_call(call: HostCall, where: str = "call") -> dict[str, Any]:
+    """Returns a call as JSON; fields without a value are left out.
+
+    Raises:
+        WireError: a part of it has no JSON form.
+    """
+    written: dict[str, Any] = {
+        "id": _string(call.id, f"{where}.id"),
+        "tool": _string(call.tool, f"{where}.tool"),
+        "args": _mapping(call.args, f"{where}.args"),
+    }
+    for name in _OPTIONAL:
+        if (value := getattr(call, name)) is not None:
+            written[name] = _string(value, f"{where}.{name}")
+    if call.tags:
+        written["tags"] = sorted(_strings(call.tags, f"{where}.tags"))
+    if call.facts != EMPTY:
+        written["facts"] = _mapping(call.facts, f"{where}.facts")
+    if call.seen is not None:
+        written["seen"] = _strings(call.seen, f"{where}.seen")
+    if call.messages is not None:
+        written["messages"] = write_value(list(call.messages), f"{where}.messages")
+    if call.principal is not None:
+        written["principal"] = _mapping(call.principal, f"{where}.principal")
+    return written
+
+
+def read_call(value: Any, conversation: str, where: str = "call") -> HostCall:
+    """Returns the call of a JSON value, in a conversation.
+
+    Raises:
+        WireError: it is not of this form.
+    """
+    fields = Fields(value, where)
+    call = HostCall(
+        fields.string("tool"),
+        _read_mapping(fields, "args"),
+        conversation,
+        fields.string("id"),
+        tags=frozenset(fields.strings("tags", ())),
+        facts=_read_mapping(fields, "facts", EMPTY),
+        seen=fields.strings("seen", None),
+        messages=fields.items("messages", read_mapping, None),
+        principal=_read_mapping(fields, "principal", None),
+        **{name: fields.string(name, None) for name in _OPTIONAL},
+    )
+    fields.end()
+    return call
+
+
+def read_mapping(value: Any, where: str) -> dict[str, Any]:
+    """Returns the mapping of a JSON object.
+
+    Raises:
+        WireError: it is not the form of a mapping.
+    """
+    found = read_value(value, where)
+    if not isinstance(found, dict):
+        raise WireError(where, f"is {shown(found)}; expected an object")
+    return found
+
+
+def _read_mapping(fields: Fields, name: str, *default: Any) -> Any:
+    found = fields.value(name, *default)
+    return found if default and found is default[0] else read_mapping(found, fields.place(name))
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise WireError(where, f"is {shown(value)}; expected a mapping of names to values")
+    written: dict[str, Any] = write_value(value, where)
+    return written
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise WireError(where, f"is {shown(value)}; expected a string")
+    return complete(str.__str__(value), where)
+
+
+def _strings(values: Iterable[Any], where: str) -> list[str]:
+    return [_string(value, f"{where}[{at}]") for at, value in enumerate(values)]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHECKERS = ("program", "generated", "policy", "structure")
+
+
+def write_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Returns a verdict as JSON; a value that JSON lacks becomes its string, since it is for people to read."""
+    try:
+        text = json_text(verdict.to_dict())
+    except RecursionError:
+        text = json_text(
+            verdict.changed(violations=tuple(map(_without_evidence, verdict.violations)), details={}).to_dict()
+        )
+    written: dict[str, Any] = json.loads(_SURROGATE.sub(_escape, text), parse_constant=str)
+    return written
+
+
+def read_verdict(value: Any, where: str = "verdict") -> Verdict:
+    """Returns the verdict of a JSON value.
+
+    Raises:
+        WireError: it is not of this form, or its parts contradict each other.
+    """
+    fields = Fields(value, where)
+    verdict = Verdict(
+        Decision(fields.choice("decision", tuple(map(str, Decision)))),
+        fields.strings("reasons"),
+        fields.items("violations", _violation),
+        fields.strings("errors"),
+        fields.object("details"),
+        fields.string("answer", None),
+        fields.string("risk", None),
+        fields.choice("checked_by", _CHECKERS),
+        _usage(fields),
+        float(fields.number("elapsed_ms")),
+    )
+    label = fields.integer("label")
+    fields.end()
+    if label != verdict.label:
+        raise WireError(f"{where}.label", f"is {label}, but the decision is {verdict.decision}")
+    return verdict
+
+
+def _violation(value: Any, where: str) -> Violation:
+    fields = Fields(value, where)
+    violation = Violation(
+        fields.string("policy"), fields.string("message"), fields.value("evidence"), fields.string("remedy", None)
+    )
+    fields.end()
+    return violation
+
+
+def _usage(fields: Fields) -> Usage:
+    calls, usage = fields.integer("model_calls"), fields.object("usage", None)
+    if usage is None:
+        return Usage(calls)
+    inner = Fields(usage, fields.place("usage"))
+    found = Usage(
+        inner.integer("calls"),
+        inner.integer("cached"),
+        inner.integer("prompt_tokens", None),
+        inner.integer("completion_tokens", None),
+        inner.number("cost", None),
+        inner.number("seconds"),
+    )
+    inner.end()
+    if found.calls != calls:
+        raise WireError(fields.place("model_calls"), f"is {calls}, but the usage has {found.calls} calls")
+    return found
+
+
+def _without_evidence(violation: Violation) -> Violation:
+    return replace(violation, evidence=None)
+
+
+def _escape(half: re.Match[str]) -> str:
+    return f"\\\\u{ord(half[0]):04x}"
+
+
+_CHOICES = ("approve", "reject", "edit")
+
+
+def write_approval(approval: Approval, where: str = "approval") -> dict[str, Any]:
+    """Returns an approval as JSON; fields without a value are left out.
+
+    Raises:
+        WireError: a part of it has no JSON form.
+    """
+    written: dict[str, Any] = {"choice": approval.choice}
+    if approval.choice == "edit":
+        written["args"] = write_value(approval.args, f"{where}.args")
+    for name in ("reason", "by", "of"):
+        if value := getattr(approval, name):
+            written[name] = complete(value, f"{where}.{name}")
+    return written
+
+
+def read_approval(value: Any, where: str = "approval") -> Approval:
+    """Returns the approval of a JSON value.
+
+    Raises:
+        WireError: it is not of this form; or an edit has no arguments, or another choice has some.
+    """
+    fields = Fields(value, where)
+    choice, args = fields.choice("choice", _CHOICES), fields.object("args", None)
+    if (choice == "edit") is (args is None):
+        raise WireError(fields.place("args"), f"expected the new arguments for 'edit', and none for {choice!r}")
+    approval = Approval(
+        choice,
+        EMPTY if args is None else read_mapping(args, fields.place("args")),
+        fields.string("reason", ""),
+        fields.string("by", None),
+        fields.string("of", None),
+    )
+    fields.end()
+    return approval
+
+
+def write_request(request: ApprovalRequest, where: str = "request") -> dict[str, Any]:
+    """Returns an approval request as JSON.
+
+    Raises:
+        WireError: a part of it has no JSON form.
+    """
+    names = ("tool", "conversation", "id", "agent", "digest")
+    written = {name: write_value(getattr(request, name), f"{where}.{name}") for name in names}
+    args = write_value(request.args, f"{where}.args")
+    return {**written, "args": args, "verdict": write_verdict(request.verdict)}
+
+
+def read_request(value: Any, where: str = "request") -> ApprovalRequest:
+    """Returns the approval request of a JSON value.
+
+    Raises:
+        WireError: it is not of this form.
+    """
+    fields = Fields(value, where)
+    request = ApprovalRequest(
+        fields.string("tool"),
+        freeze(read_mapping(fields.value("args"), fields.place("args"))),
+        read_verdict(fields.value("verdict"), fields.place("verdict")),
+        fields.string("conversation"),
+        fields.string("id"),
+        fields.string("agent", None),
+        fields.string("digest"),
+    )
+    fields.end()
+    return request
+
+
+_log = logging.getLogger("guardagent")
+
+
+def write_outcome(outcome: Outcome, where: str = "outcome") -> dict[str, Any]:
+    """Returns an outcome as JSON: its output as rules read it, with null for each part that JSON does not have.
+
+    The call has run, so its outcome is never refused. If a string of the output is lost, the status that the host
+    states is not certain any more, since the policy may recognize failures by their text: it becomes unknown.
+    """
+    lost: list[WireError] = []
+
+    def drop(part: Any, error: WireError) -> None:
+        if isinstance(part, str | Mapping | list | tuple):
+            lost.append(error)
+
+    def written_output(output: Any) -> Any:
+        try:
+            return write_value(readable_copy(output), f"{where}.output", replace=drop)
+        except RecursionError:
+            return drop((), WireError(f"{where}.output", "is nested too deep, or contains itself"))
+
+    outputs = [written_output(one) for one in (outcome.output, *outcome.other_outputs)]
+    failed = outcome.failed if isinstance(outcome.failed, bool | None) else None
+    if lost:
+        _log.warning("an outcome is sent without a part of its output, so it counts as unknown: %s", lost[0])
+        failed = failed or None
+    written = {"output": outputs[0], "failed": failed, "ended": bool(outcome.ended)}
+    return {**written, "other_outputs": outputs[1:]} if outputs[1:] else written
+
+
+def read_outcome(value: Any, where: str = "outcome") -> Outcome:
+    """Returns the outcome of a JSON value.
+
+    Raises:
+        WireError: it is not of this form.
+    """
+    fields = Fields(value, where)
+    outcome = Outcome(
+        read_value(fields.value("output"), fields.place("output")),
+        fields.value("failed"),
+        fields.boolean("ended"),
+        fields.items("other_outputs", read_value, ()),
+    )
+    if not isinstance(outcome.failed, bool | None):
+        raise WireError(fields.place("failed"), "expected true, false or null")
+    fields.end()
+    return outcome
+
+
+def write_tool(tool: ToolSpec, where: str = "tools[]") -> dict[str, Any]:
+    """Returns a tool as JSON.
+
+    Raises:
+        WireError: its schema is not JSON.
+    """
+    written = {
+        "name": complete(tool.name, f"{where}.name"),
+        "description": complete(tool.description, f"{where}.description"),
+        "parameters": write_value(tool.schema, f"{where}.parameters"),
+    }
+    if tool.unlisted_arguments is None:
+        return {**written, "unlisted_arguments": None}
+    unlisted = [complete(name, f"{where}.unlisted_arguments") for name in sorted(tool.unlisted_arguments)]
+    return {**written, "unlisted_arguments": unlisted} if unlisted else written
+
+
+def read_tool(value: Any, where: str = "tools[]") -> ToolSpec:
+    """Returns the tool of a JSON value.
+
+    Raises:
+        WireError: it is not of this form.
+    """
+    fields = Fields(value, where)
+    unlisted = fields.strings("unlisted_arguments", ()) if fields.value("unlisted_arguments", ()) is not None else None
+    tool = ToolSpec(
+        fields.string("name"),
+        read_mapping(fields.value("parameters", {}), fields.place("parameters")),
+        fields.string("description", ""),
+        unlisted_arguments=None if unlisted is None else frozenset(unlisted),
+    )
+    fields.end()
+    return tool

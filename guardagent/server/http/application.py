@@ -26,8 +26,8 @@ from starlette.routing import Match, Route, Router
 
 from guardagent._support import http
 from guardagent._support.http import Head, HttpAdmission, RefusedError, RequestLimits
-from guardagent.enforcement.telemetry import PREFIX as SPAN_PREFIX
-from guardagent.enforcement.telemetry import configured_trace, verdict_attributes
+from guardagent.enforcement.audit_records import PREFIX as SPAN_PREFIX
+from guardagent.enforcement.audit_records import configured_trace, verdict_attributes
 from guardagent.enforcement.wire import dumps, loads, read_verdict
 from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize

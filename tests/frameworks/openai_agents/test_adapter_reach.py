@@ -36,7 +36,7 @@ from agents.mcp import MCPServerStdio
 from agents.testing import ScriptedModel
 
 from guardagent.enforcement import HostCall, ToolSpec
-from guardagent.enforcement.tools_lock import declared
+from guardagent.enforcement.names import declared
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, conversation, guarded
 from guardagent.types import Decision, Verdict

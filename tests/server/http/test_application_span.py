@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.enforcement.test_telemetry import SPANS, run
+from tests.enforcement.test_audit_records_telemetry import SPANS, run
 
 CLIENT = f"00-{'a1' * 16}-{'b2' * 8}-01"
 REQUESTS = """

@@ -11,8 +11,8 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.genai import types
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.messages import text_of
 from guardagent.frameworks.adk.adapter.runs import AdkRun

@@ -10,9 +10,8 @@ from typing import Any
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import refuse_opaque
-from guardagent.enforcement.hosts_pieces.argument_copies import JSON_SCALARS, copied_values, value_copy
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import JSON_SCALARS, copied_values, refuse_opaque, value_copy
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import EMPTY

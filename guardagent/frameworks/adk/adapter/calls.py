@@ -15,10 +15,9 @@ from google.adk.workflow._errors import NodeInterruptedError
 from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.hosts_pieces.denials import explained_denial
-from guardagent.enforcement.hosts_pieces.surroundings import awaited
-from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
+from guardagent.enforcement.hosts import awaited, explained_denial
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text
 from guardagent.frameworks.adk.adapter.approvals import approval_of
 from guardagent.frameworks.adk.adapter.arguments import BoundArguments

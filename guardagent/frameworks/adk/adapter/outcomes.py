@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.hosts_pieces.host_runs import HostRun
-from guardagent.enforcement.hosts_pieces.surroundings import ScopeVariable
+from guardagent.enforcement.hosts import HostRun, ScopeVariable
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.adk.adapter.messages import ShownMessages
 

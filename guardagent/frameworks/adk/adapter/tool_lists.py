@@ -13,7 +13,7 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools, unaccepted_names
+from guardagent.enforcement.hosts import UNREAD, ListedTools, unaccepted_names
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.arguments import spec_of
 from guardagent.frameworks.adk.adapter.inspection import declared_tools

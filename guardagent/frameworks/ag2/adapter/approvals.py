@@ -10,7 +10,7 @@ from ag2.exceptions import HumanInputError
 
 from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, Approver, EnforcementPoint, HostCall
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision
 
 _YES = ("y", "yes", "1", "approve")  # as those of the host's own `approval_required`

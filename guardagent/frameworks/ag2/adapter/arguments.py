@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import defaults_of, refuse_opaque
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import copied_values, defaults_of, refuse_opaque
 from guardagent.errors import InputError
 from guardagent.types import FrozenMapping
 

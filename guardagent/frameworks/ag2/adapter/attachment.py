@@ -16,8 +16,7 @@ from ag2.tools.final.function_tool import FunctionTool
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
+from guardagent.enforcement.hosts import ListedTools, proposed_ids
 from guardagent.errors import InputError
 from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments
 from guardagent.frameworks.ag2.adapter.calls import Ag2Calls, Named

@@ -8,8 +8,7 @@ from typing import Any
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.hosts_pieces.surroundings import awaited
+from guardagent.enforcement.hosts import awaited, noted_denial
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.ag2.adapter.approvals import judged
 from guardagent.frameworks.ag2.adapter.runs import SURROUNDINGS, UNNAMED, Ag2Scope, scope

@@ -14,9 +14,8 @@ from typing import Any
 
 from ag2.events import ToolErrorEvent
 
-from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
-from guardagent.enforcement.hosts_pieces.finished_work import finished
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import finished, same_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.ag2.adapter.arguments import Ag2Arguments

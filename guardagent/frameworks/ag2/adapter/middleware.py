@@ -16,7 +16,7 @@ from ag2.events import (
 from ag2.middleware import BaseMiddleware
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.ag2.adapter.messages import chat, last_user_text, result_ids, text_of
 from guardagent.frameworks.ag2.adapter.runs import Ag2Run, Ag2Scope, enter, scope

@@ -8,7 +8,7 @@ from ag2.events import TextInput, ToolErrorEvent
 from ag2.tools import ToolResult
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError
 
 

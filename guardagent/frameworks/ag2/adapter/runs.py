@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.enforcement.hosts_pieces.host_runs import ModelRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import ToolDenied
 
 UNNAMED = (

@@ -9,7 +9,7 @@ from typing import Any
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message, ResponseStream
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
+from guardagent.enforcement.hosts import withheld
 from guardagent.frameworks.agent_framework.adapter.messages import call_ids, last_user_text
 from guardagent.frameworks.agent_framework.adapter.runs import ClientRun, ClientScope
 from guardagent.types import Verdict

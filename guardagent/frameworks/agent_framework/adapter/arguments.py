@@ -10,9 +10,16 @@ from typing import Any
 from agent_framework import FunctionTool
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import NAMED, annotations_of, defaults_of, read_signature, refuse_opaque
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import (
+    NAMED,
+    annotations_of,
+    copied_values,
+    defaults_of,
+    read_signature,
+    refuse_opaque,
+    same_arguments,
+)
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.agent_framework.adapter.host_names import KEPT_FROM_SERVERS

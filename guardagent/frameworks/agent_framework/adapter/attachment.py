@@ -17,8 +17,7 @@ from agent_framework import (
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
 from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls

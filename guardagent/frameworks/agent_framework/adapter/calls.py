@@ -11,11 +11,9 @@ from agent_framework import MiddlewareTermination
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.hosts_pieces.surroundings import awaited
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.hosts import awaited, copied_values, noted_denial
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
 from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments

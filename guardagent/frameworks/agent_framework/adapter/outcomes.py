@@ -8,7 +8,7 @@ from agent_framework import Content, MiddlewareFailure, MiddlewareTermination
 from agent_framework.exceptions import ToolExecutionException, UserInputRequiredException
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, error_text
 
 _LOST = (408, -32001, -32000)

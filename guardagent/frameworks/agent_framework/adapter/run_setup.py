@@ -10,8 +10,8 @@ from agent_framework import AgentSession
 from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, HostCall
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import proposed_ids
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.answers import ClientAnswers
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, call_shown, decision_in

@@ -9,8 +9,7 @@ from typing import Any
 from agent_framework import MiddlewareFailure
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.hosts_pieces.host_runs import ModelRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import ToolDenied
 from guardagent.types import EMPTY
 

@@ -12,7 +12,7 @@ from autogen_agentchat.messages import BaseChatMessage, TextMessage
 from autogen_core.models import AssistantMessage
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
+from guardagent.enforcement.hosts import withheld
 from guardagent.frameworks.autogen.adapter.messages import spoken_text
 from guardagent.frameworks.autogen.adapter.runs import AutoGenScope
 from guardagent.types import Verdict

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import refuse_opaque
-from guardagent.enforcement.plain_values import plain_value
 from guardagent.errors import InputError
 from guardagent.types import FrozenMapping
 

@@ -18,9 +18,7 @@ from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import ASSISTANT_PARTS, ATTACHMENT, guarded_agent_class
 from guardagent.frameworks.autogen.adapter.assistant_tools import AssistantTools

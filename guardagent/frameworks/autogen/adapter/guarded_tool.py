@@ -16,9 +16,8 @@ from pydantic import BaseModel
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
-from guardagent.enforcement.hosts_pieces.finished_work import finished
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import finished, same_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.arguments import AutoGenArguments

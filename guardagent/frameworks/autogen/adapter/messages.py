@@ -16,7 +16,7 @@ from autogen_agentchat.messages import (
 )
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage
 
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError
 
 _SPOKEN = (BaseChatMessage, CodeGenerationEvent, SelectorEvent, ThoughtEvent)

@@ -10,7 +10,7 @@ from autogen_core.code_executor import CodeResult
 from autogen_core.tools import ImageResultContent, ToolResult
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError
 
 

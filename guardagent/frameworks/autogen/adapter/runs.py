@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.hosts_pieces.host_runs import HostRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
 from guardagent.errors import ToolDenied
 
 UNNAMED = "this run names no conversation: run the agent inside 'with conversation(id):', or pass conversation=..."

@@ -19,8 +19,8 @@ from autogen_core.tools import (
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import UNREAD
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.calls import AutoGenCalls

@@ -10,7 +10,7 @@ from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.surroundings import Named
+from guardagent.enforcement.hosts import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.built_in_tools import built_in_tools
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls

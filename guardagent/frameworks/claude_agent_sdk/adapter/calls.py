@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.claude_agent_sdk.adapter.hook_outputs import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings, Named, naming
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, Named, naming
 
 SURROUNDINGS = HostSurroundings("claude_agent_sdk", HostScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation

@@ -17,7 +17,7 @@ from claude_agent_sdk import create_sdk_mcp_server
 from guardagent._support.execution import Operation, adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Outcome, ToolSpec
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope
+from guardagent.enforcement.hosts import HostScope
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls
 from guardagent.frameworks.claude_agent_sdk.adapter.outcomes import outcome_of_result, plain_result

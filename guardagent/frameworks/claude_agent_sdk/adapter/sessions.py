@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guardagent.enforcement.hosts_pieces.surroundings import Named
+from guardagent.enforcement.hosts import Named
 from guardagent.frameworks.claude_agent_sdk.adapter.scopes import conversation_of
 from guardagent.types import Verdict
 

@@ -9,8 +9,8 @@ from crewai.lite_agent_output import LiteAgentOutput
 from crewai.tasks.task_output import TaskOutput
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.runs import scope
 from guardagent.types import Verdict

@@ -12,8 +12,15 @@ from crewai.tools.base_tool import Tool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import BY_NAME, NAMED, bound_by_name, read_signature, refuse_opaque, takes_any_name
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
+from guardagent.enforcement.hosts import (
+    BY_NAME,
+    NAMED,
+    bound_by_name,
+    copied_values,
+    read_signature,
+    refuse_opaque,
+    takes_any_name,
+)
 from guardagent.errors import InputError
 
 _KINDS = (*BY_NAME, inspect.Parameter.VAR_POSITIONAL)

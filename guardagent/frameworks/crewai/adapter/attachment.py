@@ -16,9 +16,7 @@ from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools, unaccepted_names
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids, unaccepted_names
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter import agents, crew_class, executor_class
 from guardagent.frameworks.crewai.adapter.agents import guarded_agent_class

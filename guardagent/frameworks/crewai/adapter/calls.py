@@ -10,10 +10,8 @@ from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 
 from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall
-from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import as_judged, noted_denial, proposed_ids
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 from guardagent.frameworks.crewai.adapter.guarded_tool import CrewTool

@@ -13,8 +13,7 @@ from crewai.tools.tool_failure import ToolFailure
 from pydantic import BaseModel, PrivateAttr, create_model
 
 from guardagent._support.execution import Operation
-from guardagent.enforcement.hosts_pieces.finished_work import finished
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
+from guardagent.enforcement.hosts import UNREAD, finished
 from guardagent.frameworks.crewai.adapter.arguments import CrewArguments
 
 _NO_ARGUMENTS: type[BaseModel] = create_model("Unread")

@@ -7,7 +7,7 @@ from typing import Any
 from crewai.tools.tool_failure import ToolFailure
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, error_text
 
 

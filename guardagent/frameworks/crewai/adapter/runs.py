@@ -7,8 +7,7 @@ from typing import Any
 
 from crewai.hooks.dispatch import HookAborted
 
-from guardagent.enforcement.hosts_pieces.host_runs import HostRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.guard_state import state_of
 from guardagent.frameworks.langgraph.adapter.messages import ends_run, last_of, messages_of, returned_messages, text_of

@@ -9,8 +9,8 @@ from typing import Any
 from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.frameworks.langgraph.adapter.proposal import ToolCallProposal
 from guardagent.frameworks.langgraph.adapter.runs import CannotAskError
 from guardagent.types import Decision, Verdict

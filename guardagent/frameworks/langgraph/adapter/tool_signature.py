@@ -9,7 +9,7 @@ from typing import Any
 
 from guardagent._support.arguments import bind_to_signature
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.plain_values import opaque_type
+from guardagent.enforcement.calls import opaque_type
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 

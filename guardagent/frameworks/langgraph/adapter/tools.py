@@ -12,8 +12,8 @@ from langgraph.errors import GraphInterrupt, ParentCommand
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement import HostCall, Outcome
-from guardagent.enforcement.lifecycle import PermitVoidError
-from guardagent.enforcement.plain_values import plain_arguments, plain_value
+from guardagent.enforcement.calls import plain_arguments, plain_value
+from guardagent.enforcement.enforcement_point import PermitVoidError
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.approvals import LiveArguments, ValidateEdit, decide
 from guardagent.frameworks.langgraph.adapter.outcomes import outcome_of

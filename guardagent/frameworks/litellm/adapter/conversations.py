@@ -11,7 +11,7 @@ from typing import Any
 from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
 from guardagent.session.calls import ClaimConflictError, NotClaimedError

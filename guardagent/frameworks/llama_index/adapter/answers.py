@@ -10,8 +10,8 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import ToolOutput
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.messages import last_user_text
 from guardagent.frameworks.llama_index.adapter.runs import scope

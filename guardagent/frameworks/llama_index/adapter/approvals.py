@@ -10,7 +10,7 @@ from workflows.events import HumanResponseEvent, InputRequiredEvent
 from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.errors import InputError
 from guardagent.types import Decision, Verdict, thaw
 

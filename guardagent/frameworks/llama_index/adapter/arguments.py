@@ -13,12 +13,12 @@ from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.hosts import (
     annotations_of,
     bound_by_name,
+    copied_values,
     named_by_schema,
     read_signature,
     refuse_opaque,
     takes_any_name,
 )
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values
 from guardagent.enforcement.schema import validate_arguments
 
 

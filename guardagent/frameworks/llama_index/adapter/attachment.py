@@ -12,9 +12,7 @@ from llama_index.core.tools import FunctionTool, ToolMetadata
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 from guardagent.frameworks.llama_index.adapter.calls import HANDOFF, LlamaCalls

@@ -11,12 +11,9 @@ from workflows.runtime.types.results import WaitingForEvent
 
 from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
-from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.hosts import HostApproval, as_judged, noted_denial, paused_calls
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.llama_index.adapter.approvals import ask_host, explained
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments

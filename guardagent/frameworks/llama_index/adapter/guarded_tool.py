@@ -13,7 +13,7 @@ from llama_index.core.tools.types import adapt_to_async_tool
 
 from guardagent._support.execution import Operation
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement.hosts_pieces.finished_work import finished
+from guardagent.enforcement.hosts import finished
 from guardagent.frameworks.llama_index.adapter.arguments import LlamaArguments
 
 Work = Callable[..., Operation]

@@ -8,7 +8,7 @@ from llama_index.core.tools import ToolOutput
 from workflows.errors import WorkflowCancelledByUser, WorkflowTimeoutError
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, error_text
 
 

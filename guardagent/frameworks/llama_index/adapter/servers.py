@@ -10,7 +10,7 @@ from typing import Any
 from llama_index.core.tools import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.listed_tools import unaccepted_names
+from guardagent.enforcement.hosts import unaccepted_names
 
 
 def server_of(tool: Any) -> str | None:

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
-from guardagent.enforcement.names import EVENTS
+from guardagent.enforcement.names import EVENTS, declared
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tools_lock import declared
 from guardagent.errors import InputError, name_hint
 from guardagent.frameworks.mcp.adapter.wire import require_plain
 from guardagent.types import sorted_json

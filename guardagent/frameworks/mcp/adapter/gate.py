@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
+from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals
 from guardagent.frameworks.mcp.adapter.calls import outcome_of_result

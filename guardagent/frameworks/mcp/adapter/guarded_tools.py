@@ -22,7 +22,7 @@ from pydantic import PrivateAttr, TypeAdapter
 from pydantic import ValidationError as PydanticValidationError
 
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.calls import opaque_type, plain_arguments, plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter.gate import Gate

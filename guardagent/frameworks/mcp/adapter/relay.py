@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.approvers import aask
+from guardagent.enforcement.approval import aask
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import approvals, calls, wire
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of

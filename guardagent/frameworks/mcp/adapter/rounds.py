@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict, sorted_json
 
 MAX_KEPT = 1000  # calls that wait for a repetition by the client

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import approvals, calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from guardagent._support.files import save_text
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.accepted_tools import difference
-from guardagent.enforcement.tools_lock import read_tools_lock, tools_lock
+from guardagent.enforcement.names import difference, read_tools_lock, tools_lock
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter.links import Target
 from guardagent.frameworks.mcp.adapter.probe import tools_of

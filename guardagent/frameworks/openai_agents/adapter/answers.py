@@ -8,7 +8,7 @@ from typing import Any
 from agents import GuardrailFunctionOutput, OutputGuardrail
 from pydantic_core import to_jsonable_python
 
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.frameworks.openai_agents.adapter.messages import chat

@@ -15,7 +15,7 @@ from agents.function_schema import FuncSchema, function_schema
 from agents.tool import invoke_function_tool, set_function_tool_failure_error_function
 from pydantic import ValidationError
 
-from guardagent.enforcement.plain_values import opaque_type, plain_value
+from guardagent.enforcement.calls import opaque_type, plain_value
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import thaw

@@ -13,7 +13,7 @@ from agents.tool import maybe_invoke_function_tool_failure_error_function
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement.approval import Approval, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.lifecycle import CallLifecycle, JudgedCall
+from guardagent.enforcement.enforcement_point import CallLifecycle, JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.openai_agents.adapter.approvals import host_approval

@@ -14,7 +14,7 @@ from typing import Any
 
 from agents import get_current_trace
 
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostScope, HostSurroundings
 
 UNNAMED = (
     "this run names no conversation: run it with GuardedRunner and a session, inside conversation(id), with a context "

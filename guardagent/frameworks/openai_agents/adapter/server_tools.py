@@ -11,8 +11,8 @@ from typing import Any
 from agents import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
-from guardagent.enforcement.tools_lock import declared
+from guardagent.enforcement.hosts import UNREAD
+from guardagent.enforcement.names import declared
 
 
 def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:

@@ -11,7 +11,7 @@ from pydantic_ai import ApprovalRequired, DeferredToolRequests, DeferredToolResu
 from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.errors import InputError
 from guardagent.types import Decision, Verdict, thaw
 

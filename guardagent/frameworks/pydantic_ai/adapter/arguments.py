@@ -10,9 +10,8 @@ from typing import Any, get_origin
 from pydantic_ai import RunContext
 
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import refuse_opaque
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.hosts import copied_values, refuse_opaque, same_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
 from guardagent.types import thaw

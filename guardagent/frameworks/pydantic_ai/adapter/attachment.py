@@ -10,8 +10,7 @@ from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolse
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD, ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import ATTACHMENT, StreamMark, guarded_class
 from guardagent.frameworks.pydantic_ai.adapter.agent_class import PARTS as AGENT_PARTS

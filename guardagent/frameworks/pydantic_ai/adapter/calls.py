@@ -10,12 +10,9 @@ from pydantic_ai import ApprovalRequired, ToolFailed
 
 from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts_pieces.argument_copies import same_arguments
-from guardagent.enforcement.hosts_pieces.denials import explained_denial
-from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
-from guardagent.enforcement.hosts_pieces.surroundings import awaited
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.hosts import HostApproval, awaited, explained_denial, same_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import (
     answered,

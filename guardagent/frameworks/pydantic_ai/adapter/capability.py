@@ -11,7 +11,7 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.denials import withheld
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.answers import GuardedModel, denial, forget_answer, pass_text
 from guardagent.frameworks.pydantic_ai.adapter.arguments import PydanticArguments, parameters_of

@@ -8,8 +8,8 @@ from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.exceptions import RunCancelled
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.hosts_pieces.finished_work import finished
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import finished
 from guardagent.errors import InputError, error_text
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint, HostCall
-from guardagent.enforcement.call_recorder import gave_up
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.host_runs import ModelRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.decisions import gave_up
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun, proposed_ids
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 

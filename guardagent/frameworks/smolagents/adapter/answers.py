@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep
 from smolagents.models import ChatMessageStreamDelta
 
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.memory import chat
 from guardagent.frameworks.smolagents.adapter.runs import SmolagentsScope, enter, scope

@@ -9,12 +9,8 @@ from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
-from guardagent.enforcement.hosts_pieces.argument_copies import as_judged
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
-from guardagent.enforcement.plain_values import plain_arguments, plain_value
+from guardagent.enforcement.calls import plain_arguments, plain_value
+from guardagent.enforcement.hosts import ListedTools, Named, as_judged, naming, noted_denial, proposed_ids
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.agents import PARTS, guarded_class, surroundings
 from guardagent.frameworks.smolagents.adapter.answers import AnswerCheck

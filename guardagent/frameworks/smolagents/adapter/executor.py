@@ -11,7 +11,7 @@ from typing import Any
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
 
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement.hosts_pieces.finished_work import finished
+from guardagent.enforcement.hosts import finished
 from guardagent.errors import InputError
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments
 from guardagent.frameworks.smolagents.adapter.attachment_base import SmolagentsParts

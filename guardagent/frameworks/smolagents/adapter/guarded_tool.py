@@ -9,7 +9,7 @@ from typing import Any
 
 from smolagents import Tool
 
-from guardagent.enforcement.hosts_pieces.finished_work import finished
+from guardagent.enforcement.hosts import finished
 from guardagent.frameworks.smolagents.adapter.arguments import ToolArguments
 
 Invoke = Callable[[ToolArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]

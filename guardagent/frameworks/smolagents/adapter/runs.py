@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.hosts_pieces.host_runs import HostRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings, withheld
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 

@@ -10,8 +10,8 @@ from strands.tools.structured_output.structured_output_tool import StructuredOut
 from strands.types._events import EventLoopStopEvent, ModelStopReason, ModelStreamChunkEvent, TextStreamEvent
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.denials import withheld
-from guardagent.enforcement.plain_values import plain_value
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.messages import last_user_text, message_text, tool_uses
 from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope

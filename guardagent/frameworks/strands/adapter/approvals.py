@@ -10,7 +10,7 @@ from typing import Any
 from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.types import Decision, Verdict
 
 _ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))

@@ -12,9 +12,8 @@ from strands.tools.decorator import DecoratedFunctionTool
 from guardagent._support.arguments import ambiguous_names
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.hosts import refuse_opaque
-from guardagent.enforcement.hosts_pieces.argument_copies import copied_values, same_arguments
-from guardagent.enforcement.plain_values import plain_arguments, plain_value
+from guardagent.enforcement.calls import plain_arguments, plain_value
+from guardagent.enforcement.hosts import copied_values, refuse_opaque, same_arguments
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.strands.adapter.outcomes import RETURNED

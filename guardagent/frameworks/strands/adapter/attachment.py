@@ -13,9 +13,7 @@ from strands.types._events import EventLoopStopEvent, ModelStopReason
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.conversation_notes import proposed_ids
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools
-from guardagent.enforcement.hosts_pieces.surroundings import Named, naming
+from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.answers import is_structured_output, judged_end, reply_events, without_denied
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments

@@ -14,11 +14,9 @@ from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
 from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls
-from guardagent.enforcement.hosts_pieces.denials import noted_denial
-from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
-from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.plain_values import plain_arguments
+from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.hosts import HostApproval, noted_denial, paused_calls
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.strands.adapter.approvals import ask_host, explained, is_resumed
 from guardagent.frameworks.strands.adapter.arguments import StrandsArguments

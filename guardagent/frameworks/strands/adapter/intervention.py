@@ -12,7 +12,7 @@ from strands.multiagent.graph import Graph
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts_pieces.surroundings import Named
+from guardagent.enforcement.hosts import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.attachment import StrandsAttachment
 from guardagent.frameworks.strands.adapter.middleware import attachment_of

@@ -8,8 +8,7 @@ from typing import Any
 
 from strands.types.exceptions import EventLoopException
 
-from guardagent.enforcement.hosts_pieces.host_runs import ModelRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope, HostSurroundings
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.strands.adapter.messages import chat, result_ids
 from guardagent.types import Verdict

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from strands.tools.mcp import MCPAgentTool, MCPClient
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts_pieces.listed_tools import UNREAD
+from guardagent.enforcement.hosts import UNREAD
 
 _STABLE = (str, bytes, int, float, bool, type(None), BaseModel)
 

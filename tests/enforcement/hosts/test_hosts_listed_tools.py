@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
-from guardagent.enforcement.hosts_pieces.conversation_notes import paused_calls, proposed_ids
-from guardagent.enforcement.hosts_pieces.host_approval import HostApproval
-from guardagent.enforcement.hosts_pieces.listed_tools import ListedTools, unaccepted_names
+from guardagent.enforcement.hosts import HostApproval, ListedTools, paused_calls, proposed_ids, unaccepted_names
 
 _POLICY = """
 version: 1

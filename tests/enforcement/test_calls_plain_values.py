@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from typing_extensions import TypedDict
 
-from guardagent.enforcement.plain_values import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.calls import opaque_type, plain_arguments, plain_value
 from guardagent.errors import InputError
 from guardagent.types import thaw
 

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from guardagent.enforcement.calls import plain_arguments
 from guardagent.enforcement.hosts import (
+    as_judged,
     bound_by_name,
     defaults_of,
+    finished,
     named_by_schema,
     read_signature,
     refuse_opaque,
+    same_arguments,
     takes_any_name,
+    value_copy,
 )
-from guardagent.enforcement.hosts_pieces.argument_copies import as_judged, same_arguments, value_copy
-from guardagent.enforcement.hosts_pieces.finished_work import finished
-from guardagent.enforcement.plain_values import plain_arguments
 from guardagent.errors import InputError
 
 

@@ -1,8 +1,6 @@
 """The runs of a host's agents."""
 
-from guardagent.enforcement.hosts_pieces.denials import explained_denial, noted_denial
-from guardagent.enforcement.hosts_pieces.host_runs import HostRun, ModelRun
-from guardagent.enforcement.hosts_pieces.surroundings import HostScope
+from guardagent.enforcement.hosts import HostRun, HostScope, ModelRun, explained_denial, noted_denial
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
 

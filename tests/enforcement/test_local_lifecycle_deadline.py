@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from guardagent.enforcement.deadline import DeadlinePool, await_future
+from guardagent.enforcement.local_lifecycle import DeadlinePool, await_future
 
 
 def test_hung_work_occupies_only_its_thread() -> None:

@@ -1,1 +1,0 @@
-"""The parts that the adapters of agent frameworks share. None of them knows a framework."""
