@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from guardagent.errors import SandboxError as SandboxError
     from guardagent.errors import ToolDenied as ToolDenied
     from guardagent.errors import UnknownNameError as UnknownNameError
+    from guardagent.generation.chat import GuardedTurn as GuardedTurn
     from guardagent.generation.chat import aguarded_chat as aguarded_chat
     from guardagent.generation.chat import guarded_chat as guarded_chat
-    from guardagent.generation.chat_pieces.turn import GuardedTurn as GuardedTurn
     from guardagent.guard import GuardAgent as GuardAgent
     from guardagent.guard import aguard as aguard
     from guardagent.guard import guard as guard
@@ -64,8 +64,7 @@ _HOMES = {
     "guardagent.session.state": "Permit",
     "guardagent.policy.load": "load_policies",
     "guardagent.policy.policies": "Policies",
-    "guardagent.generation.chat": "aguarded_chat guarded_chat",
-    "guardagent.generation.chat_pieces.turn": "GuardedTurn",
+    "guardagent.generation.chat": "GuardedTurn aguarded_chat guarded_chat",
     "guardagent.session.replan": "ReplanResult aenforce enforce",
     "guardagent.sandbox": "Limits Sandbox",
     "guardagent.session.session": "Session",

@@ -2,27 +2,307 @@
 
 All calls of an answer are judged before any part of it is returned. A refused answer goes back to the model with
 reasons and remedies. After the last attempt, the turn has a safe ending instead of calls.
+
+Judges one candidate of a model as a whole: all of its calls may run, or none.
+
+The result of a guarded chat: a turn with its released and refused calls.
+
+Feedback to the model on a refused turn, and the final text for the user.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from guardagent.errors import InputError
-from guardagent.generation.chat_pieces.candidate_check import CandidateCheck, CandidateChecker
-from guardagent.generation.chat_pieces.feedback import ENDINGS, Ending, ending_text, feedback_messages
-from guardagent.generation.chat_pieces.turn import GuardedTurn, Outcome, Refusal, ReleasedCall
 from guardagent.generation.tool_set import ToolSet, canonical_json
 from guardagent.models import load_model, model_name
-from guardagent.models.chat import ChatAnswer, ChatModel
+from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.session.session import Session
+from guardagent.session.replan import AllowedCall
+from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
 from guardagent.session.snapshot import without_answer_text
-from guardagent.types import Decision, Message, Usage, freeze
+from guardagent.types import Decision, Message, Usage, Verdict, freeze, unchecked_verdict
+from guardagent.types.verdicts import denial_message
+
+Key = tuple[str, ...]  # a call with its exact arguments
+
+
+@dataclass(slots=True)
+class CallCheck:
+    """A call of a candidate with its verdict.
+
+    Attributes:
+        written: the call as the model wrote it.
+        args: the parsed arguments; None if they are invalid.
+        verdict: the verdict; None if the turn was refused for another call before this one was judged.
+        repeated: whether the call was refused before.
+    """
+
+    written: WrittenCall
+    args: Mapping[str, Any] | None = None
+    verdict: Verdict | None = None
+    repeated: bool = False
+
+    @property
+    def arguments(self) -> str:
+        return self.written.arguments if self.args is None else canonical_json(self.args)
+
+    @property
+    def key(self) -> Key:
+        kind = "unread" if self.args is None else "read"
+        return kind, self.written.name, self.arguments
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateCheck:
+    """A candidate with the verdicts on its calls.
+
+    Attributes:
+        attempt: the number of the request that it answers.
+        text: the text of the model.
+        calls: the calls, in order.
+        problem: why the whole answer is unusable; empty if it is usable.
+        final: the verdict on a text without calls, if a rule speaks of the final answer.
+    """
+
+    attempt: int
+    text: str
+    calls: tuple[CallCheck, ...]
+    problem: str = ""
+    final: Verdict | None = None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        if self.problem:
+            return [unchecked_verdict(self.problem, checked_by="policy")]
+        if self.final is not None:
+            return [self.final]
+        return [call.verdict for call in self.calls if call.verdict is not None]
+
+    @property
+    def worst(self) -> Verdict | None:
+        """The most severe verdict; None without a call."""
+        return max(self.verdicts, key=lambda verdict: verdict.decision.severity, default=None)
+
+
+_INTERLEAVED = unchecked_verdict(
+    "another call was recorded in the session meanwhile; propose the call again", checked_by="policy"
+)
+
+
+class CandidateChecker:
+    """Judges candidates by a session, and remembers refused calls.
+
+    Args:
+        tools: the tools that the model may call.
+        session: judges the calls, and reserves those that may run.
+        options: options of `session.check`.
+    """
+
+    def __init__(self, tools: ToolSet, session: Session, options: Mapping[str, Any]) -> None:
+        self.session = session
+        self._tools = tools
+        self._options = options
+        self._excluded: dict[tuple[Key, ...], Verdict] = {}  # one call, or all calls of a turn
+
+    def check(self, candidate: ChatCandidate, attempt: int) -> CandidateCheck:
+        """Judges a candidate. If it complies, its calls are in flight afterwards, and a final answer is recorded."""
+        result = CandidateCheck(attempt, candidate.text, tuple(map(self._read, candidate.calls)), candidate.problem)
+        if result.problem or not result.calls:
+            return result if result.problem else self._checked_answer(result)
+        if not self._refused_before(result.calls) and all(call.verdict is None for call in result.calls):
+            self._check_calls(result.calls)
+        self._exclude(result.calls)
+        return result
+
+    def _checked_answer(self, result: CandidateCheck) -> CandidateCheck:
+        if not self.session.policies.judges_answers:
+            return result
+        return replace(result, final=self.session.answer(result.text, **self._options))
+
+    def _read(self, call: WrittenCall) -> CallCheck:
+        if call.problem:
+            problem = f"malformed call of {call.name!r}: {call.problem}"
+            return CallCheck(call, verdict=unchecked_verdict(problem, checked_by="policy"))
+        try:
+            return CallCheck(call, self._tools.parse(call.name, call.arguments))
+        except InputError as error:
+            return CallCheck(call, verdict=unchecked_verdict(str(error), checked_by="policy"))
+
+    def _refused_before(self, calls: Sequence[CallCheck]) -> bool:
+        """Whether a call or the whole turn is excluded; then the other calls are not checked."""
+        whole = self._excluded.get(tuple(call.key for call in calls))
+        for call in calls:
+            found = self._excluded.get((call.key,)) or whole
+            if found is not None:
+                call.verdict, call.repeated = found, True
+        return any(call.repeated for call in calls)
+
+    def _check_calls(self, calls: Sequence[CallCheck]) -> None:
+        proposed: list[ProposedCall] = [(call.written.name, call.args or {}) for call in calls]
+        checked, verdicts = judge_jointly(self.session, proposed, self._options)
+        for one, verdict in zip(checked, verdicts, strict=True):
+            place = next(at for at, call in enumerate(proposed) if call is one)
+            calls[place].verdict = verdict
+        if any(call.verdict is None or call.verdict.label for call in calls):
+            withdraw(self.session, verdicts)
+        if all(verdict.label == 0 for verdict in verdicts):
+            for call in calls:
+                call.verdict = call.verdict or _INTERLEAVED
+
+    def _exclude(self, calls: Sequence[CallCheck]) -> None:
+        """Excludes denied calls: alone if denied alone, else together with the other calls of the turn."""
+        for call in calls:
+            if call.repeated or call.verdict is None or call.verdict.decision is not Decision.DENY:
+                continue
+            alone = call.args is None or len(calls) == 1 or self._denied_alone(call.written.name, call.args)
+            self._excluded[(call.key,) if alone else tuple(one.key for one in calls)] = call.verdict
+
+    def _denied_alone(self, tool: str, args: Mapping[str, Any]) -> bool:
+        return bool(self.session.check(tool, args, **self._options, reserve=False).label)
+
+
+Outcome = Literal["calls", "text", "refused", "escalated", "halted"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedCall(AllowedCall):
+    """An allowed call of a model; see `AllowedCall`.
+
+    Attributes:
+        id: the model's id of the call, for the message with its result.
+    """
+
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call, or a whole answer, that was not released.
+
+    Attributes:
+        attempt: the number of the request that it answers, from 1.
+        tool: the tool; empty if the whole answer is unusable.
+        arguments: the arguments as the model wrote them.
+        verdict: the verdict with the reasons.
+        repeated: whether the same call was refused before, and so not checked again.
+    """
+
+    attempt: int
+    tool: str
+    arguments: str
+    verdict: Verdict
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedTurn:
+    """A model's turn, without refused calls.
+
+    Attributes:
+        outcome: `calls`: they may run; `text`: text without a call; `refused`: the safe ending, since no attempt
+            complied; `escalated`: a call needs human approval; `halted`: the session is halted.
+        text: the text of the model or of the safe ending; may be empty.
+        calls: the calls that may run. They are in flight: record their outcomes.
+        verdict: the deciding verdict; None for a text.
+        waiting: the escalated or halting call as (tool, arguments). It may not run.
+        refusals: all calls and answers that were not released, in order.
+        requests: the number of requests to the model.
+        usage: the model usage.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    calls: tuple[ReleasedCall, ...] = ()
+    verdict: Verdict | None = None
+    waiting: tuple[str, Any] | None = None
+    refusals: tuple[Refusal, ...] = ()
+    requests: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def repeated(self) -> int:
+        """The number of calls refused without a check, because the same call was refused before."""
+        return sum(refusal.repeated for refusal in self.refusals)
+
+    def message(self) -> dict[str, Any]:
+        """The turn as an assistant message for the rest of the conversation."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        if self.calls:
+            message["tool_calls"] = [as_tool_call(call.id, call.tool, canonical_json(call.args)) for call in self.calls]
+        return message
+
+
+def as_tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call in the form of the chat completions API."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+Ending = Literal["refusal", "question", "nothing"]
+ENDINGS: tuple[Ending, ...] = ("refusal", "question", "nothing")
+
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST = 400
+_EXCLUDED = "You proposed exactly this call before, and it was refused. It is excluded; propose something else."
+
+
+def feedback_messages(check: CandidateCheck) -> list[dict[str, Any]]:
+    """The refused turn as messages, with the reasons as the results of its calls."""
+    if check.final is not None:
+        question = {"role": "user", "content": f"{check.final.feedback()}\nAnswer again."}
+        return [{"role": "assistant", "content": check.text}, question]
+    if not check.calls:
+        return [{"role": "user", "content": f"Your last answer cannot be used: {check.problem}. Answer again."}]
+    ids = [f"refused_{check.attempt}_{number}" for number in range(1, len(check.calls) + 1)]
+    written = [
+        as_tool_call(call_id, _name(call.written.name), call.arguments if call.args is not None else "{}")
+        for call_id, call in zip(ids, check.calls, strict=True)
+    ]
+    several = len(check.calls) > 1
+    results = [
+        {"role": "tool", "tool_call_id": call_id, "content": _result_text(call, several=several)}
+        for call_id, call in zip(ids, check.calls, strict=True)
+    ]
+    return [{"role": "assistant", "content": check.text or None, "tool_calls": written}, *results]
+
+
+def ending_text(kind: Ending, verdicts: Sequence[Verdict]) -> str:
+    """The text of a turn without a complying attempt."""
+    if kind == "nothing":
+        return ""
+    messages = [violation.message for verdict in verdicts for violation in verdict.violations]
+    reason = " ".join(dict.fromkeys(messages)) or "It could not be verified that this is allowed."
+    reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
+    question = " How should I go on?" if kind == "question" else ""
+    return f"I cannot do this. {reason}{question}"
+
+
+def _result_text(call: CallCheck, *, several: bool) -> str:
+    head = "Not run: the calls of one answer run only if all of them are allowed. " if several else "Not run. "
+    if call.verdict is None:
+        return f"{head}This call was not judged, since another one is refused."
+    if not call.verdict.label:
+        return f"{head}No rule forbids this call."
+    if call.repeated:
+        return f"{head}{_EXCLUDED}\n{_clean(denial_message(call.verdict, call=False))}"
+    return f"{head}{_clean(denial_message(call.verdict, call=False))}"
+
+
+def _name(name: str) -> str:
+    """Replaces characters that endpoints reject in a tool name: a model may invent any name."""
+    return _NAME.sub("_", name)[:64] or "unnamed"
+
+
+def _clean(text: str) -> str:
+    """Replaces lone surrogates, which cannot be sent."""
+    return text.encode("utf-8", "replace").decode()
+
 
 ATTEMPTS = 3
 _SAMPLING_TEMPERATURE = 0.7  # at temperature 0, all candidates would be the same
