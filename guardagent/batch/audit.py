@@ -1,19 +1,122 @@
-"""Replays a trace event by event as a session would judge it, including the obligations unmet at its end."""
+"""Replays a trace event by event as a session would judge it, including the obligations unmet at its end.
+
+Proves that a trace keeps all rules without a session, which is needed for everything else.
+
+The product of the propositional rules follows the trace. The other rules hold if no event of the trace can begin a
+violation of them, and if they hold for a conversation without calls.
+
+Replays the traces of a file together, if the policy counts calls across conversations.
+
+The events of all traces are replayed in the order of their times, against counters that begin at zero. So each event
+needs a time, and one process has to see all of them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
-from functools import partial
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
 
 from guardagent._support.execution import timed_verdict
-from guardagent.batch.quick_proof import quick_proof
-from guardagent.batch.records import Trace
+from guardagent.batch.records import LineReader, Trace, open_bytes, read_trace
+from guardagent.errors import InputError, error_text
+from guardagent.policy.evaluation.history_index import OnDemand
+from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
+from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.monitors.automaton import Key, Parts, ProductLetter
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
-from guardagent.session.counters import new_counters
+from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
 from guardagent.session.state import NO_USAGE
-from guardagent.types import Event, Verdict, Violation, quick_violation
+from guardagent.types import ATOMS, EMPTY, Event, Verdict, Violation, freeze, quick_violation, unchecked_verdict
+
+MAX_KINDS = 50_000  # kinds of events that are kept; names and tags are unbounded
+
+
+class QuickProof:
+    """Proves that traces keep all rules of a policy."""
+
+    def __init__(self, policies: Policies) -> None:
+        others = [one for one in policies.monitors if not isinstance(one, PropositionalMonitor)]
+        self._product = policies.product
+        self._letters = _Letters(policies)
+        self._is_possible = (
+            not policies.is_scoped and policies.sources is None and all(map(_holds_without_calls, others))
+        )
+
+    def complies(self, trace: Trace) -> bool:
+        """Whether the trace certainly keeps all rules, so that its verdict is a plain allowance."""
+        if not self._is_possible:
+            return False
+        state, letters = self._product.start, self._letters
+        for event, _, _, _ in trace.steps:
+            letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
+            if letter is None or (type(event.output) not in ATOMS and _is_too_deep(event.output)):
+                return False
+            state, violated = state[letter]
+            if violated or event.principal is not None:
+                return False
+        return self._may_end(state.parts) and not _is_too_deep(trace.facts)
+
+    def _may_end(self, states: Parts) -> bool:
+        return all(
+            automaton.accepting[state] for (_, automaton), state in zip(self._product.rules, states, strict=True)
+        )
+
+
+@lru_cache(8)
+def quick_proof(policies: Policies) -> QuickProof:
+    """The proof for a policy, with what it has learned about kinds of events."""
+    return QuickProof(policies)
+
+
+class _Letters(dict[Key, ProductLetter | None]):
+    """The letter of each kind of event; None if such an event needs a session."""
+
+    def __init__(self, policies: Policies) -> None:
+        super().__init__()
+        self._policies = policies
+
+    def __missing__(self, key: Key) -> ProductLetter | None:
+        tool, action, decision, tags, _ = key
+        call = SessionCall(tool, EMPTY).labelled(action, decision, tags)
+        letter = None if _needs_session(self._policies, call) else self._policies.product.letters[key]
+        if len(self) < MAX_KINDS:
+            self[key] = letter
+        return letter
+
+
+def _needs_session(policies: Policies, call: SessionCall) -> bool:
+    """Whether such a call can begin a violation of another rule, or not all rules concern it: a final answer."""
+    applicability = policies.applicability(call)
+    return (
+        call.tool == ANSWER
+        or applicability.needs_more_checks
+        or any(_begins_violation(monitor, call) for _, monitor in applicability.monitors)
+    )
+
+
+def _begins_violation(monitor: Monitor, call: SessionCall) -> bool:
+    return not isinstance(monitor, PropositionalMonitor) and monitor.reports(call)
+
+
+def _holds_without_calls(monitor: Monitor) -> bool:
+    """Whether a rule other than a propositional one holds at the end of a conversation without calls."""
+    return monitor.ended(RuleContext(EMPTY, None, OnDemand(())), monitor.start()) is None
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether a value is nested too deeply for a session."""
+    try:
+        freeze(value)
+    except RecursionError:
+        return True
+    return False
+
 
 _ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
@@ -133,3 +236,119 @@ def _capped(strings: Mapping[str, str]) -> tuple[str, ...]:
     first = list(strings.values())[:MAX_FINDINGS]
     more = len(strings) - len(first)
     return (*first, f"and {more:,} more") if more else tuple(first)
+
+
+@dataclass(slots=True)
+class TraceJudge:
+    """Judges the traces of a file one by one, or together if the policy has counters.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: str
+    _verdicts: deque[Verdict] = field(default_factory=deque)
+
+    def __call__(self, policies: Policies, trace: Trace) -> Verdict:
+        return self._verdicts.popleft() if policies.counters else judge_trace(policies, trace)
+
+    def prepare(self, policies: Policies, *, workers: int = 1, resume: bool = False) -> None:
+        """Judges all traces, if the policy has counters.
+
+        Raises:
+            InputError: the traces cannot be replayed together; with the cause.
+        """
+        if not policies.counters:
+            return
+        for option, unfit in (("--workers", workers > 1), ("--resume", resume), ("-", self.path == "-")):
+            if unfit:
+                raise InputError(f"{_names(policies)}, so all traces are replayed together: {_ADVICE[option]}")
+        self._verdicts = deque(judge_together(policies, list(self._traces(policies))))
+
+    def _traces(self, policies: Policies) -> Iterator[Trace]:
+        """Yields the readable traces. The run itself reports the others."""
+        with open_bytes(self.path) as file:
+            for chunk in LineReader(file).chunks():
+                for line in chunk.lines:
+                    try:
+                        trace = read_trace(line.text(self.path), self.path, line.number, policies.failed_output)
+                    except (InputError, RecursionError):
+                        continue
+                    require_times(policies, trace, f"{self.path}:{line.number}")
+                    yield trace
+
+
+_ADVICE = {
+    "--workers": "run it without '--workers'",
+    "--resume": "run it without '--resume'",
+    "-": "expected a file, since standard input can be read only once",
+}
+
+
+def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]:
+    """Judges traces whose events have times, in the order of these times; returns their verdicts."""
+    store, now = new_counters(policies), [0.0]
+    verdicts: list[Verdict | None] = [None] * len(traces)
+    replays = [_Replay(policies, trace, store, now) for trace in traces]
+    waiting = [(one.next_time, at) for at, one in enumerate(replays)]
+    heapq.heapify(waiting)
+    while waiting:
+        now[0], at = heapq.heappop(waiting)
+        verdicts[at] = replays[at].step()
+        if verdicts[at] is None:
+            heapq.heappush(waiting, (replays[at].next_time, at))
+    return [one for one in verdicts if one is not None]
+
+
+class _Replay:
+    """One trace, replayed step by step."""
+
+    def __init__(self, policies: Policies, trace: Trace, store: CounterStore | None, now: Sequence[float]) -> None:
+        session = policies.session(
+            trace.state,
+            trace.facts,
+            counters=store,
+            clock=lambda: now[0],
+            principal=trace.principal,
+            on_difference=False,
+        )
+        self._times = deque(step.time or 0.0 for step in trace.steps)
+        self._steps = replay(session, trace)
+
+    @property
+    def next_time(self) -> float:
+        return self._times[0] if self._times else 0.0
+
+    def step(self) -> Verdict | None:
+        """Replays the next event; returns the verdict after the last one."""
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        except Exception as error:  # noqa: BLE001 - what crashes is denied
+            return unchecked_verdict(error_text(error), checked_by="policy")
+        last = self._times.popleft()
+        if not self._times:
+            self._times.append(last)  # the end of the trace
+        return None
+
+
+def require_times(policies: Policies, trace: Trace, place: str) -> None:
+    last = float("-inf")
+    for index, step in enumerate(trace.steps):
+        if step.time is None:
+            raise InputError(
+                f"{place}: events[{index}] has no 'time'; {_names(policies)}, which are replayed in the order of time: "
+                "add the time of each call's check, in seconds since the epoch"
+            )
+        if step.time < last:
+            raise InputError(
+                f"{place}: the 'time' of events[{index}] is earlier than that of the event before it; "
+                f"{_names(policies)}, which are replayed in the order of time: correct the times"
+            )
+        last = step.time
+
+
+def _names(policies: Policies) -> str:
+    names = ", ".join(repr(counter.name) for counter in policies.counters)
+    return f"the policy has counters across conversations ({names})"

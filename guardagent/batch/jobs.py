@@ -3,21 +3,326 @@
 A small progress file beside the rows records the position in the input. It is replaced before the rows of a chunk are
 written, and names the end of that chunk: any rows after it belong to exactly those bytes of the input. So the run may
 be killed at any moment, ids may repeat, and the progress file does not grow with the input.
+
+A durable file of results: rows of JSON, one per line, appended by one process at a time.
+
+If a run is killed, all written rows remain. Only the last one may be torn; it is removed before the next is appended.
+
+Judges the lines of a file. Each line is a record, and gives a row of JSON or a located error.
+
+Counts the results of a file's lines, and compares them with expected labels and rules.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
-from guardagent._support.files import parse_json
-from guardagent.batch.lines import FilePosition, LineReader
-from guardagent.batch.result_log import ResultLog, file_errors
-from guardagent.batch.verdict_metrics import VerdictMetrics
+from guardagent._support.execution import timed_verdict
+from guardagent._support.files import parse_json, replace_file
+from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader
 from guardagent.errors import ContentError, InputError
+from guardagent.policy.policies import Policies
+from guardagent.types import Verdict, unchecked_verdict
+
+
+class ResultLog:
+    """The file, open and locked; created if missing.
+
+    Raises:
+        InputError: another run is writing to it, or it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with file_errors(path):
+            self._file = FileIO(path, "a+")
+        self._complete_size = 0
+        if not self._has_lock():
+            self.close()
+            raise InputError(f"{path}: another run is writing to it; wait until that run ends")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes and unlocks the file."""
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        return self._file.seek(0, os.SEEK_END)
+
+    def rows(self, start: int = 0) -> list[str]:
+        """The lines from a byte offset on, unvalidated, without a torn last line."""
+        with file_errors(self.path):
+            self._file.seek(start)
+            data = self._file.readall() or b""
+        complete = data[: data.rfind(b"\n") + 1]  # on bytes: the row may be torn within a character
+        self._complete_size = start + len(complete)
+        return complete.decode("utf-8", "replace").split("\n")[:-1]
+
+    def drop_torn_row(self) -> None:
+        """Truncates a torn last row, once the rows before it are validated."""
+        with file_errors(self.path):
+            self._file.truncate(self._complete_size)
+
+    def append(self, row: str) -> None:
+        """Appends a row."""
+        data = f"{row}\n".encode()
+        with file_errors(self.path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def replace(self, rows: Iterable[str]) -> None:
+        """Replaces all rows atomically and closes the file; after a crash, either the old or the new rows remain."""
+        with self, file_errors(self.path):
+            replace_file(self.path, "".join(f"{row}\n" for row in rows))
+
+    def _has_lock(self) -> bool:
+        """Locks the file; whether that succeeded, and no other run has replaced the file since it was opened."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
+            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turns errors of the operating system into errors that name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ContentError("is not UTF-8; expected the unchanged file", path) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The work to do for each line of a file. Worker processes get a pickled copy, so its functions are module-level.
+
+    Attributes:
+        path: the file; `-` for standard input.
+        load: loads the policies.
+        read: makes a record from the text of a line, the path, the line number and the pattern of failed outputs.
+        judge: returns the verdict of the policies on a record.
+        prepare: prepares `judge` before the first line, with the options `workers` and `resume`.
+    """
+
+    path: str
+    load: Callable[[], Policies]
+    read: Callable[[str, str, int, Any], Any]
+    judge: Callable[[Policies, Any], Verdict]
+    prepare: Callable[..., None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file in messages."""
+        return "standard input" if self.path == "-" else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of one line: an error if it is unreadable, else a verdict.
+
+    Attributes:
+        row: the verdict as a line of JSON.
+        label, rules, unchecked: the label, the ids of the violated policies, and whether the verdict has errors.
+        is_clean: the record is allowed, without a warning.
+        expected_label, expected_rules: the expectation of the record, if it has one.
+        resumed: an earlier run has already reported it.
+    """
+
+    line: int
+    error: str = ""
+    row: str = ""
+    label: int = 0
+    rules: tuple[str, ...] = ()
+    unchecked: bool = False
+    is_clean: bool = False
+    expected_label: int | None = None
+    expected_rules: tuple[str, ...] | None = None
+    resumed: bool = False
+
+
+def judge_lines(job: Job, policies: Policies, chunk: Chunk, earlier_rows: Iterable[str] = ()) -> Iterator[Result]:
+    """Yields the results of a chunk's lines, in order, each as soon as it is known.
+
+    Args:
+        job: the work to do.
+        policies: the result of `job.load`.
+        chunk: the lines.
+        earlier_rows: rows for the first records of the chunk, from an earlier run.
+
+    Raises:
+        InputError: there are more such rows than records.
+    """
+    remaining_rows = deque(earlier_rows)
+    for line in chunk.lines:
+        yield _judge_line(job, policies, line, remaining_rows)
+    if remaining_rows:
+        raise InputError(f"{job.name}: more results than records; expected the results of an earlier run on this file")
+
+
+def _judge_line(job: Job, policies: Policies, line: InputLine, remaining_rows: deque[str]) -> Result:
+    resumed = bool(remaining_rows)
+    try:
+        record = job.read(line.text(job.name), job.name, line.number, policies.failed_output)
+    except InputError as error:
+        return Result(line.number, error=str(error), resumed=resumed)
+    except RecursionError:
+        too_deep = ContentError("is nested too deeply; expected fewer levels", job.name, line.number)
+        return Result(line.number, error=str(too_deep), resumed=resumed)
+    row = remaining_rows.popleft() if resumed else row_of(record.id, _verdict(job, policies, record))
+    return result_of(line.number, record, row, resumed=resumed)
+
+
+def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Result:
+    """The result of a record from the row of its verdict."""
+    verdict = json.loads(row)
+    return Result(
+        line,
+        "",
+        row,
+        verdict["label"],
+        tuple(verdict["rules"]),
+        bool(verdict["errors"]),
+        verdict["decision"] == "allow",
+        getattr(record, "label", None),
+        getattr(record, "rules", None),
+        resumed,
+    )
+
+
+def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
+    return timed_verdict(lambda: job.judge(policies, record)).changed(checked_by="policy")
+
+
+def row_of(record_id: str | int, verdict: Verdict) -> str:
+    """The verdict as a line of JSON; a verdict that JSON cannot represent becomes a denial."""
+    try:
+        return _json(record_id, verdict)
+    except ValueError as error:
+        return _json(
+            record_id, unchecked_verdict(f"the verdict cannot be written as JSON: {error}", checked_by="policy")
+        )
+
+
+def _json(record_id: str | int, verdict: Verdict) -> str:
+    row = {"id": record_id, **verdict.to_dict(), "rules": list(verdict.rules)}
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes its JSON escape
+
+
+@dataclass(slots=True)
+class ConfusionMatrix:
+    """Counts of true positives, false positives, false negatives and true negatives."""
+
+    tp: int = 0
+    fp: int = 0
+    fn: int = 0
+    tn: int = 0
+
+    def add(self, *, found: bool, expected: bool) -> None:
+        if found:
+            self.tp, self.fp = self.tp + expected, self.fp + (not expected)
+        else:
+            self.fn, self.tn = self.fn + expected, self.tn + (not expected)
+
+    @property
+    def count(self) -> int:
+        return self.tp + self.fp + self.fn + self.tn
+
+    @property
+    def accuracy(self) -> float | None:
+        return _ratio(self.tp + self.tn, self.count)
+
+    @property
+    def precision(self) -> float | None:
+        return _ratio(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> float | None:
+        return _ratio(self.tp, self.tp + self.fn)
+
+
+@dataclass(slots=True)
+class VerdictMetrics:
+    """The results of the lines so far.
+
+    Attributes:
+        judged, unreadable: the number of lines with a verdict, and with an error.
+        denied, unchecked: the number of verdicts with label 1, and with errors.
+        violated: rule id -> the number of records that violate it.
+        labels: the labels of the verdicts against the expected labels.
+        rules: the same for each rule, over the records with expected rules.
+    """
+
+    judged: int = 0
+    unreadable: int = 0
+    denied: int = 0
+    unchecked: int = 0
+    violated: dict[str, int] = field(default_factory=dict)
+    labels: ConfusionMatrix = field(default_factory=ConfusionMatrix)
+    rules: dict[str, ConfusionMatrix] = field(default_factory=dict)
+
+    @classmethod
+    def for_rules(cls, rules: Iterable[str]) -> Self:
+        """Empty metrics with a row for each rule."""
+        ids = list(rules)
+        return cls(violated=dict.fromkeys(ids, 0), rules={rule: ConfusionMatrix() for rule in ids})
+
+    @property
+    def status(self) -> int:
+        """The exit status of a command with many verdicts."""
+        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
+
+    def add(self, result: Result) -> None:
+        if result.error:
+            self.unreadable += 1
+            return
+        self.judged += 1
+        self.denied += result.label
+        self.unchecked += result.unchecked
+        for rule in result.rules:
+            self.violated[rule] = self.violated.get(rule, 0) + 1
+        if result.expected_label is not None:
+            self.labels.add(found=result.label == 1, expected=result.expected_label == 1)
+        if result.expected_rules is not None:
+            self._compare(set(result.rules), set(result.expected_rules))
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        rules = {rule: ConfusionMatrix(**matrix) for rule, matrix in values["rules"].items()}
+        return cls(**{**values, "labels": ConfusionMatrix(**values["labels"]), "rules": rules})
+
+    def _compare(self, found: set[str], expected: set[str]) -> None:
+        for rule in expected - self.rules.keys():  # a rule that the policies lack counts as missed
+            self.rules[rule] = ConfusionMatrix()
+        for rule, matrix in self.rules.items():
+            matrix.add(found=rule in found, expected=rule in expected)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
 _START_ANEW = "expected the input and policies of that run; to start anew, use another '--out'"

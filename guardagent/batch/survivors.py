@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from guardagent.batch.expectations import Expectation, ExpectedTrace, judge_expected
+from guardagent.batch.cases import Expectation, ExpectedTrace, judge_expected
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
 from guardagent.policy.mutants import LIMIT, Mutant, compiled, is_equivalent, mutants_of, single, source_of

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from guardagent._support import json_values
 from guardagent._support.files import json_problem
-from guardagent.batch.json_object import ARGS, FACTS, OBJECT, TOOL, Instant, JsonObject, KeyType
-from guardagent.batch.near_misses import is_unrelated
+from guardagent.batch.json_object import ARGS, FACTS, OBJECT, TOOL, Instant, JsonObject, KeyType, is_unrelated
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.call_outcomes import is_failure
 from guardagent.policy.language.values import parsed_instant

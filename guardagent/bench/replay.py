@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.batch.result_log import ResultLog
+from guardagent.batch.jobs import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.pass_k import WriteCalls, match_expected, pass_hat_k
 from guardagent.bench.replay_report import draw_replay, replay_table

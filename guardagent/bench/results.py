@@ -10,7 +10,7 @@ from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
-from guardagent.batch.result_log import ResultLog, file_errors
+from guardagent.batch.jobs import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation
 from guardagent.bench.generation import describe
 from guardagent.errors import ContentError, InputError

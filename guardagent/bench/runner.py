@@ -16,7 +16,7 @@ from typing import Any
 
 from guardagent._support import execution
 from guardagent._version import __version__
-from guardagent.batch.pool import map_concurrently
+from guardagent.batch.pipeline import map_concurrently
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
 from guardagent.bench.experiment import Experiment, Judge
 from guardagent.bench.generation import is_silent, measure_generated

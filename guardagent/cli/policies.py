@@ -27,9 +27,7 @@ from guardagent.cli.tables import (
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.job import Job, Result
-    from guardagent.batch.jobs import MetricsOnly
-    from guardagent.batch.verdict_metrics import VerdictMetrics
+    from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
     from guardagent.policy.policies import Policies
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
@@ -71,7 +69,7 @@ def check(
     If cases carry labels, also reports accuracy, precision and recall.
     """
     from guardagent.batch.cases import judge_case
-    from guardagent.batch.job import Job
+    from guardagent.batch.jobs import Job
     from guardagent.batch.records import read_case
 
     run = _BatchRun(
@@ -113,8 +111,8 @@ def audit(
     if tables.are_tables:
         raise typer.Exit(audit_tables(tables, policies, locked=locked, require_review=require_review, as_json=as_json))
     tables.refuse_options()
-    from guardagent.batch.counted_traces import TraceJudge
-    from guardagent.batch.job import Job
+    from guardagent.batch.audit import TraceJudge
+    from guardagent.batch.jobs import Job
     from guardagent.batch.records import read_trace
 
     judge = TraceJudge(traces[0])
@@ -145,7 +143,7 @@ def compare(
     Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
-    from guardagent.batch.job import Job
+    from guardagent.batch.jobs import Job
 
     paths, cases = _policies_and_cases(files, policies)
     run = _BatchRun(Job(cases, _loader(paths, model), read_expectation, judge_case), "cases", as_json, model)
@@ -233,8 +231,7 @@ class _BatchRun:
 
     def _result_log(self, policies: Policies) -> MetricsOnly:
         from guardagent._version import __version__
-        from guardagent.batch.jobs import MetricsOnly, ResumableLog
-        from guardagent.batch.verdict_metrics import VerdictMetrics
+        from guardagent.batch.jobs import MetricsOnly, ResumableLog, VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:

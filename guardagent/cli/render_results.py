@@ -14,8 +14,7 @@ from guardagent.types import Decision, Verdict
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guardagent.batch.job import Result
-    from guardagent.batch.verdict_metrics import ConfusionMatrix, VerdictMetrics
+    from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
 
 _LABELS = ("0 (may proceed)", "1 (may not)")
 

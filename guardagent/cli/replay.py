@@ -25,8 +25,8 @@ from guardagent.cli.tables import (
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import RuleDifferences
-    from guardagent.batch.replay.replay import ReplayReport
 
 LogFile = Annotated[
     list[str],
@@ -103,8 +103,8 @@ def _replay_log(
     key_file: Path | None,
     locked: Path | None,
 ) -> ReplayReport:
-    from guardagent.batch.replay.candidate import load_replay_policy
-    from guardagent.batch.replay.replay import replay as run
+    from guardagent.batch.replay import replay as run
+    from guardagent.batch.replay.conversation import load_replay_policy
     from guardagent.cli.mcp import aliases_of
     from guardagent.log import load_key
 
@@ -134,11 +134,11 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     if against is None:
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
-    from guardagent.batch.arrow.bundle import PolicyBundle
     from guardagent.batch.arrow.judging import ReplayWork
-    from guardagent.batch.replay.candidate import NoModel
+    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable
-    from guardagent.batch.replay.replay import ReplayReport
+    from guardagent.batch.replay.conversation import NoModel
 
     candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())
     other = PolicyBundle.of([against], model=NoModel())

@@ -18,9 +18,8 @@ from guardagent.cli.output import note, print_json, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.arrow.audit_work import AuditCounts
-    from guardagent.batch.arrow.output import AuditFolder
-    from guardagent.batch.arrow.work import Summarized, Work
+    from guardagent.batch.arrow.judging import AuditCounts
+    from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
 
 Engine = Annotated[
     str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
@@ -83,9 +82,9 @@ class TableRun:
         """
         if self.resume and self.out is None:
             raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
-        from guardagent.batch.arrow.output import AuditFolder
+        from guardagent.batch.arrow import run_work
         from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-        from guardagent.batch.arrow.run import run_work
+        from guardagent.batch.arrow.traces import AuditFolder
 
         filters = [PartitionFilter.parse(one) for one in self.where or ()]
         files = find_files(self.paths, file_format=self.file_format, filters=filters)
@@ -168,8 +167,8 @@ def audit_tables(
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
-    from guardagent.batch.arrow.audit_work import AuditWork
-    from guardagent.batch.arrow.bundle import PolicyBundle
+    from guardagent.batch.arrow.judging import AuditWork
+    from guardagent.batch.arrow.traces import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
     with tables.run(AuditWork(bundle)) as (summary, folder):
@@ -182,7 +181,7 @@ def audit_tables(
 
 def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
-    from guardagent.batch.job import Result
+    from guardagent.batch.jobs import Result
     from guardagent.cli.render_results import show_result
 
     console = screen()
@@ -218,7 +217,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
-    from guardagent.batch.verdict_metrics import VerdictMetrics
+    from guardagent.batch.jobs import VerdictMetrics
     from guardagent.cli.render_results import summary as text_of
 
     metrics = VerdictMetrics.for_rules(rules)

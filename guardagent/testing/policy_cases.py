@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
-from guardagent.batch.job import Job, Result, judge_lines
-from guardagent.batch.lines import Chunk, FilePosition, InputLine, LineReader, open_bytes
+from guardagent.batch.jobs import Job, Result, judge_lines
+from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader, open_bytes
 from guardagent.errors import GuardError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json
-from guardagent.batch.lines import LineReader, open_bytes
-from guardagent.batch.records import Case, Trace, read_case, read_trace
+from guardagent.batch.records import Case, LineReader, Trace, open_bytes, read_case, read_trace
 from guardagent.errors import ContentError
 from guardagent.translation.samples_pieces.concealment import conceal
 from guardagent.translation.samples_pieces.failures import FailedOutput, FailureCounts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.batch.near_misses import near_miss
+from guardagent.batch.json_object import near_miss
 from guardagent.errors import InputError
 
 _FORMS = (

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from guardagent import load_policies
-from guardagent.batch.expectations import Expectation, read_expected
+from guardagent.batch.cases import Expectation, read_expected
 from guardagent.batch.records import Case, read_case
 from guardagent.batch.survivors import surviving
 

@@ -1,23 +1,34 @@
-"""The work of a replay over tables: comparing two policies on each trace. A batch never fails as a whole."""
+"""The work of a replay over tables: comparing two policies on each trace. A batch never fails as a whole.
+
+Judges the rows of traces: one row of `VERDICTS` for each trace. A batch never fails as a whole.
+
+The work of an audit: judging traces.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.event_rows import EventRow, rows_by_trace
-from guardagent.batch.arrow.schema import DIFFERENCES, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, assembled
-from guardagent.batch.replay.candidate import ReplayPolicy
+from guardagent.batch.arrow.rows import EventRow, rows_by_trace
+from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
+from guardagent.batch.arrow.traces import AssembledTrace, PolicyBundle, assembled
+from guardagent.batch.audit import judge_together, judge_traces, require_times
+from guardagent.batch.ignored_tools import ignored_tools
+from guardagent.batch.replay import compare_traces
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences
-from guardagent.batch.replay.traces import compare_traces
-from guardagent.errors import error_text
+from guardagent.batch.replay.conversation import ReplayPolicy
+from guardagent.batch.report import rules_for_report
+from guardagent.errors import InputError, error_text
+from guardagent.policy.policies import Policies
+from guardagent.types import Verdict
 
 _TRACES_AT_ONCE = 1000  # whose differences are in memory
 
@@ -122,3 +133,174 @@ def _columns(row: RuleDifferences) -> dict[str, Any]:
     args = json.dumps(example["args"], ensure_ascii=False) if "args" in example else None
     changes = [{"change": change, "count": count} for change, count in row.changes.items()]
     return {**example, **values, "args": args, "changes": changes}
+
+
+_EVENTS_AT_ONCE = 4_000  # in memory, apart from traces that have more
+
+
+def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) -> Iterator[pa.RecordBatch]:
+    """Yields the verdicts on traces, in the schema `VERDICTS`: one row for each trace.
+
+    Args:
+        batches: rows in the schema `EVENTS`. The rows of a trace are adjacent; their order does not matter.
+        policies: the rules. If they count across conversations, all traces are replayed together, in the order of time.
+
+    Raises:
+        InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
+    """
+    rules = policies.policies() if isinstance(policies, PolicyBundle) else policies
+    ignored = ignored_tools(rules)
+    traces = (assembled(trace, rows, rules.failed_output, ignored) for trace, rows in rows_by_trace(batches))
+    groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
+    for group in groups:
+        if group:
+            yield batch_of(_judged(rules, group), VERDICTS)
+
+
+def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
+    group: list[AssembledTrace] = []
+    events = 0
+    for one in traces:
+        group.append(one)
+        events += 1 + (len(one.trace.steps) if one.trace else 0)
+        if events >= _EVENTS_AT_ONCE:
+            yield group
+            group, events = [], 0
+    yield group
+
+
+def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[str, Any]]:
+    """Yields the row of each trace."""
+    if policies.counters:
+        group = [_with_times(policies, one) for one in group]
+    traces = [one.trace for one in group if one.trace is not None]
+    verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
+    for one in group:
+        yield _error_row(one) if one.trace is None else _verdict_row(one, next(verdicts))
+
+
+def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
+    """The trace, if its events can be put in order with those of other traces."""
+    if one.trace is None:
+        return one
+    try:
+        require_times(policies, one.trace, f"trace {one.id!r}")
+    except InputError as error:
+        return AssembledTrace(one.id, error=str(error), source=one.source)
+    return one
+
+
+def _error_row(one: AssembledTrace) -> dict[str, Any]:
+    return {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
+
+
+def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
+    started, ended = one.times
+    details = verdict.details
+    return {
+        "trace": one.id,
+        "decision": str(verdict.decision),
+        "label": verdict.label,
+        "rules": list(verdict.rules),
+        "reasons": list(verdict.reasons),
+        "violations": [_violation(violation) for violation in verdict.violations],
+        "counts": [{"rule": rule, "count": count} for rule, count in (details.get("violations") or {}).items()],
+        "errors": list(verdict.errors),
+        "events": details.get("events"),
+        "started": started,
+        "ended": ended,
+        "task": one.task,
+        "success": one.success,
+        "elapsed_ms": verdict.elapsed_ms,
+    }
+
+
+def _violation(violation: Any) -> dict[str, Any]:
+    evidence = violation.to_dict()["evidence"]
+    event = evidence.pop("event", None)
+    text = json.dumps(evidence, ensure_ascii=False, default=str)
+    return {"rule": violation.policy, "event": event, "message": violation.message, "evidence": text}
+
+
+@dataclass(slots=True)
+class AuditCounts:
+    """The number of traces by result.
+
+    Attributes:
+        traces: all traces, also unreadable ones.
+        events: the events of those that were read.
+        denied, unchecked, unreadable: traces that break a rule, that could not be checked, that could not be read.
+        violated: rule id -> the number of traces that break it.
+    """
+
+    traces: int = 0
+    events: int = 0
+    denied: int = 0
+    unchecked: int = 0
+    unreadable: int = 0
+    violated: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def status(self) -> int:
+        """The exit status, as that of all commands with many verdicts."""
+        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
+
+    def __add__(self, other: AuditCounts) -> AuditCounts:
+        return AuditCounts(
+            self.traces + other.traces,
+            self.events + other.events,
+            self.denied + other.denied,
+            self.unchecked + other.unchecked,
+            self.unreadable + other.unreadable,
+            self.violated + other.violated,
+        )
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Self:
+        """Counts the verdicts of a batch in the schema `VERDICTS`."""
+        readable = batch.filter(pc.is_null(batch.column("error")))
+        return cls(
+            batch.num_rows,
+            pc.sum(readable.column("events")).as_py() or 0,
+            pc.sum(readable.column("label")).as_py() or 0,
+            pc.sum(pc.greater(pc.list_value_length(readable.column("errors")), 0)).as_py() or 0,
+            batch.num_rows - readable.num_rows,
+            Counter(pc.list_flatten(readable.column("rules")).to_pylist()),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "violated": dict(self.violated)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "violated": Counter(values["violated"])})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditWork:
+    """Judges each trace; see `Work`."""
+
+    name: ClassVar = "audit"
+    schema: ClassVar = VERDICTS
+    summary: ClassVar = AuditCounts
+
+    policies: PolicyBundle
+
+    @property
+    def digest(self) -> str:
+        return self.policies.policy_digest
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return {
+            "policies": {"digest": self.policies.policy_digest, "files": list(self.policies.files)},
+            "rules": rules_for_report(self.policies.policies()),
+        }
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        return tuple(counter.name for counter in self.policies.policies().counters)
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
+        for batch in judge(rows, self.policies):
+            yield batch, AuditCounts.of(batch)

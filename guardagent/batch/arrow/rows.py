@@ -1,14 +1,86 @@
-"""Reads a split as record batches in the schema `EVENTS`."""
+"""Reads a split as record batches in the schema `EVENTS`.
+
+Traces of other systems as event rows in files: their records are read twice, before an engine splits the work.
+
+Rows from JSON Lines: each line is a whole trace, or one event with the id of its trace.
+
+Only the id is decoded here, to find the partition of the line. Whoever judges the trace reads the line itself.
+
+Rows in the schema `EVENTS` as tuples, collected by trace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, groupby, islice, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.parquet import Split
-from guardagent.batch.arrow.staging import FORMAT as STAGED
-from guardagent.batch.arrow.staging import staged_rows
+from guardagent.batch.arrow.parquet import SourceFile, Split, opened
+from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
+from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.records import MAX_LINE
+from guardagent.errors import InputError
+
+FORMAT = "rows"  # of the files that are written here: Arrow IPC in the schema `EVENTS`
+_BATCH_ROWS = 4096
+
+
+def is_foreign(file: SourceFile) -> bool:
+    """Whether a file has the traces of another system."""
+    return file.format.replace("-", "_") in READERS
+
+
+def staged(files: Sequence[SourceFile], folder: Path) -> Iterator[Split]:
+    """Writes the rows of files with traces of other systems into a folder, and yields their splits.
+
+    A trace may be spread over the files of one format. Memory grows with the ids of spans.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    for name in sorted({file.format for file in files}):
+        reader, group = load_reader(name), [file for file in files if file.format == name]
+        index = TraceIndex()
+        for file in group:
+            for document in _documents(file):
+                index.update(TraceIndex.of(read_spans(reader, document)))
+        rows = [_rows_of(file, reader, index) for file in group]
+        for number, found in enumerate([*rows, map(dict, index.missing())]):
+            path = folder / f"{name}-{number}.arrow"
+            _write(path, found)
+            yield Split(str(path), FORMAT, 0, -1)
+
+
+def staged_rows(split: Split) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a file that `staged` wrote."""
+    with pa.memory_map(split.path) as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
+
+
+def _documents(file: SourceFile) -> Iterator[str]:
+    with (
+        opened(file.path) as data,
+        io.TextIOWrapper(data, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
+    ):
+        yield from documents(text)
+
+
+def _rows_of(file: SourceFile, reader: Any, index: TraceIndex) -> Iterator[dict[str, Any]]:
+    rows = (row for document in _documents(file) for row in to_rows(reader, document, index))
+    return ({**row, "source": file.path, "row": number} for number, row in enumerate(rows))
+
+
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    with path.open("wb") as sink, pa.ipc.new_stream(sink, EVENTS) as writer:
+        waiting = iter(rows)
+        while batch := list(islice(waiting, _BATCH_ROWS)):
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=EVENTS))
 
 
 def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
@@ -18,11 +90,211 @@ def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
         InputError: the file cannot be read, or its columns are not those of `EVENTS`.
     """
     if split.format == "parquet":
-        from guardagent.batch.arrow.parquet_rows import parquet_rows
+        from guardagent.batch.arrow.parquet import parquet_rows
 
         return parquet_rows(split)
-    if split.format == STAGED:
+    if split.format == FORMAT:
         return staged_rows(split)
-    from guardagent.batch.arrow.line_rows import line_rows
 
     return line_rows(split)
+
+
+_BATCH_BYTES = 8 * 2**20
+_BOM = b"\xef\xbb\xbf"
+
+
+def line_rows(split: Split) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the lines that begin in a split.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    builder = _LineBatch(split.path)
+    for offset, line in lines_of(split):
+        builder.add(offset, line)
+        if builder.size >= _BATCH_BYTES:
+            yield builder.batch()
+    if builder.size:
+        yield builder.batch()
+
+
+def lines_of(split: Split) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines that begin in a split with their offsets, without line ends and blank lines.
+
+    A line that is too long is cut off after its limit.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with opened(split.path) as file:
+        offset = split.start
+        if offset:
+            file.seek(offset - 1)
+            offset += _skipped_line(file) - 1
+        while split.stop == -1 or offset < split.stop:
+            line = file.readline(MAX_LINE + 1)
+            if not line:
+                return
+            length = len(line)
+            if length > MAX_LINE and not line.endswith(b"\n"):
+                length += _skipped_line(file)
+            text = line.removeprefix(b"" if offset else _BOM).rstrip(b"\r\n")
+            if text.strip():
+                yield offset, text
+            offset += length
+
+
+def _skipped_line(file: Any) -> int:
+    """Skips the rest of a line, and returns its length in bytes."""
+    length = 0
+    while part := file.readline(2**20):
+        length += len(part)
+        if part.endswith(b"\n"):
+            break
+    return length
+
+
+class _LineBatch:
+    """The columns of a batch that have values."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._clear()
+
+    def _clear(self) -> None:
+        self.size = 0
+        self._columns: dict[str, list[Any]] = {name: [] for name in ("trace", "record", "error", "row")}
+
+    def add(self, offset: int, line: bytes) -> None:
+        trace, record, error = _identified(line, self._path, offset)
+        values = {"trace": trace, "record": record, "error": error, "row": offset}
+        for name, column in self._columns.items():
+            column.append(values[name])
+        self.size += len(line) + 64
+
+    def batch(self) -> pa.RecordBatch:
+        columns, count = self._columns, len(self._columns["row"])
+        self._clear()
+        source = pa.repeat(pa.scalar(self._path), count)
+        return pa.RecordBatch.from_arrays(
+            [
+                source
+                if field.name == "source"
+                else pa.array(columns[field.name], field.type)
+                if field.name in columns
+                else pa.nulls(count, field.type)
+                for field in EVENTS
+            ],
+            schema=EVENTS,
+        )
+
+
+def _identified(line: bytes, path: str, offset: int) -> tuple[str | None, str | None, str | None]:
+    """(the id of the trace, the line, why it cannot be read)."""
+    try:
+        text = _text(line)
+        trace = _quick_id(line)
+        if trace is None:
+            trace = _careful_id(text)
+        trace.encode()
+    except UnicodeEncodeError:
+        return None, None, f"{path}: the line at byte {offset:,}: the id of its trace is no valid Unicode"
+    except (ValueError, RecursionError, InputError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        return None, None, f"{path}: the line at byte {offset:,}: {reason}"
+    return trace, text, None
+
+
+def _text(line: bytes) -> str:
+    if len(line) > MAX_LINE:
+        raise InputError(f"the line is too long; expected at most {MAX_LINE:,} bytes")
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"byte {error.start} of the line is not UTF-8; expected UTF-8 text") from None
+
+
+@lru_cache(1)
+def _decoder() -> Any:
+    import msgspec
+
+    fields = [("id", str | int | None, None), ("trace", str | int | None, None), ("events", msgspec.Raw | None, None)]
+    return msgspec.json.Decoder(msgspec.defstruct("_Identified", fields))
+
+
+def _quick_id(line: bytes) -> str | None:
+    """The id of the trace, without reading the rest; None if the line needs a closer look."""
+    import msgspec
+
+    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        found = _decoder().decode(line)
+        value = found.trace if found.events is None else found.id
+        return None if value is None else str(value)
+    return None
+
+
+def _careful_id(text: str) -> str:
+    """The id of the trace, or an error that says what is wrong with the line."""
+    from guardagent._support.json_values import loads
+
+    value = loads(text)
+    if not isinstance(value, dict):
+        raise InputError("it is not an object; expected a trace, or an event with its 'trace'")
+    key = "id" if "events" in value else "trace"
+    found = value.get(key)
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise InputError(f"it has no {key!r}; expected the id of a trace: a string")
+    return str(found)
+
+
+class EventRow(NamedTuple):
+    """A row in the schema `EVENTS`."""
+
+    trace: str | None
+    time: float | None
+    position: int | None
+    tool: str | None
+    args: str | None
+    output: str | None
+    failed: bool | None
+    action: str | None
+    decision: str | None
+    tags: list[str] | None
+    facts: str | None
+    state: str | None
+    trace_state: str | None
+    trace_facts: str | None
+    principal: str | None
+    task: str | None
+    success: bool | None
+    record: str | None
+    error: str | None
+    source: str | None
+    row: int | None
+
+
+def rows_by_trace(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, list[EventRow]]]:
+    """Yields each trace with its rows, which are adjacent. Rows without a trace come one by one.
+
+    Raises:
+        InputError: a trace comes again later. Neither verdict would be on the whole of it.
+    """
+    seen: set[int] = set()
+    for key, group in groupby(chain.from_iterable(map(_rows, batches)), _key):
+        trace = key if isinstance(key, str) else None
+        if trace is not None:
+            if (digest := hash(trace)) in seen:
+                raise InputError(f"the rows of the trace {trace!r} are not adjacent; expected rows sorted by 'trace'")
+            seen.add(digest)
+        yield trace, list(group)
+
+
+def _key(row: EventRow) -> object:
+    return object() if row.trace is None else row.trace
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[EventRow]:
+    count = batch.num_rows
+    columns = (batch.column(name) for name in EventRow._fields)
+    values = (repeat(None, count) if column.null_count == count else column.to_pylist() for column in columns)
+    return map(EventRow._make, zip(*values, strict=True))

@@ -6,8 +6,299 @@ conversation     judges one conversation again, without a ledger, an approver, a
 comparison       counts the differences of each rule, with an example
 traces           compares two policies on a trace
 replay           runs all of it
+
+Compares two policies on a trace: whole, from a file or from the rows of a table.
+
+Runs a replay: the steps of a log or of traces, under the candidate and, where there is one, the other policy.
 """
 
-from guardagent.batch.replay.replay import ReplayReport, replay
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from guardagent.batch.records import LineReader, Trace, open_bytes, read_trace
+from guardagent.batch.replay.comparison import VIOLATED, DifferenceTable
+from guardagent.batch.replay.conversation import (
+    NO_RULE,
+    STATE,
+    UNKNOWN,
+    LoggedCall,
+    LogStep,
+    LogSteps,
+    Progress,
+    RecordedDecision,
+    ReplayedConversation,
+    ReplayPolicy,
+    RuleAnswers,
+    no_progress,
+)
+from guardagent.batch.traces import TraceStep
+from guardagent.errors import ContentError, InputError
+from guardagent.log.verification import verify_log
+from guardagent.types import freeze, thaw
+from guardagent.types.values import SessionPrincipal
 
 __all__ = ["ReplayReport", "replay"]
+
+
+def compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Trace], table: DifferenceTable) -> None:
+    """Compares the answers to each event of a trace, and at its end.
+
+    Args:
+        old: the other policy, with the trace as it reads it: a policy may tell which calls failed.
+        new: the candidate, likewise.
+        table: counts the differences.
+    """
+    steps = (*new[1].steps, None)
+    for at, (step, before, after) in enumerate(zip(steps, _trace_answers(*old), _trace_answers(*new), strict=True)):
+        table.compare(before, after, partial(_shown_event, new[1].id, at, step))
+
+
+def _shown_event(name: str | int, at: int, step: TraceStep | None) -> Mapping[str, Any]:
+    if step is None:
+        return {"conversation": name, "event": None}
+    return {"conversation": name, "event": at, "tool": step.event.tool, "args": thaw(step.event.args)}
+
+
+def _trace_answers(candidate: ReplayPolicy, trace: Trace) -> Iterator[RuleAnswers]:
+    """Yields the answers to each event of a trace, and at its end."""
+    facts = freeze(trace.facts)
+    conversation = ReplayedConversation(candidate, trace.state, facts)
+    for step in trace.steps:
+        if step.state is not None:
+            conversation.change_state(step.state)
+        call = _recorded_call(step, facts, trace.principal)
+        answers, judged = conversation.judge(call)
+        yield answers
+        conversation.reserve(judged)
+        output = freeze(step.event.output)
+        conversation.settle(LogStep("outcome", None, call, status=step.event.status, output=output), final=True)
+    yield conversation.end(None if trace.principal is None else trace.principal.value)
+
+
+def _recorded_call(step: TraceStep, facts: Mapping[str, Any], principal: SessionPrincipal | None) -> LoggedCall:
+    event = step.event
+    known = facts if step.facts is None else freeze({**facts, **step.facts})
+    return LoggedCall(
+        {},
+        event.tool,
+        event.args,
+        known,
+        event.action,
+        event.decision,
+        event.tags,
+        time=event.time,
+        principal=None if principal is None else principal.value,
+        agent=event.agent,
+    )
+
+
+_POLICY_PROBLEMS = re.compile(
+    r"unknown tool '|unknown argument '|no rule covers the tool |(?:tool|action|decision|tag) '.*' differs from '"
+)
+_RULE_ERROR = re.compile(r"([^\s:]{1,200}): ")  # of a rule that the candidate no longer has
+_NO_CONVERSATION = "the log redacts the name of the conversation without a key, so its calls cannot be told apart"
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """The result of a replay.
+
+    Attributes:
+        table: the differences of each rule.
+        conversations: the number of conversations.
+        notes: remarks about the log.
+        problems: the lines that could not be read.
+    """
+
+    table: DifferenceTable
+    conversations: int = 0
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """The exit status: 2 for unreadable lines, 1 for differences, 3 for undecidable calls, otherwise 0."""
+        if self.problems:
+            return 2
+        return 1 if self.table.differs else 3 if self.table.undecidable else 0
+
+
+def replay(
+    path: Path,
+    candidate: ReplayPolicy,
+    against: ReplayPolicy | None = None,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    key: bytes | None = None,
+    progress: Progress = no_progress,
+) -> ReplayReport:
+    """Compares a candidate with recorded decisions.
+
+    Args:
+        path: an audit log, or a traces file.
+        candidate: the candidate.
+        against: the other policy; without it, the decisions of the log.
+        aliases: a tool's name in the host -> its name in the rules, for logs.
+        facts: the facts of the host at every call, for logs. With them, a fact that an entry lacks is unknown.
+        key: the log's key.
+        progress: receives the number of the current entry of a log, and that of the last one.
+
+    Raises:
+        InputError: the file cannot be read, is neither of the two, was changed, or holds no decisions to compare with.
+    """
+    report = ReplayReport(DifferenceTable([*candidate.policies.ids, *(against.policies.ids if against else ())]))
+    if _holds_traces(path):
+        if against is None:
+            raise InputError(f"{path}: traces hold no decisions to compare with; expected '--against FILE'")
+        _replay_traces(path, candidate, against, report)
+    else:
+        _verify(path, key, report)
+        _LogReplay(LogSteps(path, aliases or {}, facts, progress), candidate, against, report).run()
+    if not report.conversations and not report.problems:
+        raise InputError(f"{path}: holds no calls; expected an audit log with verdicts, or traces")
+    return report
+
+
+def _holds_traces(path: Path) -> bool:
+    """Whether a file of JSON Lines is not a log, whose lines begin with their entry."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return not file.read(9).startswith(b'{"entry":')
+
+
+def _verify(path: Path, key: bytes | None, report: ReplayReport) -> None:
+    found = verify_log(path, key=key)
+    if found.status == "tampered":
+        raise ContentError(
+            f"the log was changed: entry {found.first_bad} {found.problem}; run 'guardagent log verify'", path
+        )
+    if found.status == "unchecked":
+        report.notes.append(f"the log is not verified: {found.problem}")
+    report.notes += found.notes
+
+
+# --- logs
+
+
+class _LogReplay:
+    """The replay of one log."""
+
+    def __init__(
+        self, steps: LogSteps, candidate: ReplayPolicy, against: ReplayPolicy | None, report: ReplayReport
+    ) -> None:
+        self._steps, self._report = steps, report
+        self._candidate, self._against = candidate, against
+        self._open: dict[str, tuple[ReplayedConversation, ReplayedConversation | None]] = {}
+
+    def run(self) -> None:
+        for step in self._steps:
+            if step.conversation is None:
+                self._count_undecidable(step)
+                continue
+            if step.kind == "verdict" and step.conversation in self._open:
+                assert step.call is not None
+                if self._open[step.conversation][0].has_begun_anew(step.call):
+                    del self._open[step.conversation]
+            self._take(step, step.conversation)
+            if step.last or step.kind == "end":
+                self._open.pop(step.conversation, None)
+
+    def _take(self, step: LogStep, name: str) -> None:
+        if name not in self._open:
+            self._report.conversations += 1
+            old = None if self._against is None else ReplayedConversation(self._against, STATE)
+            self._open[name] = ReplayedConversation(self._candidate, STATE), old
+        new, old = self._open[name]
+        if step.kind == "outcome":
+            for one in (new, old):
+                if one is not None:
+                    one.settle(step)
+        elif step.kind == "end":
+            principal = None if step.call is None else step.call.principal
+            self._compare(step, new.end(principal), None if old is None else old.end(principal))
+        else:
+            self._judge(step, new, old)
+
+    def _judge(self, step: LogStep, new: ReplayedConversation, old: ReplayedConversation | None) -> None:
+        assert step.call is not None
+        assert step.logged is not None
+        after, judged = new.judge(step.call, step.logged.lifted)
+        before, judged_before = (None, None) if old is None else old.judge(step.call, step.logged.lifted)
+        self._compare(step, after, before)
+        if step.logged.decision in ("allow", "warn"):
+            new.reserve(judged)
+            if old is not None and judged_before is not None:
+                old.reserve(judged_before)
+
+    def _compare(self, step: LogStep, after: RuleAnswers, before: RuleAnswers | None) -> None:
+        assert step.logged is not None
+        if before is None:
+            before = self._logged(step.logged)
+            if before is None:
+                self._report.table.unruled += 1
+                return
+        self._report.table.compare(before, after, partial(_shown_step, step))
+
+    def _logged(self, logged: RecordedDecision) -> RuleAnswers | None:
+        """The logged answers by rule; None if the guard denied the call for a reason of its own."""
+        rules = dict.fromkeys(logged.rules, VIOLATED)
+        for error in logged.errors:
+            if (rule := self._rule_of(error)) is not None:
+                rules.setdefault(rule, UNKNOWN if rule else "deny")
+        if not rules and logged.decision not in ("allow", "warn"):
+            return None
+        return RuleAnswers(logged.decision, rules)
+
+    def _rule_of(self, error: str) -> str | None:
+        """The rule that could not be checked, by its error."""
+        named = [rule for rule in self._candidate.ids if error.startswith(f"{rule}: ")]
+        if named:
+            return max(named, key=len)
+        if _POLICY_PROBLEMS.match(error):
+            return NO_RULE
+        other = _RULE_ERROR.match(error)
+        return None if other is None else other[1]
+
+    def _count_undecidable(self, step: LogStep) -> None:
+        self._report.conversations = self._report.conversations or 1
+        if step.kind != "outcome":
+            unclear = RuleAnswers(None, {}, {NO_RULE: _NO_CONVERSATION})
+            self._report.table.compare(unclear, unclear, dict)
+
+
+def _shown_step(step: LogStep) -> Mapping[str, Any]:
+    assert step.call is not None
+    call = {} if step.kind == "end" else {"call_id": step.call.call_id, **step.call.shown}
+    return {"conversation": step.conversation, **step.call.position, **call}
+
+
+# --- traces
+
+
+def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, report: ReplayReport) -> None:
+    with open_bytes(path) as stream:
+        for chunk in LineReader(stream).chunks():
+            for line in chunk.lines:
+                try:
+                    text = line.text(path)
+                    traces = [_read(text, path, line.number, one) for one in (against, candidate)]
+                except InputError as error:
+                    report.problems.append(str(error))
+                    continue
+                report.conversations += 1
+                compare_traces(traces[0], traces[1], report.table)
+
+
+def _read(text: str, path: Path, line: int, candidate: ReplayPolicy) -> tuple[ReplayPolicy, Trace]:
+    try:
+        return candidate, read_trace(text, path, line, candidate.policies.failed_output)
+    except RecursionError:
+        raise ContentError("is nested too deeply; expected fewer levels", path, line) from None

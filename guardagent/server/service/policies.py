@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from guardagent.batch.replay.candidate import NoModel, ReplayPolicy
-from guardagent.batch.replay.replay import replay
+from guardagent.batch.replay import replay
+from guardagent.batch.replay.conversation import NoModel, ReplayPolicy
 from guardagent.errors import InputError, LedgerError
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_text
 from guardagent.policy.load import load_policies, read_policy_files

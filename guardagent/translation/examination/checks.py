@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from guardagent._support.plugins import Plugins
-from guardagent.batch.expectations import calls_of
+from guardagent.batch.cases import calls_of
 from guardagent.batch.survivors import Survivors, concerns_the_end
 from guardagent.errors import name_hint
 from guardagent.policy.documents import Sentence

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeGuard
 
-from guardagent.batch.expectations import Expectation, judge_expected, read_expected
+from guardagent.batch.cases import Expectation, judge_expected, read_expected
 from guardagent.batch.records import Case
 from guardagent.batch.survivors import Survivors, surviving
 from guardagent.enforcement.schema import declared_arguments

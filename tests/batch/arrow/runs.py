@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from guardagent.batch.arrow.audit_work import AuditCounts, AuditWork
-from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.output import AuditFolder
+from guardagent.batch.arrow import run_work
+from guardagent.batch.arrow.judging import AuditCounts, AuditWork
 from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.run import run_work
+from guardagent.batch.arrow.traces import AuditFolder, PolicyBundle
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
 from guardagent.policy.policies import Policies

@@ -18,16 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.bundle import PolicyBundle
-from guardagent.batch.arrow.job import AuditJob, judge_partition, partitions_of
 from guardagent.batch.arrow.judging import ReplaySummary, ReplayWork
-from guardagent.batch.arrow.output import AuditFolder
 from guardagent.batch.arrow.parquet import find_files, splits_of
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS
+from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PolicyBundle, judge_partition, partitions_of
 from guardagent.batch.replay import ReplayReport, replay
-from guardagent.batch.replay.candidate import NoModel, load_replay_policy
 from guardagent.batch.replay.comparison import DifferenceTable
+from guardagent.batch.replay.conversation import NoModel, load_replay_policy
 from tests.conftest import CommandResult
 from tests.tiers import examples
 

@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.replay.candidate import ReplayPolicy
-from guardagent.batch.replay.conversation import ReplayedConversation, RuleAnswers
-from guardagent.batch.replay.log_steps import LoggedCall, LogStep
-from guardagent.batch.replay.recorded_values import STATE, RecordedFacts, is_complete, recorded_value
+from guardagent.batch.replay.conversation import (
+    STATE,
+    LoggedCall,
+    LogStep,
+    RecordedFacts,
+    ReplayedConversation,
+    ReplayPolicy,
+    RuleAnswers,
+    is_complete,
+    recorded_value,
+)
 from guardagent.errors import InputError
 from guardagent.policy.load import compile_rules
 from guardagent.types import freeze

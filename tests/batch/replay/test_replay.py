@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.batch.replay import replay
-from guardagent.batch.replay.candidate import load_replay_policy
+from guardagent.batch.replay.conversation import load_replay_policy
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.log import AuditLog, outcome_record, verdict_record

@@ -15,10 +15,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from guardagent.batch.arrow.engines._pool import pool, spill_folder, worker_count
-from guardagent.batch.arrow.job import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
 from guardagent.errors import InputError
 
 _SORTED = """

@@ -9,16 +9,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.batch.arrow.readers._fields import (
+from guardagent.batch.arrow.readers import (
+    Row,
+    TraceSpan,
     answer_rows,
     argument_text,
     first,
     instant,
     output_text,
+    read_span,
     text_or_none,
     tool_name,
 )
-from guardagent.batch.arrow.readers._spans import Row, TraceSpan, read_span
 from guardagent.errors import InputError
 
 NAME = "langfuse"

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.batch.arrow.readers._fields import (
+from guardagent.batch.arrow.readers import (
+    Row,
+    TraceSpan,
     answer_rows,
     argument_text,
     first,
     instant,
     object_at,
     raw_output_text,
+    read_span,
     text_or_none,
     tool_name,
 )
-from guardagent.batch.arrow.readers._spans import Row, TraceSpan, read_span
 from guardagent.errors import InputError
 
 NAME = "langsmith"

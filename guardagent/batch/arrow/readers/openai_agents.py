@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.batch.arrow.readers._fields import (
+from guardagent.batch.arrow.readers import (
+    Row,
+    TraceSpan,
     argument_text,
     instant,
     object_at,
     raw_output_text,
+    read_span,
     text_or_none,
     tool_name,
 )
-from guardagent.batch.arrow.readers._spans import Row, TraceSpan, read_span
 from guardagent.errors import InputError
 
 NAME = "openai-agents"

@@ -10,16 +10,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.batch.arrow.readers._fields import (
+from guardagent.batch.arrow.readers import (
+    Row,
+    TraceSpan,
     answer_rows,
     argument_text,
+    error_row,
+    kind,
     list_at,
     object_at,
     output_text,
+    read_span,
     text_or_none,
     tool_name,
 )
-from guardagent.batch.arrow.readers._spans import Row, TraceSpan, error_row, kind, read_span
 from guardagent.errors import InputError
 
 NAME = "otel"

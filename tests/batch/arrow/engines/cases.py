@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.audit_work import AuditCounts, AuditWork
-from guardagent.batch.arrow.bundle import PolicyBundle
+from guardagent.batch.arrow import run_work
+from guardagent.batch.arrow.judging import AuditCounts, AuditWork
 from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.run import run_work
+from guardagent.batch.arrow.traces import PolicyBundle
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of

@@ -25,7 +25,7 @@ class TestSpark(ClusterCases):
 
     @pytest.fixture(autouse=True, scope="class")
     def _host(self) -> Iterator[None]:
-        from guardagent.batch.arrow.engines._spark_session import spark_session
+        from guardagent.batch.arrow.engines.spark import spark_session
 
         with spark_session({"master": "local[2]"}):
             yield

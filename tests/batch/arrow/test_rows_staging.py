@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.batch.arrow.audit_work import AuditWork
+from guardagent.batch.arrow import run_work
+from guardagent.batch.arrow.judging import AuditWork
 from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.run import run_work
 from guardagent.errors import UnknownNameError
 from tests.batch.arrow.logs import POLICY
 from tests.batch.arrow.readers.test_otel import agent, call, export

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.engines._workers import WorkerError, driver_error, marked_errors
+from guardagent.batch.arrow.engines import WorkerError, driver_error, marked_errors
 from guardagent.errors import InputError, LimitError
 
 

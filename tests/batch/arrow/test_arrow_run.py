@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from guardagent.batch.arrow.audit_work import AuditCounts
-from guardagent.batch.arrow.output import AuditFolder
+from guardagent.batch.arrow.judging import AuditCounts
+from guardagent.batch.arrow.traces import AuditFolder
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of, verdicts

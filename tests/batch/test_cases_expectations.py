@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
-from guardagent.batch.expectations import judge_expected, read_expected
+from guardagent.batch.cases import judge_expected, read_expected
 from guardagent.errors import ContentError
 
 POLICIES = load_policies(

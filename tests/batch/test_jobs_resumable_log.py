@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.job import Job, Result
-from guardagent.batch.jobs import ResumableLog
+from guardagent.batch.jobs import Job, Result, ResumableLog, VerdictMetrics
 from guardagent.batch.pipeline import judge_file
-from guardagent.batch.verdict_metrics import VerdictMetrics
 from guardagent.errors import ContentError, InputError
 from tests.shop import case, job, write_lines, write_policies
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from guardagent import InputError, Policies, load_policies
+from guardagent.batch.audit import TraceJudge, judge_together
 from guardagent.batch.cases import judge_case
-from guardagent.batch.counted_traces import TraceJudge, judge_together
 from guardagent.batch.records import Trace, read_case, read_trace
 from tests.conftest import CommandResult
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.lines import FilePosition, InputLine, LineReader, open_bytes
+from guardagent.batch.records import FilePosition, InputLine, LineReader, open_bytes
 from guardagent.errors import ContentError, InputError
 
 
