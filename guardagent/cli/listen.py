@@ -11,7 +11,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent._support.http import HttpEndpoint
-    from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
     from guardagent.server.access import AccessControl
 
 Listen = Annotated[
@@ -83,7 +83,7 @@ def endpoint_of(
 
     require_mcp()
     from guardagent._support.http import HttpEndpoint
-    from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
 
     host, port = read_address(listen)
     access = access_of(tokens, oidc)

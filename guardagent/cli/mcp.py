@@ -41,8 +41,8 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.enforcement import EnforcementPoint
-    from guardagent.frameworks.mcp.adapter.links import Target
-    from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
+    from guardagent.frameworks.mcp.adapter.relay import Escalation
+    from guardagent.frameworks.mcp.adapter.server_side import Target
     from guardagent.log import AuditLog
     from guardagent.types.values import SessionPrincipal
 
@@ -184,8 +184,7 @@ def mcp_proxy(
 
     from guardagent._support.files import log_as_text
     from guardagent.enforcement import ToolGuard
-    from guardagent.frameworks.mcp.adapter.proxy import Proxy
-    from guardagent.frameworks.mcp.adapter.state_file import FileState
+    from guardagent.frameworks.mcp.adapter.proxy import FileState, Proxy
     from guardagent.policy.load import load_policies
 
     log_as_text("guardagent: ")
@@ -273,7 +272,7 @@ def _remote_guard(url: str, token_file: Path | None, policy: str, seconds: float
 
 
 def _accept(target: Target, path: Path) -> None:
-    from guardagent.frameworks.mcp.adapter.tool_acceptance import accept_tools
+    from guardagent.frameworks.mcp.adapter.catalogue import accept_tools
 
     print_line(accept_tools(target, path))
 
@@ -281,7 +280,7 @@ def _accept(target: Target, path: Path) -> None:
 def _target(server: list[str], headers: list[str]) -> Target:
     from guardagent.frameworks.mcp.adapter import require_mcp
     from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
-    from guardagent.frameworks.mcp.adapter.links import CommandTarget
+    from guardagent.frameworks.mcp.adapter.server_side import CommandTarget
 
     if server[0].startswith(("http://", "https://")):
         if len(server) > 1:
@@ -330,8 +329,8 @@ def _log(address: str | None, key_file: Path | None, max_bytes: int | None, max_
 
 
 def _escalation(who: ApproverChoice) -> Escalation:
-    from guardagent.frameworks.mcp.adapter.pending_requests import Escalation
-    from guardagent.frameworks.mcp.adapter.terminal import ask_at_terminal
+    from guardagent.frameworks.mcp.adapter.proxy import ask_at_terminal
+    from guardagent.frameworks.mcp.adapter.relay import Escalation
 
     terminal: Any = ask_at_terminal if who in (ApproverChoice.TERMINAL, ApproverChoice.EITHER) else None
     return Escalation(client=who in (ApproverChoice.CLIENT, ApproverChoice.EITHER), approver=terminal)

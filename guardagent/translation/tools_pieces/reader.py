@@ -52,8 +52,8 @@ def _from_object(target: str) -> tuple[ToolSchema, ...]:
 def _from_server(command: str) -> tuple[ToolSchema, ...]:
     import asyncio
 
-    from guardagent.frameworks.mcp.adapter.links import CommandTarget, Target
-    from guardagent.frameworks.mcp.adapter.probe import tools_of as list_tools
+    from guardagent.frameworks.mcp.adapter.catalogue import tools_of as list_tools
+    from guardagent.frameworks.mcp.adapter.server_side import CommandTarget, Target
 
     target: Target
     if command.startswith(("http://", "https://")):

@@ -21,9 +21,8 @@ from litellm.proxy.proxy_server import HTTPException
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm import Guardrail, principal
-from guardagent.frameworks.litellm.adapter.caller import calling, conversation_of
-from guardagent.frameworks.litellm.adapter.formats.sse_frames import sse_data
-from guardagent.frameworks.litellm.adapter.open_conversations import OpenConversations
+from guardagent.frameworks.litellm.adapter.conversations import OpenConversations, calling, conversation_of
+from guardagent.frameworks.litellm.adapter.formats import sse_data
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.litellm.clients import CLIENTS, GatewayClient
 from tests.frameworks.litellm.gateway import MODE, guardrail, inside, model, post

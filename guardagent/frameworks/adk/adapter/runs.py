@@ -1,16 +1,79 @@
-"""The runs of agents, and the conversation that each belongs to."""
+"""The runs of agents, and the conversation that each belongs to.
+
+The messages of a session, as rules read them.
+
+The results of tools, as rules read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from guardagent.enforcement import HostCall
+from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, ScopeVariable
-from guardagent.errors import ToolDenied
-from guardagent.frameworks.adk.adapter.messages import ShownMessages
+from guardagent.errors import InputError, ToolDenied
+
+_OF_THE_HOST = "adk_request_"
+
+
+class ShownMessages:
+    """The messages of a session; they grow with it.
+
+    Attributes:
+        messages: role and text of each message.
+        seen: the ids of the calls whose results the session shows. A result with an `error` counts as none: the host or
+            the guard has written it in place of the tool's.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, str]] = []
+        self.seen: list[str] = []
+        self._read = 0
+
+    def update(self, events: Sequence[Any], known: set[str], unguarded: frozenset[str]) -> None:
+        """Reads further events.
+
+        Args:
+            events: those of the session.
+            known: the ids of the calls that reached the guard.
+            unguarded: the names of the tools that the guard does not judge.
+        """
+        if len(events) < self._read:  # the host has shortened the session
+            self.messages, self.seen, self._read = [], [], 0
+        for event in events[self._read :]:
+            self._add(event, known, unguarded)
+        self._read = len(events)
+
+    def _add(self, event: Any, known: set[str], unguarded: frozenset[str]) -> None:
+        if text := text_of(event.content):
+            self.messages.append({"role": "user" if event.author == "user" else "assistant", "content": text})
+        for response in event.get_function_responses():
+            name, error = response.name or "", (response.response or {}).get("error")
+            if error or name in unguarded or name.startswith(_OF_THE_HOST):
+                continue
+            self.messages.append({"role": "tool", "content": str(response.response)})
+            if response.id and response.id not in known:
+                self.seen.append(response.id)
+
+
+def text_of(content: Any) -> str:
+    """Returns the text of a message, without the model's thoughts."""
+    parts = getattr(content, "parts", None) or ()
+    return "\n".join(one.text for one in parts if one.text and not one.thought)
+
+
+def calling_event(session: Any, call_id: str | None) -> Any:
+    """Returns the event of a session with the model's message that proposes a call; None if there is none."""
+    for event in reversed(session.events) if call_id else ():
+        if any(one.id == call_id for one in event.get_function_calls()):
+            return event
+    return None
+
 
 UNNAMED = "this run names no conversation: the function conversation=... of the GuardPlugin has returned none"
 MAX_RUNS = 10_000  # a run that is cancelled leaves its record behind
@@ -94,3 +157,40 @@ def _key(context: Any) -> tuple[str, str, str, str]:
 def conversation_id(app_name: str, user_id: str, session_id: str) -> str:
     """Returns the guard's id of a session of ADK, which is unique only with its app and its user."""
     return "/".join(quote(one, safe="@") for one in (app_name, user_id, session_id))
+
+
+def outcome_of(result: Any) -> Outcome:
+    """Returns a call's outcome from what its tool has returned.
+
+    A result of MCP says itself whether it failed. Any other result with an `error`, which is the host's form of errors,
+    has an unknown status: the tool may have done its work.
+    """
+    plain = _plain(result)
+    if not isinstance(plain, Mapping):
+        return Outcome(plain)
+    failed = plain.get("isError", plain.get("is_error"))
+    if isinstance(plain.get("content"), list) and isinstance(failed, bool):
+        parts = [one["text"] for one in plain["content"] if isinstance(one, Mapping) and "text" in one]
+        structured = plain.get("structuredContent", plain.get("structured_content"))
+        return Outcome("\n".join(map(str, parts)), failed=failed, other_outputs=(parts, structured))
+    return Outcome(plain, failed=None if plain.get("error") else False)
+
+
+def require_finished(name: str, output: Any) -> Any:
+    """Returns a tool's output if its work is done, or if it is a stream.
+
+    Raises:
+        InputError: the work has not begun, as that of a generator.
+    """
+    if not (inspect.isawaitable(output) or inspect.isgenerator(output)):
+        return output
+    if close := getattr(output, "close", None):
+        close()
+    raise InputError(f"{name} returned a {type(output).__name__}, whose work is not done yet")
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except InputError:
+        return str(value)

@@ -34,9 +34,8 @@ from functools import partial
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.adk.extractor.code import AdkCode
+from guardagent.frameworks.adk.extractor.agents import ADK, AdkCode, toolbox
 from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
-from guardagent.frameworks.adk.extractor.tools import ADK, toolbox
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.frameworks.adk.package import FRAMEWORK
 from guardagent.workflow.extraction.objects import (

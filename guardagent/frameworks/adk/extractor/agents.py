@@ -1,16 +1,25 @@
-"""Resolves the agents that the code of a custom agent runs."""
+"""Resolves the agents that the code of a custom agent runs.
+
+Analyses the functions of an ADK program: whether they ask a person, escalate, or run other nodes.
+
+The tools of an ADK agent: their names, their approval gates, and what they run.
+"""
 
 from __future__ import annotations
 
 import ast
+import copy
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
-from guardagent.frameworks.adk.extractor.tools import ADK
-from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.python_source.bodies import Flow, FrameworkNames, opaque_calls_in
 from guardagent.workflow.python_source.scopes import CodeScope
-from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, is_method
+from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, guard_label, is_method
 from guardagent.workflow.python_source.values import (
     Attribute,
     Class,
@@ -23,6 +32,300 @@ from guardagent.workflow.python_source.values import (
     exactly,
     path_of,
 )
+
+_WORDS = FrameworkNames(("google",), frozenset({("google", "RequestInput")}))
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class AdkCode(FunctionCode):
+    """The code of a function, a method or an object of an ADK program."""
+
+    def __init__(self, target: object) -> None:
+        super().__init__(target, _WORDS)
+
+    @cached_property
+    def confirms(self) -> bool:
+        """Whether it asks for the confirmation of a call, perhaps under a condition."""
+        return any(_is_request(call) for body in self.bodies for call in body.calls)
+
+    @cached_property
+    def always_confirms(self) -> bool:
+        """Whether an unconfirmed call always asks for confirmation."""
+        if self.body is None or isinstance(self.body.function.tree, ast.Lambda):
+            return False
+        return Flow(_unconfirmed(self.body.function.tree), _is_request).always_asks
+
+    @cached_property
+    def escalates(self) -> bool:
+        """Whether it can end the enclosing loop; assumed if it cannot be read and takes a context."""
+        if self.body is None:
+            return self._takes_context
+        return any(escalates(node) is not None for body in self.bodies for node in ast.walk(body.function.tree))
+
+    @property
+    def _takes_context(self) -> bool:
+        if isinstance(self.target, UnknownValue):
+            return True
+        try:
+            parameters = inspect.signature(self.target).parameters  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+        return any("context" in name or name == "ctx" for name in parameters)
+
+    @cached_property
+    def runs(self) -> tuple[Values, ...]:
+        """The values that it passes to `ctx.run_node`."""
+        return tuple(self.shown(values) for values, _, _ in self.arguments_of("run_node", names=("node_like", "node")))
+
+
+def _is_request(call: ast.Call) -> bool:
+    return is_method(call, "request_confirmation")
+
+
+def _unconfirmed(tree: _Definition) -> _Definition:
+    """A function as it runs before confirmation, without the branches for confirmed calls."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and _is_confirmation(node.value, set())]
+    names = {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
+    result: _Definition = _UnconfirmedBranches(names).visit(copy.deepcopy(tree))
+    return result
+
+
+class _UnconfirmedBranches(ast.NodeTransformer):
+    """Replaces each `if` by the branch that runs without a confirmation."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        holds = _holds(node.test, self._names)
+        if holds is None:
+            return node
+        return (node.body if holds else node.orelse) or [ast.Pass()]
+
+
+def _holds(test: ast.expr, names: set[str]) -> bool | None:
+    """Whether a test holds without a confirmation; None if it depends on something else."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            inside = _holds(inner, names)
+            return None if inside is None else not inside
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
+            return True if _is_confirmation(left, names) else None
+        case ast.Compare(left=left, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
+            return False if _is_confirmation(left, names) else None
+        case ast.BoolOp(op=ast.And(), values=values):
+            found = {_holds(one, names) for one in values}
+            return False if False in found else True if found == {True} else None
+        case ast.BoolOp(op=ast.Or(), values=values):
+            found = {_holds(one, names) for one in values}
+            return True if True in found else False if found == {False} else None
+    return False if _is_confirmation(test, names) else None
+
+
+def _is_confirmation(node: ast.expr, names: set[str]) -> bool:
+    attribute = isinstance(node, ast.Attribute) and node.attr == "tool_confirmation"
+    return attribute or (isinstance(node, ast.Name) and node.id in names)
+
+
+def escalates(node: ast.AST) -> ast.expr | None:
+    """The value assigned or passed to `escalate`; None if there is none, or it is a false constant."""
+    match node:
+        case ast.Assign(targets=[*_, ast.Attribute(attr="escalate")], value=value):
+            return value if _can_be(value) else None
+        case ast.keyword(arg="escalate", value=value):
+            return value if _can_be(value) else None
+    return None
+
+
+def _can_be(value: ast.expr) -> bool:
+    return not (isinstance(value, ast.Constant) and not value.value)
+
+
+ADK = "google.adk"
+DISTRIBUTION = "google-adk"
+_CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # represented by edges
+_DELEGATES = ("_TaskAgentTool", "_SingleTurnAgentTool")
+_APPROVAL_TOOLS = ("get_user_choice", "adk_request_input")
+_MOST_NESTED = 4
+
+
+def toolbox(tools: Iterable[object]) -> AgentTools:
+    """The toolbox of an agent, from its `tools`."""
+    box = AgentTools()
+    for tool in tools:
+        if isinstance(tool, UnknownValue):
+            _unknown_tool(box, tool)
+        elif is_a(tool, ADK, "BaseNode"):
+            _node(box, str(_name(tool)), tool)
+        elif is_a(tool, ADK, "BaseToolset"):
+            _toolset(box, tool)
+        elif is_a(tool, ADK, "BaseTool"):
+            _tool(box, tool)
+        elif callable(tool):
+            _function(box, _name_of_callable(tool), tool)
+        elif tool is not None:
+            _wildcard(box, type(tool).__name__, None)
+    return box
+
+
+def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
+    """Adds a tool defined elsewhere: a function of that name, or a toolset."""
+    if tool.is_function:
+        box.add(tool.name)
+    box.escalates = True
+    _wildcard(box, tool.name, None)
+
+
+def _tool(box: AgentTools, tool: Any) -> None:
+    if is_a(tool, ADK, *_CONTROL):
+        return
+    if is_a(tool, ADK, *_DELEGATES):
+        box.add(tool.name)  # the agent itself is among the sub-agents
+    elif is_a(tool, ADK, "AgentTool"):
+        box.add(tool.name, _declared_gate(tool))
+        box.runs.append((tool.name, tool.agent))
+    elif is_a(tool, ADK, "NodeTool"):
+        _node(box, tool.name, tool.node)
+    elif is_a(tool, ADK, "FunctionTool"):
+        _function_tool(box, tool)
+    else:
+        _other_tool(box, tool)
+
+
+def _node(box: AgentTools, name: str, node: Any) -> None:
+    """Adds a node of a workflow as a tool."""
+    gate = predicate(getattr(node, "require_confirmation", False))
+    box.add(name, gate)
+    if gate is None or not is_a(node, ADK, "FunctionNode"):
+        box.runs.append((name, node))
+
+
+def _function_tool(box: AgentTools, tool: Any) -> None:
+    gate = _declared_gate(tool)
+    if gate is None and is_a(tool, ADK, "LongRunningFunctionTool"):
+        _long_running(box, tool)
+    else:
+        _function(box, tool.name, tool.func, gate)
+
+
+def _function(box: AgentTools, name: str, function: object, gate: str | None = None) -> None:
+    """Adds a function of the program, which may ask a person in its body."""
+    code = AdkCode(function)
+    box.opaque_calls.extend(what.inside(f"the tool {name}") for what in opaque_calls_in(function))
+    box.add(name, _gate_in(box, name, code) if gate is None else gate)
+    box.escalates = box.escalates or code.escalates
+
+
+def _gate_in(box: AgentTools, name: str, code: AdkCode) -> str | None:
+    """The gate of a tool whose body always asks a person; None if it does not."""
+    if code.always_confirms or code.always_asks:
+        return ""
+    if code.confirms or code.asks:
+        box.notes.append(f"the tool {name!r} asks a person only under a condition; it is not gated")
+    return None
+
+
+def _long_running(box: AgentTools, tool: Any) -> None:
+    """Adds a long-running tool, which waits for an answer from outside.
+
+    Its function runs before that, so it is a gate only if the function does nothing but return its value.
+    """
+    code = AdkCode(tool.func)
+    box.opaque_calls.extend(what.inside(f"the tool {tool.name}") for what in opaque_calls_in(tool.func))
+    asks = tool.name in _APPROVAL_TOOLS or code.is_pure
+    box.add(tool.name, "" if asks else _gate_in(box, tool.name, code))
+    box.escalates = box.escalates or code.escalates
+    if asks and tool.name not in _APPROVAL_TOOLS:
+        box.notes.append(f"the long-running tool {tool.name!r} does nothing by itself; it is assumed to ask a person")
+    elif not asks:
+        box.notes.append(
+            f"the long-running tool {tool.name!r} acts before it is answered; it does not count as an approval"
+        )
+
+
+def _other_tool(box: AgentTools, tool: Any) -> None:
+    """Adds a tool of the framework, or of a class of the program."""
+    gate = _declared_gate(tool)
+    run = defined_outside(tool, ADK, "run_async")
+    if run is not None:
+        code = AdkCode(functools.partial(run, tool))
+        box.opaque_calls.extend(what.inside(f"the tool {tool.name}") for what in opaque_calls_in(code.target))
+        gate = _gate_in(box, tool.name, code) if gate is None else gate
+        box.escalates = box.escalates or code.escalates
+    box.add(tool.name, gate)
+
+
+def _declared_gate(tool: Any) -> str | None:
+    """The gate that a tool declares; None if it needs no confirmation."""
+    check = defined_outside(tool, ADK, "check_require_confirmation")
+    if check is not None:
+        return guard_label(AdkCode(functools.partial(check, tool)), "check_require_confirmation")
+    if is_a(tool, ADK, "FunctionTool", "McpTool", "MCPTool"):
+        return predicate(private_attribute(tool, "_require_confirmation", DISTRIBUTION))
+    return None
+
+
+def predicate(required: object) -> str | None:
+    """The gate of a flag, or of a function that decides for each call."""
+    if not callable(required):
+        return "" if required else None
+    return guard_label(AdkCode(required), _name_of_callable(required))
+
+
+def _toolset(box: AgentTools, toolset: Any) -> None:
+    """Adds a toolset: the tools that a filter names, or that it holds; else a wildcard."""
+    gate = predicate(getattr(toolset, "require_confirmation", False))
+    prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
+    chosen = getattr(toolset, "tool_filter", None)
+    held = list(_tools_held(list(vars(toolset).values()), _MOST_NESTED))
+    if isinstance(chosen, list | tuple | set | frozenset) and all(isinstance(one, str) for one in chosen):
+        by_name = {one.name: one for one in held}
+        for name in chosen:
+            box.add(f"{prefix}{name}", gate if gate is not None else _gate_of(by_name.get(name)))
+        return
+    for tool in held:
+        box.add(f"{prefix}{tool.name}", gate if gate is not None else _gate_of(tool))
+    if not (held and is_a(toolset, ADK, "OpenAPIToolset")):
+        _wildcard(box, f"{prefix}{type(toolset).__name__}", gate)
+
+
+def _wildcard(box: AgentTools, source: str, gate: str | None) -> None:
+    """Adds a wildcard for tools of which only the source is known."""
+    box.add(f"{source}.*", gate)
+    if f"{source}.*" not in box.unknown:
+        box.unknown.append(f"{source}.*")
+
+
+def _gate_of(tool: object) -> str | None:
+    if tool is None:
+        return None
+    box = AgentTools()
+    _tool(box, tool)
+    return (box.gated_when.get(box.gated[0], "")) if box.gated else None
+
+
+def _tools_held(values: list[Any], depth: int) -> Iterable[Any]:
+    """The tools in the attributes of a toolset."""
+    for value in values:
+        if is_a(value, ADK, "BaseTool"):
+            yield value
+        elif depth and isinstance(value, list | tuple):
+            yield from _tools_held(list(value), depth - 1)
+        elif depth and isinstance(value, dict):
+            yield from _tools_held(list(value.values()), depth - 1)
+
+
+def _name(tool: Any) -> object:
+    return tool.name
+
+
+def _name_of_callable(target: Any) -> str:
+    """The name that the framework gives a callable: of the function inside a partial, or of the class."""
+    while isinstance(target, functools.partial) and not hasattr(target, "__name__"):
+        target = target.func
+    return str(getattr(target, "__name__", None) or type(target).__name__)
+
 
 BASE: Any = type("Base", (), {"name": "super()"})()  # the run method of the framework class, called by `super()`
 MOST_NESTED = 12

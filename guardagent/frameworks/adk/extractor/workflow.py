@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from guardagent.frameworks.adk.extractor.code import AdkCode
-from guardagent.frameworks.adk.extractor.routes import routes_of
-from guardagent.frameworks.adk.extractor.tools import ADK, DISTRIBUTION, predicate, toolbox
-from guardagent.frameworks.adk.extractor.traversal import Traversal
+from guardagent.frameworks.adk.extractor.agents import ADK, DISTRIBUTION, AdkCode, predicate, toolbox
+from guardagent.frameworks.adk.extractor.flow import Traversal, routes_of
 from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import EDGES, NodeKind

@@ -6,7 +6,22 @@
     AskHalted                raised by `agent.ask` when a rule halts the turn
 
 Extra: `guardagent[ag2]`.
+
+The tool executor of a guarded agent: whatever tools a turn has, it registers their guarded copies.
+
+The guard's part of a turn, as the outermost middleware of an agent.
+
+Attaches a guard to an agent.
 """
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
@@ -14,7 +29,368 @@ from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
 
-from guardagent.frameworks.ag2.adapter.attachment import guarded, stream_id  # noqa: E402
-from guardagent.frameworks.ag2.adapter.runs import AskHalted, conversation  # noqa: E402
+from ag2 import Agent
+from ag2.events import (
+    ModelMessage,
+    ModelMessageChunk,
+    ModelReasoning,
+    ModelResponse,
+    ToolErrorEvent,
+    ToolResultEvent,
+)
+from ag2.middleware import BaseMiddleware
+from ag2.tools import Toolkit
+from ag2.tools.builtin.tool_search import ToolSearchTool
+from ag2.tools.final.function_tool import FunctionTool
+
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts import ListedTools, proposed_ids, withheld
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.ag2.adapter.calls import (
+    Ag2Arguments,
+    Ag2Calls,
+    Ag2Run,
+    Ag2Scope,
+    AskHalted,
+    Named,
+    chat,
+    conversation,
+    enter,
+    guard_of_tool,
+    guarded_function_tool,
+    guarded_server_tool,
+    last_user_text,
+    result_ids,
+    scope,
+    text_of,
+)
+from guardagent.types import Verdict
 
 __all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
+
+
+class GuardedToolExecutor:
+    """Registers guarded tools for a turn.
+
+    Args:
+        executor: the executor itself.
+        guard_tool: returns the guarded form of a tool.
+        check_tools: compares new tools with the rules.
+    """
+
+    def __init__(self, executor: Any, guard_tool: Callable[[Any], Any], check_tools: Callable[[], None]) -> None:
+        self._executor, self._guard_tool, self._check_tools = executor, guard_tool, check_tools
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_executor":
+            raise AttributeError(name)
+        return getattr(self._executor, name)
+
+    def register(self, stack: Any, context: Any, *, tools: Iterable[Any] = (), **options: Any) -> None:
+        """Registers the tools.
+
+        Raises:
+            InputError: one cannot be guarded.
+        """
+        found = [self._guard_tool(one) for one in tools]
+        self._check_tools()
+        self._executor.register(stack, context, tools=found, **options)
+
+
+def with_members(tool: Any, guard_tool: Callable[[Any], Any]) -> Any:
+    """Returns a copy of a toolkit with guarded members; None for other tools."""
+    if not isinstance(tool, Toolkit | ToolSearchTool):
+        return None
+    created = copy.copy(tool)
+    created._tools = {name: guard_tool(one) for name, one in tool._tools.items()}  # noqa: SLF001 - the host's seam
+    return created
+
+
+_SPOKEN = (ModelMessage, ModelMessageChunk, ModelReasoning)
+
+
+class TurnOwner(Protocol):
+    """Guards an agent."""
+
+    guard: EnforcementPoint
+
+    def begin(self, agent: str, context: Any) -> Ag2Scope:
+        """Returns the surroundings of a new turn."""
+
+
+class TurnMiddleware(BaseMiddleware):
+    """Runs a turn in its conversation, judges its answer, and ends it when the guard does.
+
+    Args:
+        event: the request.
+        context: the host's context.
+        owner: guards the agent.
+        agent: the name of the agent.
+    """
+
+    def __init__(self, event: Any, context: Any, owner: TurnOwner, agent: str) -> None:
+        super().__init__(event, context)
+        self._owner, self._agent = owner, agent
+
+    async def on_turn(self, call_next: Any, event: Any, context: Any) -> Any:
+        around = self._owner.begin(self._agent, context)
+        with enter(around):
+            response = await call_next(event, context)
+        if around.run is not None and around.run.halted is not None:
+            raise around.run.halted
+        return response
+
+    async def on_llm_call(self, call_next: Any, events: Any, context: Any) -> Any:
+        around, run = _surroundings()
+        if run.halted is not None:
+            raise run.halted
+        if run.final is not None:
+            return ModelResponse(ModelMessage(run.final))
+        run.step, run.messages = run.step + 1, chat(events)
+        run.seen = [one for one in result_ids(events) if one not in run.proposed]
+        if self._judges(around):
+            response = await self._judged(call_next, events, context)
+        else:
+            response = await call_next(events, context)
+        run.proposed.update(one.id for one in response.tool_calls.calls)
+        return response
+
+    async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:
+        """Runs a call. If its output would be the answer, it is judged."""
+        result = await call_next(event, context)
+        around, _ = _surroundings()
+        final = isinstance(result, ToolResultEvent) and result.result.final
+        verdict = await self._denial(text_of(result.result.parts)) if final and self._judges(around) else None
+        return result if verdict is None else ToolErrorEvent.from_call(event, error=ToolDenied(event.name, verdict))
+
+    async def _judged(self, call_next: Any, events: Any, context: Any) -> Any:
+        held = HoldingStream(context.stream)
+        response = await call_next(events, replace(context, stream=held))
+        if not response.tool_calls or response.response_force:
+            reasoning = [event.content for event, _ in held.events if isinstance(event, ModelReasoning)]
+            answer = response.message.content if response.message is not None else ""
+            verdict = await self._denial("\n".join([*reasoning, answer]))
+            if verdict is not None:
+                return ModelResponse(ModelMessage(withheld(verdict)), usage=response.usage, model=response.model)
+        await held.release()
+        return response
+
+    async def _denial(self, text: str) -> Verdict | None:
+        around, run = _surroundings()
+        verdict = await self._owner.guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
+        if verdict.label:
+            run.note("answer", verdict)
+            if run.halted is not None:
+                raise run.halted
+        return verdict if verdict.label else None
+
+    def _judges(self, around: Ag2Scope) -> bool:
+        return self._owner.guard.judges_answers and around.call is None
+
+
+class HoldingStream:
+    """A stream that holds what a model says until it is released.
+
+    Args:
+        stream: the stream itself.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.events = stream, list[tuple[Any, Any]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def send(self, event: Any, context: Any) -> None:
+        if isinstance(event, _SPOKEN):
+            self.events.append((event, context))
+        else:
+            await self._stream.send(event, context)
+
+    async def release(self) -> None:
+        """Sends the events."""
+        for event, context in self.events:
+            await self._stream.send(event, replace(context, stream=self._stream))
+
+
+def _surroundings() -> tuple[Ag2Scope, Ag2Run]:
+    around = scope() or Ag2Scope(None)
+    return around, around.run or Ag2Run(agent="", proposed=set())
+
+
+AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
+ATTACHMENT = "guardagent_attachment"
+PARTS = ("tools", "_additional_tools", "_middleware", "_tool_executor", "_task_config", "_drive_scope", "_run_subtask")
+_DYNAMIC = "function:ag2.tools.dynamic."
+_BACKGROUND = "function:ag2.tools.subagents."
+
+
+def guarded(
+    agent: AnyAgent, guard: EnforcementPoint, *, conversation: Named = None, unguarded: Collection[str] = ()
+) -> AnyAgent:
+    """Attaches a guard in place to an agent, and to the agents that its tools run.
+
+    Args:
+        agent: an agent without another guard.
+        guard: decides.
+        conversation: the conversation's id, or a function of the host's context that returns it, such as `stream_id`;
+            by default that of the `with conversation(id):` around the turn.
+        unguarded: names of tools that may run unguarded, such as those of the model's provider.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or the agent has another guard.
+    """
+    attachment = Ag2Attachment(guard, conversation, frozenset(unguarded))
+    attachment.guard_agent(agent)
+    attachment.check_tools()
+    return agent
+
+
+def stream_id(context: Any) -> str:
+    """Names a conversation by its stream, for programs that pass `stream=`, or continue with `reply.ask`."""
+    return str(context.stream.id)
+
+
+class Ag2Attachment:
+    """One guard, and the agents that it guards.
+
+    Attributes:
+        guard: decides.
+        calls: judges their calls.
+    """
+
+    def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
+        self.guard, self._unguarded = guard, unguarded
+        self.calls = Ag2Calls(guard, named)
+        self._listed = ListedTools(guard)
+        self._servers: dict[str, dict[str, ToolSpec]] = {}
+
+    # --- agents
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent. Does nothing to one that is guarded already."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an Agent of AG2")
+        owner = vars(agent).get(ATTACHMENT)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError("this agent has another guard already; expected one guard for all agents")
+        if owner is not None:
+            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
+            return
+        require_parts(agent, *PARTS)
+        vars(agent)[ATTACHMENT] = self
+        self._guard_parts(agent)
+        agent._middleware.insert(0, self._factory(agent.name))  # noqa: SLF001 - the host's seam
+        agent._tool_executor = GuardedToolExecutor(agent._tool_executor, self.tool, self.check_tools)  # noqa: SLF001 - as above
+        agent._run_subtask = self._subtask_runner(agent)  # noqa: SLF001 - as above
+
+    def _subtask_runner(self, agent: Any) -> Any:
+        """Returns what runs a subtask: its own agent has no guard, so each tool that it inherits must have one."""
+        run = agent._run_subtask  # noqa: SLF001 - as above
+
+        async def run_subtask(task: str, context: Any, config: Any) -> str:
+            self._guard_parts(agent)
+            self.check_tools()
+            result: str = await run(task, context, agent._task_config or config)  # noqa: SLF001 - as above
+            return result
+
+        return run_subtask
+
+    def _guard_parts(self, agent: Any) -> None:
+        agent.tools[:] = [self.tool(one) for one in agent.tools]
+        agent._additional_tools[:] = [self.tool(one) for one in agent._additional_tools]  # noqa: SLF001 - as above
+        if (tasks := agent._task_config) is not None:  # noqa: SLF001 - as above
+            extra = [self.tool(FunctionTool.ensure_tool(one)) for one in tasks.extra_tools]
+            agent._task_config = replace(tasks, extra_tools=extra)  # noqa: SLF001 - as above
+
+    def _factory(self, name: str) -> Any:
+        return lambda event, context: TurnMiddleware(event, context, self, name)
+
+    # --- tools
+
+    def tool(self, tool: Any) -> Any:
+        """Returns the guarded form of a tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        if tool.name in self._unguarded:
+            return tool
+        calls = guard_of_tool(tool)
+        if calls is not None and calls.guard is not self.guard:
+            raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
+        if calls is not None:
+            return tool
+        kind = next((one for one in (Toolkit, ToolSearchTool, FunctionTool) if isinstance(tool, one)), None)
+        if kind is not None and not _overrides(type(tool), kind):
+            return self._function_tool(tool) if kind is FunctionTool else with_members(tool, self.tool)
+        if isinstance(inner := getattr(tool, "_tool", None), FunctionTool) and type(tool).__module__.startswith("ag2."):
+            created = copy.copy(tool)
+            created._tool = self.tool(inner)  # noqa: SLF001 - the host's seam
+            return created
+        if not tool.declared_in_code and callable(tool) and hasattr(tool, "_middleware"):
+            return self._server_tool(tool)
+        raise InputError(
+            f"the tool {tool.name!r} is a {type(tool).__name__}, which runs elsewhere, or in a way of its own; "
+            "expected a function, or name it in unguarded=..."
+        )
+
+    def _function_tool(self, tool: Any) -> Any:
+        require_parts(tool, "model", "schema", "_middleware", "source")
+        require_parts(tool.model, "call", "dependencies", "custom_fields", "params", "args_name", "kwargs_name")
+        if tool.source.startswith(_DYNAMIC):
+            raise InputError(
+                f"the tool {tool.name!r} makes agents with tools of their own, which are not judged; expected agents "
+                "with a guard, or name it in unguarded=..."
+            )
+        inner = getattr(tool, "agent", None)
+        if inner is None and tool.source.startswith(_BACKGROUND):
+            inner = inspect.getclosurevars(inspect.unwrap(tool.model.call)).nonlocals.get("agent")
+        if isinstance(inner, Agent):
+            self.guard_agent(inner)
+        arguments = Ag2Arguments.of(tool)
+        self._listed.add(arguments.spec)
+        return guarded_function_tool(tool, arguments, self.calls)
+
+    def _server_tool(self, tool: Any) -> Any:
+        function = tool.schema.function
+        spec = ToolSpec(function.name, dict(function.parameters), function.description)
+        self._listed.add(spec)
+        self._servers.setdefault(_server_of(tool), {})[spec.name] = spec
+        return guarded_server_tool(tool, self.calls)
+
+    def check_tools(self) -> None:
+        """Compares new or changed tools with the rules, and the lists of servers with the accepted tools."""
+        for server, specs in self._servers.items():
+            self.guard.update_server_tools(server, list(specs.values()))
+        self._servers.clear()
+        self._listed.check()
+
+    # --- a turn
+
+    def begin(self, agent: str, context: Any) -> Ag2Scope:
+        """Returns the surroundings of a new turn: within a tool, those of the call."""
+        around = scope() or Ag2Scope(None)
+        named = around.conversation if around.inside else self.calls.name_of(context) or around.conversation
+        if named and not around.inside:
+            self.guard.turn(named)
+        run = Ag2Run(around.run, agent=agent, proposed=proposed_ids(self.guard, named))
+        return Ag2Scope(named, run, around.call)
+
+
+def _overrides(kind: type, base: type) -> bool:
+    """Whether a class of tools runs calls in a way of its own."""
+    static = inspect.getattr_static
+    return any(static(kind, name, None) is not static(base, name, None) for name in ("register", "__call__"))
+
+
+def _server_of(tool: Any) -> str:
+    """Returns the key of a tool's server: where it is, without what may change, such as tokens in headers."""
+    config = getattr(tool, "_config", None)
+    place = [getattr(config, name, None) for name in ("command", "args", "server_url")]
+    return f"{type(tool).__name__.strip('_')} ({hashlib.sha256(repr(place).encode()).hexdigest()[:8]})"

@@ -1,26 +1,292 @@
-"""Judges and runs the calls of tools."""
+"""Judges and runs the calls of tools.
+
+The MCP server of a tool: its later tools are told from the accepted ones, and no call is sent twice.
+
+The arguments of a tool, at its function, so that what is judged is what the function receives.
+
+The guarded copy of a tool: the host validates and converts as before, and the guard stands at the function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import copy
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_framework import MiddlewareTermination
+from agent_framework import FunctionTool, MiddlewareTermination
 
 from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments
 from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import awaited, copied_values, noted_denial
+from guardagent.enforcement.hosts import (
+    NAMED,
+    annotations_of,
+    awaited,
+    copied_values,
+    defaults_of,
+    noted_denial,
+    read_signature,
+    refuse_opaque,
+    same_arguments,
+)
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
-from guardagent.frameworks.agent_framework.adapter.arguments import FunctionToolArguments
-from guardagent.frameworks.agent_framework.adapter.guarded_tool import Work
-from guardagent.frameworks.agent_framework.adapter.outcomes import outcome_of, outcome_of_error, outcome_of_server_error
-from guardagent.frameworks.agent_framework.adapter.runs import SURROUNDINGS, UNNAMED, ClientScope, scope
+from guardagent.frameworks.agent_framework.adapter.runs import (
+    KEPT_FROM_SERVERS,
+    SERVER_MARKS,
+    SURROUNDINGS,
+    UNNAMED,
+    ClientScope,
+    MCPTool,
+    ServerAnswerLostError,
+    outcome_of,
+    outcome_of_error,
+    outcome_of_server_error,
+    scope,
+)
 from guardagent.types import Decision, unchecked_verdict
+
+_SERVER_PARTS = ("_functions", "_recover_connection_after_loss")
+
+
+def server_of(tool: FunctionTool) -> Any:
+    """Returns the MCP server of a tool; None for other tools, also for those that load tools of a server.
+
+    Raises:
+        InputError: the host says that it is the tool of a server, and hides which.
+    """
+    if not any(one in (tool.additional_properties or {}) for one in SERVER_MARKS):
+        return None
+    function = tool.func
+    server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
+    if not isinstance(server, MCPTool):
+        raise InputError(f"{tool.name!r} does not tell its server; install a version that the adapter was tried with")
+    return server
+
+
+def update_servers(guard: EnforcementPoint, tools: Sequence[FunctionTool], known: Iterable[Any]) -> set[str]:
+    """Compares the tools of servers with the accepted ones. Returns the names of those that may not be called.
+
+    Args:
+        guard: holds the accepted tools.
+        tools: those of a run.
+        known: the servers of the agent, also those that have no tools.
+    """
+    servers = {id(server): server for server in (*known, *map(server_of, tools)) if server is not None}
+    for server in servers.values():
+        guard.update_server_tools(_key(server), [_spec(one) for one in server._functions])  # noqa: SLF001 - all of them
+    return {one.name for one in tools if guard.accepted.unaccepted(one.name) is not None}
+
+
+def send_once(tool: FunctionTool) -> None:
+    """Makes the server of a tool fail where it would send a judged call again over a new connection."""
+    server = server_of(tool)
+    if server is None or hasattr(server, "guardagent_sends_once"):
+        return
+    require_parts(server, *_SERVER_PARTS)
+    recover = server._recover_connection_after_loss  # noqa: SLF001 - the host has no switch for its retry
+
+    async def recovered(**options: Any) -> None:
+        await recover(**options)
+        around = scope()
+        if options.get("operation") == "tool call" and around is not None and around.call is not None:
+            raise ServerAnswerLostError(
+                "The connection to the server broke during the call, which may have done its work; it is not repeated."
+            )
+
+    server._recover_connection_after_loss, server.guardagent_sends_once = recovered, True  # noqa: SLF001
+
+
+def _spec(tool: FunctionTool) -> ToolSpec:
+    return ToolSpec(tool.name, tool.parameters(), tool.description or "")
+
+
+def _key(server: Any) -> str:
+    """Returns a server's name, which may not be unique, with a digest of its address."""
+    where = [getattr(server, name, None) for name in ("command", "args", "url")]
+    return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionToolArguments:
+    """Reads the arguments of a tool.
+
+    Attributes:
+        spec: the tool's declaration.
+        tool: the tool itself.
+        signature: of its function.
+        defaults: the arguments that may be left out, with their values.
+        context: the parameter through which the host passes its context; None if there is none.
+        unjudged: arguments that the program supplies; they are neither judged nor logged.
+        server: whether the tool is one of an MCP server.
+    """
+
+    spec: ToolSpec
+    tool: FunctionTool
+    signature: inspect.Signature
+    defaults: Mapping[str, Any]
+    context: str | None = None
+    unjudged: frozenset[str] = frozenset()
+    server: bool = False
+
+    @classmethod
+    def of(cls, tool: FunctionTool, unjudged: Collection[str] = ()) -> FunctionToolArguments:
+        """Reads the declaration of a tool.
+
+        Raises:
+            InputError: it has no readable signature, or an argument of a type that no rule can read.
+        """
+        context = tool._context_parameter_name  # noqa: SLF001 - the host has no public name for it
+        hidden = frozenset({*unjudged, *([context] if context else ())})
+        signature = _signature(tool)
+        refuse_opaque(tool.name, annotations_of(signature), hidden, may_hide=True)
+        named = {one.name for one in signature.parameters.values() if one.kind in NAMED}
+        spec = ToolSpec(
+            tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
+        )
+        defaults, remote = defaults_of(signature), server_of(tool) is not None
+        return cls(spec, tool, signature, defaults, context, frozenset(unjudged), remote)
+
+    def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns copies of the arguments that the function gets, with defaults, and what is not judged.
+
+        Raises:
+            InputError: they do not fit the tool, or one cannot be judged.
+        """
+        named = dict(kwargs)
+        apart = {name: named.pop(name) for name in (*self.unjudged, self.context) if name in named}
+        try:
+            if self.server and self.context:
+                named = {**self._of_program(apart.get(self.context)), **named}
+            if self.tool.input_model is None:
+                named = validate_arguments(self.spec.name, named, self.spec.schema)
+            return copied_values(self._with_defaults(named, apart)), apart
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a value raises when it is read or copied
+            raise InputError(f"the arguments of {self.spec.name!r} cannot be judged: {error_text(error)}") from None
+
+    def rebound(self, judged: Mapping[str, Any], own: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that run: the judged copies, or a reviewer's edits in the types of the function.
+
+        Raises:
+            InputError: the function would get other arguments than the judged ones.
+        """
+        if same_arguments(judged, plain_arguments(own)):
+            return dict(own)
+        edited = self.of_edit(judged, apart)
+        if not same_arguments(judged, plain_arguments(edited)):
+            raise InputError(f"{self.spec.name!r} would get other arguments than the judged ones")
+        return edited
+
+    def of_edit(self, edited: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a reviewer's arguments, after the host's validation.
+
+        Raises:
+            InputError: they do not fit the tool.
+        """
+        if odd := sorted(set(edited) - set(self.spec.schema.get("properties", ())) - set(self.signature.parameters)):
+            raise InputError(f"{self.spec.name!r} has no argument {odd[0]!r}")
+        return self.bind({**self.tool._prepare_arguments(dict(edited)), **apart})[0]  # noqa: SLF001 - as the host does
+
+    def _of_program(self, context: Any) -> dict[str, Any]:
+        """Returns the arguments of the program that the host sends to a server beside those of the model."""
+        declared, supplied = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
+        return {name: value for name, value in supplied.items() if name in declared and name not in KEPT_FROM_SERVERS}
+
+    def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
+        names = self.signature.parameters
+        known = [name for name, one in names.items() if one.kind in NAMED]
+        odd = named.keys() - set(known) if len(known) == len(names) else ()
+        absent = [one for one in known if one not in named and one not in apart and one not in self.defaults]
+        if odd or absent:
+            problem = f"{min(odd)!r} is not one of them" if odd else f"{absent[0]!r} is missing"
+            raise InputError(f"the arguments of {self.spec.name!r} do not fit: {problem}")
+        hidden = {*apart, self.context}
+        return {**{name: named.get(name, self.defaults.get(name)) for name in known if name not in hidden}, **named}
+
+
+def _signature(tool: FunctionTool) -> inspect.Signature:
+    """Returns the signature of a tool's function, without `self`, as the host leaves it out."""
+    function = tool.func.func if isinstance(tool.func, FunctionTool) else tool.func
+    assert function is not None
+    return read_signature(function, tool.name, omit=("self", "cls"))
+
+
+_TOOL_PARTS = (
+    "func",
+    "_invoke_function",
+    "_prepare_arguments",
+    "_context_parameter_name",
+    "_instance",
+    "max_invocations",
+    "max_invocation_exceptions",
+)
+_OWN = ("invoke", "__call__", "_invoke_function")
+_GUARD, _ORIGINAL = "guardagent_calls", "guardagent_original"
+
+Work = Callable[[Mapping[str, Any]], Awaitable[Any]]
+"""The work of a tool with these arguments."""
+Invoke = Callable[[FunctionToolArguments, Mapping[str, Any], Work], Awaitable[Any]]
+"""Judges a call and runs it."""
+
+
+def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: Any) -> FunctionTool:
+    """Returns a copy of a tool whose function is judged by `calls.invoke`. The limits of the tool itself still count.
+
+    Raises:
+        InputError: the tool does not run its function in the way of the host.
+    """
+    require_parts(tool, *_TOOL_PARTS)
+    if any(getattr(type(tool), name) is not getattr(FunctionTool, name) for name in _OWN):
+        raise InputError(
+            f"{tool.name!r} is a {type(tool).__name__} with a way of its own to run; expected a FunctionTool, "
+            f"or name it in unguarded={{{tool.name!r}}}"
+        )
+    send_once(tool)
+    created = copy.copy(tool)
+
+    async def work(args: Mapping[str, Any]) -> Any:
+        return _finished(tool.name, await tool._invoke_function(args))  # noqa: SLF001 - counts calls, and starts threads
+
+    async def call(**kwargs: Any) -> Any:
+        return await calls.invoke(arguments, kwargs, work)
+
+    created.func, created._instance = call, None  # noqa: SLF001 - the original is bound
+    created.max_invocations = created.max_invocation_exceptions = None  # the original counts
+    vars(call).update({_GUARD: calls, _ORIGINAL: tool})  # the host writes the attributes of a tool into its dict
+    return created
+
+
+def guard_of(tool: Any) -> Any:
+    """Returns what judges a guarded tool; None for others."""
+    return getattr(getattr(tool, "func", None), _GUARD, None)
+
+
+def original_of(tool: Any) -> Any:
+    """Returns the tool behind a guarded one; other tools as they are."""
+    return getattr(getattr(tool, "func", None), _ORIGINAL, tool)
+
+
+def _finished(name: str, output: Any) -> Any:
+    """Returns a tool's output if its work is done.
+
+    Raises:
+        InputError: the work has not begun, as that of a generator.
+    """
+    if not (inspect.isgenerator(output) or inspect.isasyncgen(output)):
+        return output
+    if isinstance(output, type(_ for _ in ())):
+        output.close()
+    raise InputError(f"{name} returned a {type(output).__name__}, whose work is not done yet")
+
 
 HANDOFF = "handoff"
 _CANNOT_ASK = (

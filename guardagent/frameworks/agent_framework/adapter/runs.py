@@ -1,17 +1,39 @@
-"""The runs of chat clients, and the conversation that each belongs to."""
+"""The runs of chat clients, and the conversation that each belongs to.
+
+The private names of the host that the adapter relies on. If one is missing, importing the adapter fails.
+
+The results of tools, as rules read them.
+
+The messages of a run, as rules read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_framework import MiddlewareFailure
+from agent_framework import Content, MiddlewareFailure, MiddlewareTermination, _mcp, _sessions, _tools
+from agent_framework.exceptions import ToolExecutionException, UserInputRequiredException
 
-from guardagent.enforcement import HostCall
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
-from guardagent.errors import ToolDenied
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import EMPTY
+
+require_parts(_tools, "_APPROVAL_SESSION_IS_AUTHORITATIVE_KEY", "_APPROVAL_REQUEST_ID_KEY")
+require_parts(_sessions, "_WORKFLOW_DEFER_COMPUTER_FUNCTION_RESULTS_KEY")
+require_parts(_mcp, "MCPTool", "_MCP_REMOTE_NAME_KEY", "_MCP_NORMALIZED_NAME_KEY", "_MCP_FRAMEWORK_DENYLIST")
+
+OWN_SESSION: str = _tools._APPROVAL_SESSION_IS_AUTHORITATIVE_KEY  # noqa: SLF001 - false if the host made the session
+REQUEST_ID: str = _tools._APPROVAL_REQUEST_ID_KEY  # noqa: SLF001 - of a repeated approval request
+IN_WORKFLOW: str = _sessions._WORKFLOW_DEFER_COMPUTER_FUNCTION_RESULTS_KEY  # noqa: SLF001 - in a workflow's session
+SERVER_MARKS = (_mcp._MCP_REMOTE_NAME_KEY, _mcp._MCP_NORMALIZED_NAME_KEY)  # noqa: SLF001 - of the tools of a server
+KEPT_FROM_SERVERS = frozenset(_mcp._MCP_FRAMEWORK_DENYLIST)  # noqa: SLF001 - arguments that no server gets
+MCPTool = _mcp.MCPTool
+
 
 UNNAMED = (
     "this run names no conversation: pass session=... to it, run it inside 'with conversation(id):', or attach the "
@@ -85,3 +107,68 @@ def surroundings(named: str | None, session: str | None, agent: str | None) -> C
         return ClientScope(around.conversation, ClientRun(around.run), around.call, agent)
     outside = around.conversation if around is not None else None
     return ClientScope(named or outside or session, ClientRun(), agent=agent)
+
+
+_LOST = (408, -32001, -32000)
+"""The codes with which MCP's client reports a time-out or a closed connection: the server did not answer."""
+
+
+class ServerAnswerLostError(ToolExecutionException):
+    """The connection to a server broke during a call, which may have done its work."""
+
+
+def outcome_of(result: Any) -> Outcome:
+    """Returns a call's outcome from what its tool has returned: a value, or contents of the host."""
+    parts = result if isinstance(result, list) else [result]
+    if not any(isinstance(one, Content) for one in parts):
+        return Outcome(_plain(result))
+    texts = [_text(one) for one in parts]
+    failed = any(isinstance(one, Content) and one.type == "error" for one in parts)
+    return Outcome(texts[0] if len(texts) == 1 else "\n".join(map(str, texts)), failed=failed, other_outputs=(texts,))
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    """Returns the outcome of a tool that raised; one that ends or pauses the run may have done its work."""
+    signal = isinstance(error, MiddlewareTermination | MiddlewareFailure | UserInputRequiredException)
+    return Outcome(error_text(error), failed=None) if signal else Outcome.of_error(error)
+
+
+def outcome_of_server_error(error: BaseException) -> Outcome:
+    """Returns the outcome of a call to an MCP server: only an answer of the server tells that it failed."""
+    cause = error.__cause__
+    code = getattr(getattr(cause, "error", None), "code", None)
+    answered = cause is None or (code is not None and code not in _LOST)
+    if isinstance(error, ToolExecutionException) and (isinstance(error, ServerAnswerLostError) or not answered):
+        return Outcome(error_text(error), failed=None)
+    return outcome_of_error(error)
+
+
+def _text(part: Any) -> Any:
+    if not isinstance(part, Content):
+        return _plain(part)
+    if part.type == "text":
+        return part.text or ""
+    return part.message or "" if part.type == "error" else f"({part.type})"
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except InputError:
+        return str(value)
+
+
+def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
+    """Returns role and text of each message."""
+    return [{"role": str(one.role), "content": one.text or ""} for one in messages]
+
+
+def call_ids(messages: Iterable[Any], kind: str) -> list[str]:
+    """Returns the ids of the calls in the contents of one type, such as `function_result`."""
+    found = (one.call_id for message in messages for one in message.contents if one.type == kind)
+    return [one for one in found if isinstance(one, str)]
+
+
+def last_user_text(messages: Iterable[dict[str, str]]) -> str:
+    """Returns the text of the user's last message; empty if there is none."""
+    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")

@@ -1,17 +1,29 @@
-"""Judges and runs the calls of agents."""
+"""Judges and runs the calls of agents.
+
+The arguments of a tool, as its function receives them: validated, with defaults, and copied.
+
+The final answer of a run, judged before the user sees it: everything that its models say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autogen_agentchat.base import Response, TaskResult
+from autogen_agentchat.messages import BaseChatMessage, TextMessage
+from autogen_core.models import AssistantMessage
+from pydantic import BaseModel
+
 from guardagent._support.execution import adrive, drive
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.hosts import awaited, noted_denial
-from guardagent.errors import ToolDenied
-from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.hosts import awaited, noted_denial, refuse_opaque, withheld
+from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope, spoken_text
+from guardagent.types import FrozenMapping, Verdict
 
 ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 HANDOFF = "handoff"
@@ -107,3 +119,156 @@ class AutoGenCalls:
         if name == HANDOFF:
             options["action"] = HANDOFF
         return HostCall(name, args, around.conversation, **options)
+
+
+_SERVER_TOOL = "McpToolAdapter"
+
+
+@dataclass(frozen=True, slots=True)
+class AutoGenArguments:
+    """Reads the arguments of a tool.
+
+    Attributes:
+        spec: the tool's declaration, under the name by which models call it.
+        model: the class of its arguments.
+        explicit: whether the tool omits arguments that are not marked as set, so that defaults have to be.
+    """
+
+    spec: ToolSpec
+    model: type[BaseModel]
+    explicit: bool
+
+    @classmethod
+    def of(cls, tool: Any, name: str) -> AutoGenArguments:
+        """Reads the declaration of a tool.
+
+        Raises:
+            InputError: it has an argument of a type that no rule can read.
+        """
+        model = tool.args_type()
+        refuse_opaque(name, {argument: one.annotation for argument, one in model.model_fields.items()})
+        schema = tool.schema.get("parameters", {})
+        more = frozenset(model.model_fields) if model.model_config.get("extra") != "allow" else None
+        spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
+        return cls(spec, model, any(one.__name__ == _SERVER_TOOL for one in type(tool).__mro__))
+
+    def copied(self, args: BaseModel) -> BaseModel:
+        """Returns a copy of arguments, which nobody else can change.
+
+        Raises:
+            InputError: they cannot be copied.
+        """
+        try:
+            own = args.model_copy(deep=True)
+        except Exception as error:  # noqa: BLE001 - whatever a copy raises
+            raise InputError(f"the arguments of {self.spec.name!r} cannot be copied: {error}") from None
+        if self.explicit:
+            own.__pydantic_fields_set__.update(
+                name for name in type(own).model_fields if getattr(own, name, None) is not None
+            )
+        return own
+
+    def judged(self, own: BaseModel) -> FrozenMapping:
+        """Returns arguments as rules read them.
+
+        Raises:
+            InputError: one has no form that rules can read.
+        """
+        found = plain_value(own, f"the arguments of {self.spec.name}", frozen=True)
+        if not isinstance(found, Mapping):
+            raise InputError(f"the arguments of {self.spec.name!r} are a {type(found).__name__}; expected an object")
+        return FrozenMapping(found)
+
+    def edited(self, args: Mapping[str, Any]) -> BaseModel:
+        """Returns the arguments that a tool gets for a reviewer's edits.
+
+        Raises:
+            InputError: an argument is unknown.
+            pydantic.ValidationError: one does not fit.
+        """
+        unknown = [] if self.model.model_config.get("extra") == "allow" else [*args.keys() - self.model.model_fields]
+        if unknown:
+            raise InputError(f"{self.spec.name!r} has no argument {unknown[0]!r}")
+        return self.copied(self.model.model_validate(dict(args)))
+
+
+@dataclass(slots=True)
+class AnswerHold:
+    """Holds the events of a run until its answer has passed.
+
+    Attributes:
+        guard: judges the answer.
+        around: the surroundings of the run.
+        name: the name of the agent or team.
+        task: the messages of the user.
+        context: the context of the agent's model; None for a team.
+    """
+
+    guard: EnforcementPoint
+    around: AutoGenScope
+    name: str
+    task: Sequence[Any]
+    context: Any = None
+    events: list[Any] = field(default_factory=list)
+
+    async def judged(self, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+        """Yields the events if the answer may pass; else the reason why it is withheld."""
+        start = len(_messages_of(self.context))
+        async with aclosing(events) as found:
+            async for event in found:
+                self.events.append(event)
+        verdict = await self._denial()
+        if verdict is None:
+            for event in self.events:
+                yield event
+            return
+        self._forget(start, withheld(verdict))
+        for event in self._withheld(withheld(verdict)):
+            yield event
+
+    async def _denial(self) -> Verdict | None:
+        run = self.around.run
+        final = run.final if run is not None else None
+        texts = [spoken_text(one) for one in map(_message_of, self.events) if one is not None and not self._asks(one)]
+        text = "\n".join(dict.fromkeys(one for one in texts if one is not None and one != final))
+        if final is not None and not text:
+            return None  # the guard's own answer
+        requests = [one if isinstance(one, str) else one.to_text() for one in self.task]
+        verdict = await self.guard.aanswer(self.around.conversation or "", requests[-1] if requests else "", text)
+        if verdict.label and run is not None:
+            run.note("answer", verdict)
+            if run.halted is not None:
+                raise run.halted
+        return verdict if verdict.label else None
+
+    def _withheld(self, text: str) -> list[Any]:
+        """Returns the end of a run whose answer is denied."""
+        message, last = TextMessage(content=text, source=self.name), self.events[-1]
+        if not isinstance(last, TaskResult):
+            return [Response(chat_message=message, inner_messages=[])]
+        messages = [*(one for one in last.messages if self._asks(one)), message]
+        return [*messages, TaskResult(messages=messages)]
+
+    def _asks(self, message: Any) -> bool:
+        """Whether it is the user's message."""
+        if any(isinstance(one, str) and message.source == "user" and message.to_text() == one for one in self.task):
+            return True
+        return any(message.id == one.id for one in self.task if isinstance(one, BaseChatMessage))
+
+    def _forget(self, start: int, text: str) -> None:
+        """Replaces what the model said in this run in its context."""
+        messages = _messages_of(self.context)
+        for at in range(start, len(messages)):
+            if isinstance(messages[at], AssistantMessage) and isinstance(messages[at].content, str):
+                messages[at] = AssistantMessage(content=text, source=messages[at].source)
+
+
+def _message_of(event: Any) -> Any:
+    if isinstance(event, Response):
+        return event.chat_message
+    return None if isinstance(event, TaskResult) else event
+
+
+def _messages_of(context: Any) -> list[Any]:
+    messages = getattr(context, "_messages", None)
+    return messages if isinstance(messages, list) else []

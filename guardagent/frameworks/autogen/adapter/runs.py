@@ -1,14 +1,35 @@
-"""The runs of agents and teams, and the conversation that each belongs to."""
+"""The runs of agents and teams, and the conversation that each belongs to.
+
+The results of tools, as rules read them.
+
+The messages of a model's context, and of a run, as rules read them.
+"""
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from guardagent.enforcement import HostCall
+from autogen_agentchat.base import TaskResult
+from autogen_agentchat.messages import (
+    BaseChatMessage,
+    CodeGenerationEvent,
+    HandoffMessage,
+    SelectorEvent,
+    StructuredMessage,
+    ThoughtEvent,
+)
+from autogen_core.code_executor import CodeResult
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage
+from autogen_core.tools import ImageResultContent, ToolResult
+
+from guardagent.enforcement import HostCall, Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
-from guardagent.errors import ToolDenied
+from guardagent.errors import InputError, ToolDenied
 
 UNNAMED = "this run names no conversation: run the agent inside 'with conversation(id):', or pass conversation=..."
 
@@ -70,3 +91,82 @@ class AutoGenScope(HostScope):
 
 SURROUNDINGS = HostSurroundings("autogen", AutoGenScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
+
+
+def outcome_of(value: Any, as_string: Callable[[Any], str]) -> Outcome:
+    """Returns a call's outcome from what its tool has returned.
+
+    Args:
+        value: a value, or the result of an agent's or a team's run.
+        as_string: the form that the model reads.
+    """
+    try:
+        text = as_string(value)
+    except Exception:  # noqa: BLE001 - the tool's own code; the host will show its error
+        text = str(value)
+    if isinstance(value, TaskResult):
+        return Outcome(text)
+    try:
+        return Outcome(plain_value(value), other_outputs=(text,))
+    except InputError:
+        return Outcome(text)
+
+
+def outcome_of_result(result: ToolResult) -> Outcome:
+    """Returns a call's outcome from the result of a workbench."""
+    parts = ["[image]" if isinstance(one, ImageResultContent) else one.content for one in result.result]
+    return Outcome("\n".join(parts), failed=result.is_error, other_outputs=(parts,))
+
+
+def outcome_of_code(result: CodeResult) -> Outcome:
+    """Returns the outcome of executed code: an exit code other than 0 is a failure."""
+    return Outcome(result.output, failed=result.exit_code != 0)
+
+
+_SPOKEN = (BaseChatMessage, CodeGenerationEvent, SelectorEvent, ThoughtEvent)
+
+
+def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
+    """Returns role and text of each message of a model's context."""
+    return [{"role": _role(one), "content": _content(one)} for one in messages]
+
+
+def result_ids(messages: Iterable[Any]) -> list[str]:
+    """Returns the ids of the calls whose results are among the messages."""
+    found = [one.content for one in messages if isinstance(one, FunctionExecutionResultMessage)]
+    return [result.call_id for results in found for result in results]
+
+
+def spoken_text(event: Any) -> str | None:
+    """Returns what a message or an event tells the user in the words of a model; None for other events."""
+    if not isinstance(event, _SPOKEN):
+        return None
+    parts = [event.to_text()]
+    if isinstance(event, StructuredMessage):
+        parts.append(_json(event.content))
+    if isinstance(event, HandoffMessage):
+        parts += [one["content"] for one in chat(event.context)]
+    return "\n".join(parts)
+
+
+def _role(message: Any) -> str:
+    if isinstance(message, AssistantMessage):
+        return "assistant"
+    if isinstance(message, FunctionExecutionResultMessage):
+        return "tool"
+    return "system" if isinstance(message, SystemMessage) else "user"
+
+
+def _content(message: Any) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    if isinstance(message, FunctionExecutionResultMessage):
+        return "\n".join(one.content for one in message.content)
+    return "\n".join(one for one in message.content if isinstance(one, str))
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(plain_value(value), ensure_ascii=False, default=str)
+    except (InputError, TypeError, ValueError):
+        return str(value)

@@ -11,18 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants, possible_orders
-from guardagent.frameworks.autogen.extractor.flow import flow, graph_of, without_early_stops
-from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.frameworks.autogen.extractor.selector import selector
-from guardagent.frameworks.autogen.extractor.termination import Termination
+from guardagent.frameworks.autogen.extractor.agents import AUTOGEN, Agent, are_certain, participants, possible_orders
 from guardagent.frameworks.autogen.extractor.turns import (
     TeamTurn,
+    Termination,
     any_order,
+    flow,
+    graph_of,
     magentic,
     round_robin,
     round_robins,
+    selector,
     swarm,
+    without_early_stops,
 )
 from guardagent.frameworks.autogen.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module

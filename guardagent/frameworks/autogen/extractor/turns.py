@@ -1,19 +1,224 @@
-"""Teams that take turns: round robin, swarm, Magentic-One, and teams with other managers."""
+"""Teams that take turns: round robin, swarm, Magentic-One, and teams with other managers.
+
+Activation in graph flows: whether a next speaker is certain, given edge conditions and waits.
+
+The termination of a team: its termination condition and its limit of turns.
+
+Graph flows: the directed graph determines the next speakers.
+
+A flow also stops where no edge condition holds, where the next speaker waits for others that never come, and where its
+termination condition is met. These early stops are exits of a flow inside another team; for a flow by itself they are
+omitted, with a note.
+
+Selector group chats: a function or a model chooses the next speaker.
+
+The model chooses only if the function chose nobody. Its candidates are those of a function, or everyone but the speaker
+that it chose last; AutoGen 0.7 accepts any participant from it, candidate or not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from guardagent.frameworks.autogen.extractor.agents import Agent, are_certain, participants, possible_orders
-from guardagent.frameworks.autogen.extractor.selection import AUTOGEN
-from guardagent.frameworks.autogen.extractor.termination import Termination
-from guardagent.workflow.extraction.objects import is_a, private_attribute
+from guardagent.errors import InputError, name_hint
+from guardagent.frameworks.autogen.extractor.agents import (
+    AUTOGEN,
+    Agent,
+    SpeakerChoice,
+    are_certain,
+    participants,
+    possible_orders,
+    speaker_choice,
+    speakers,
+)
+from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
 from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
-from guardagent.workflow.model.graph import EDGES
+from guardagent.workflow.model.graph import EDGES, EdgeKind
+from guardagent.workflow.python_source.outcomes import code_of, source_text
+
+
+@dataclass(frozen=True)
+class ActivationEdge:
+    """An edge, with the name of its source."""
+
+    source: str
+    edge: Any
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Its target, and its activation group there."""
+        return str(self.edge.target), str(self.edge.activation_group)
+
+    @property
+    def is_certain(self) -> bool:
+        return condition_text(self.edge) is None
+
+
+def condition_text(edge: Any) -> str | None:
+    """The condition of an edge: a string to be mentioned, or the source of a function; None if it has none."""
+    if edge.condition_function is not None:
+        return source_text(edge.condition_function)
+    return edge.condition if isinstance(edge.condition, str) else None
+
+
+def is_exhaustive(edges: list[Any]) -> bool:
+    """Whether some edge can always be taken: one has no condition, or two are complementary."""
+    if any(condition_text(edge) is None for edge in edges):
+        return True
+    mentions = [_mention(edge) for edge in edges]
+    return any((text, not wanted) in mentions for text, wanted in filter(None, mentions))
+
+
+def _mention(edge: Any) -> tuple[str, bool] | None:
+    """The string that an edge requires to be mentioned, or not; None for another condition."""
+    if isinstance(edge.condition, str):
+        return edge.condition, True
+    tree = code_of(edge.condition_function)
+    compared = tree.body if isinstance(tree, ast.Lambda) else None
+    match compared:
+        case ast.Compare(left=ast.Constant(value=str(text)), ops=[ast.In() | ast.NotIn() as sign]):
+            return text, isinstance(sign, ast.In)
+    return None
+
+
+class ActivationAnalysis:
+    """The waits between the speakers of a graph."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.edges = [ActivationEdge(name, edge) for name, node in graph.nodes.items() for edge in node.edges]
+        self._starts = set(graph.get_start_nodes())
+
+    def may_block(self, name: str) -> bool:
+        """Whether the successors of a speaker may wait for others that never come."""
+        known = self._always_reached(name)
+        return not is_exhaustive([one.edge for one in self.edges if one.source == name and self._activates(one, known)])
+
+    def _activates(self, edge: ActivationEdge, known: Iterable[str]) -> bool:
+        """Whether an edge activates its target, immediately or together with edges that are certain."""
+        group = self._groups[edge.group]
+        others = [one for one in group if one is not edge]
+        return edge.edge.activation_condition == "any" or all(one.is_certain and one.source in known for one in others)
+
+    @cached_property
+    def _groups(self) -> Mapping[tuple[str, str], list[ActivationEdge]]:
+        found: dict[tuple[str, str], list[ActivationEdge]] = {}
+        for way in self.edges:
+            found.setdefault(way.group, []).append(way)
+        return found
+
+    def _always_reached(self, name: str) -> frozenset[str]:
+        """The speakers in every run in which this one speaks."""
+        reached = {*self._starts, *(self._predecessors.get(name) or ())}
+        while more := set(self._successors(reached)) - reached:
+            reached |= more
+        return frozenset(reached)
+
+    def _successors(self, known: set[str]) -> Iterator[str]:
+        for edge in self.edges:
+            if edge.source in known and edge.is_certain and self._activates(edge, known):
+                yield edge.group[0]
+
+    @cached_property
+    def _predecessors(self) -> dict[str, frozenset[str] | None]:
+        """The speakers certain to have spoken when each one speaks, itself included; None if it is unreachable."""
+        found: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
+        changed = True
+        while changed:
+            now = {name: self._required(name, found) for name in found}
+            changed, found = now != found, now
+        return found
+
+    def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+        alternatives = [frozenset[str]()] if name in self._starts else []
+        for (target, _), group in self._groups.items():
+            if target == name:
+                alternatives.extend(self._before_group(group, found))
+        return frozenset.intersection(*alternatives) | {name} if alternatives else None
+
+    @staticmethod
+    def _before_group(group: list[ActivationEdge], found: Mapping[str, frozenset[str] | None]) -> list[frozenset[str]]:
+        before = [found[way.source] for way in group]
+        known = [one for one in before if one is not None]
+        if group[0].edge.activation_condition == "any":
+            return known
+        return [frozenset[str]().union(*known)] if len(known) == len(before) else []
+
 
 _DISTRIBUTION = "autogen-agentchat"
+
+
+@dataclass(frozen=True)
+class Termination:
+    """The conditions under which a team stops.
+
+    Attributes:
+        description: the condition and the limit as text; empty if there are none.
+        handoffs: the hand-off targets that stop it.
+        max_turns: its limit of turns.
+        has_condition: it has a termination condition.
+    """
+
+    description: str = ""
+    handoffs: frozenset[str] = frozenset()
+    max_turns: int | None = None
+    has_condition: bool = False
+
+    @classmethod
+    def of(cls, team: Any) -> Termination:
+        condition = private_attribute(team, "_termination_condition", _DISTRIBUTION)
+        turns = private_attribute(team, "_max_turns", _DISTRIBUTION)
+        parts = [_description(condition)] if condition is not None else []
+        limit = turns if isinstance(turns, int) else None
+        parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
+        targets = frozenset(
+            str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoff_conditions(condition)
+        )
+        return cls(" | ".join(parts), targets, limit, condition is not None)
+
+    def __bool__(self) -> bool:
+        return bool(self.description)
+
+
+def _handoff_conditions(condition: Any) -> Iterator[Any]:
+    if is_a(condition, AUTOGEN, "HandoffTermination"):
+        yield condition
+    for one in _parts(condition):
+        yield from _handoff_conditions(one)
+
+
+def _parts(condition: Any) -> tuple[Any, ...]:
+    """The operands of a combined condition."""
+    if is_a(condition, AUTOGEN, "AndTerminationCondition", "OrTerminationCondition"):
+        return tuple(private_attribute(condition, "_conditions", _DISTRIBUTION))
+    return ()
+
+
+def _description(condition: Any) -> str:
+    if parts := _parts(condition):
+        sign = " & " if is_a(condition, AUTOGEN, "AndTerminationCondition") else " | "
+        return f"({sign.join(map(_description, parts))})"
+    if isinstance(condition, UnknownValue | Alternatives):
+        return "an unknown condition"
+    values = ", ".join(f"{name}={value!r}" for name, value in _config(condition).items() if value not in (None, False))
+    return f"{type(condition).__name__}({values})"
+
+
+def _config(condition: Any) -> dict[str, Any]:
+    """The configuration of a condition; empty if it is a function."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dict(condition.dump_component().config)
+    except Exception:  # noqa: BLE001 - a condition of the program may raise anything; this is only a description
+        return {}
+
+
 _RESUMES = "goes on where it stopped"
 _PEOPLE = ("user", "human")
 
@@ -221,3 +426,198 @@ def widen(assembly: Assembly, nodes: Iterable[str], why: str) -> None:
     """Marks nodes with more edges than at run time."""
     for node in nodes:
         assembly.mark_unknown(node, EDGES, why)
+
+
+STOPS_EARLY = "stops early"
+
+
+def graph_of(team: Any) -> Any:
+    """The graph of a flow; may be unknown when read from source."""
+    return private_attribute(team, "_graph", _DISTRIBUTION)
+
+
+def flow(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
+    """Connects the participants by the edges of the graph."""
+    graph = graph_of(team)
+    by_name = {turn.name: turn for turn in turns}
+    for name in graph.nodes:
+        if name not in by_name:
+            raise InputError(
+                f"the graph of {team.name!r} names {name!r}, which is not a participant{name_hint(name, by_name)}"
+            )
+    for name, node in graph.nodes.items():
+        _connect(assembly, by_name, by_name[name], node.edges)
+    _groups(assembly, by_name, graph)
+    starts = sorted(graph.get_start_nodes(), key=list(graph.nodes).index)
+    entries = [entry for name in starts for entry in by_name[name].region.entries]
+    waits = ActivationAnalysis(graph)
+    exits = [leave for name in graph.nodes if not graph.nodes[name].edges for leave in by_name[name].region.exits]
+    exits += [
+        replace(leave, condition=f"{STOPS_EARLY}: {why}", conditional=True)
+        for name, node in graph.nodes.items()
+        for why in _early_stops(name, node.edges, stop, waits)
+        for leave in by_name[name].region.exits
+    ]
+    kind: EdgeKind = "parallel" if len(starts) > 1 else "direct"
+    return Region(tuple(replace(entry, kind=kind) for entry in entries), tuple(exits))
+
+
+def _connect(assembly: Assembly, by_name: dict[str, TeamTurn], turn: TeamTurn, edges: list[Any]) -> None:
+    for edge in edges:
+        condition = condition_text(edge)
+        is_parallel = sum(condition_text(one) is None for one in edges) > 1
+        entries = by_name[edge.target].region.entries
+        entries = tuple(replace(entry, kind="parallel") for entry in entries) if is_parallel else entries
+        exits = [
+            replace(leave, condition=condition or "", conditional=condition is not None) for leave in turn.region.exits
+        ]
+        assembly.connect(exits, entries)
+
+
+def _groups(assembly: Assembly, by_name: dict[str, TeamTurn], graph: Any) -> None:
+    """Marks the nodes that wait: for all edges of an activation group, or for any."""
+    for name, turn in by_name.items():
+        groups: dict[str, tuple[str, list[str]]] = {}
+        for source, node in graph.nodes.items():
+            for edge in (edge for edge in node.edges if edge.target == name):
+                _, sources = groups.setdefault(edge.activation_group, (edge.activation_condition, []))
+                sources.extend([source] if source not in sources else [])
+        waits = [one for which, sources in groups.values() if which == "all" and len(sources) > 1 for one in sources]
+        for entry in turn.region.entries:
+            if waits:
+                assembly.join(entry.node, [leave.node for one in waits for leave in by_name[one].region.exits])
+            if len(groups) > 1 or any(which == "any" for which, _ in groups.values()):
+                assembly.mark(entry.node, activation={group: [which, *rest] for group, (which, rest) in groups.items()})
+
+
+def _early_stops(name: str, edges: list[Any], stop: Termination, waits: ActivationAnalysis) -> list[str]:
+    """The reasons why a flow can stop after a node with outgoing edges."""
+    if not edges:
+        return []
+    unmet = [] if is_exhaustive(edges) else ["no condition holds"]
+    waiting = ["the next speaker waits for others that never come"] if not unmet and waits.may_block(name) else []
+    return [*unmet, *waiting, *([stop.description] if stop else [])]
+
+
+def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region:
+    """The region of a flow by itself, which is assumed to run to its end."""
+    early = [leave for leave in region.exits if leave.condition.startswith(STOPS_EARLY)]
+    for why in dict.fromkeys(leave.condition.removeprefix(STOPS_EARLY) for leave in early):
+        where = ", ".join(leave.node for leave in early if leave.condition.endswith(why))
+        assembly.note(f"{team.name!r} can also stop early{why} (after {where}); these edges are omitted")
+    for leave in early:
+        assembly.mark(leave.node, may_stop=True)
+    return replace(region, exits=tuple(leave for leave in region.exits if leave not in early))
+
+
+_BY_FUNCTION, _BY_MODEL = "selector_func chooses it", "the model chooses it"
+_NO_CANDIDATE = "the model names it, though it is not a candidate"
+_TASK = "user"  # the source of a task given as a string
+
+
+def selector(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination) -> Region:
+    """Connects each participant with its possible successors."""
+    selection = SpeakerSelection(assembly, team, turns)
+    entries = tuple(
+        replace(entry, kind="conditional", condition=why)
+        for turn, why in selection.successors(None)
+        for entry in turn.region.entries
+    )
+    for turn in turns:
+        for following, why in selection.successors(turn):
+            assembly.connect([_with_condition(leave, why) for leave in turn.region.exits], following.later)
+    return Region(entries, exits_of(assembly, turns, stop))
+
+
+def _with_condition(leave: RegionExit, why: str) -> RegionExit:
+    return replace(leave, condition=" and ".join(filter(None, (leave.condition, why))), conditional=True)
+
+
+@dataclass
+class SpeakerSelection:
+    """The possible successors of each speaker."""
+
+    assembly: Assembly
+    team: Any
+    turns: list[TeamTurn]
+
+    def __post_init__(self) -> None:
+        self.function = private_attribute(self.team, "_selector_func", _DISTRIBUTION)
+        self.candidates = private_attribute(self.team, "_candidate_func", _DISTRIBUTION)
+        self.repeats = private_attribute(self.team, "_allow_repeated_speaker", _DISTRIBUTION)
+        self._by_function = {
+            turn.name for one in self.turns for turn in self._members(self._choice(one, self.function))
+        }
+
+    def successors(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
+        """The possible successors; includes a repeated choice after a team that stops before its first turn."""
+        found = list(self.after(last))
+        yield from found
+        if last is not None and any(turn.region.empty and why != _BY_FUNCTION for turn, why in found):
+            yield last, _BY_MODEL
+
+    def after(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
+        """The possible next speakers after one, or at the start, each with the reason."""
+        choice = self._choice(last, self.function)
+        self._note_unknown(choice, last, "selector_func")
+        for turn in self._members(choice):
+            yield turn, _BY_FUNCTION
+        if choice.may_be_none or choice.unknown:
+            yield from self._by_model(last)
+
+    def _choice(self, last: TeamTurn | None, function: Any) -> SpeakerChoice:
+        """The speakers that a function can choose; a missing function chooses nobody."""
+        if function is None:
+            return SpeakerChoice(may_be_none=True)
+        sources = (_TASK,) if last is None else speakers(last.runner)
+        return speaker_choice(function, sources, has_spoken=last is not None)
+
+    def _members(self, choice: SpeakerChoice) -> list[TeamTurn]:
+        return [turn for turn in self.turns if choice.unknown or turn.name in choice.names]
+
+    def _by_model(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
+        if self.candidates is None:
+            offered = [turn for turn in self.turns if self._may_follow(turn, last)]
+            self._note_repeats(offered)
+            yield from ((turn, _BY_MODEL) for turn in offered)
+            return
+        choice = self._choice(last, self.candidates)
+        self._note_unknown(choice, last, "candidate_func")
+        offered = self._members(choice)
+        for turn in offered:
+            yield turn, _BY_MODEL
+        if len(offered) > 1:
+            yield from self._non_candidates(offered, last)
+
+    def _non_candidates(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
+        others = [turn for turn in self.turns if turn not in offered and self._may_follow(turn, last)]
+        if others:
+            why = f"in {self.team.name!r}, AutoGen 0.7 accepts the name of any participant from the model"
+            self._widen(last, why)
+        yield from ((turn, _NO_CANDIDATE) for turn in others)
+
+    def _may_follow(self, turn: TeamTurn, last: TeamTurn | None) -> bool:
+        """Whether the model can choose a speaker: not the one it chose last, unless repeats are allowed."""
+        return self.repeats or turn is not last or turn.name in self._by_function
+
+    def _note_repeats(self, offered: list[TeamTurn]) -> None:
+        if len(offered) > 1 and not self.repeats:
+            self.assembly.note(
+                f"in {self.team.name!r}, the last speaker repeats if the model names no other after all attempts; "
+                "these edges are omitted"
+            )
+
+    def _note_unknown(self, choice: SpeakerChoice, last: TeamTurn | None, what: str) -> None:
+        if choice.unknown:
+            why = f"the choice of the {what} of {self.team.name!r} is unknown; it is assumed to be any participant"
+            self._widen(last, why)
+        for name in sorted(choice.names - {turn.name for turn in self.turns}):
+            self.assembly.note(
+                f"the {what} of {self.team.name!r} names {name!r}, which is not a participant: an error at run time"
+            )
+
+    def _widen(self, last: TeamTurn | None, why: str) -> None:
+        if last is None:
+            self.assembly.note(why)
+        else:
+            widen(self.assembly, last.region.nodes, why)

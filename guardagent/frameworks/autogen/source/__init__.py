@@ -1,6 +1,11 @@
 """Reads the source of AutoGen programs: agents, teams and tools become stubs, extracted like live objects.
 
 The chats of AutoGen 0.2 and AG2 are no objects; `chats` reads them.
+
+Reads programs in the style of AutoGen 0.2 and AG2 before 1.0: agents that chat in pairs, queues and groups.
+
+A chat is a call there, not an object, so only a source reader can find it: `initiate_chat` and the like make a
+`ChatSequence`, whose agents are stubs. Tools belong to the agent that executes them, as in a run.
 """
 
 from __future__ import annotations
@@ -12,9 +17,9 @@ from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds as autogen_kinds
-from guardagent.frameworks.autogen.source.chats import kinds as chat_kinds
-from guardagent.frameworks.autogen.source.chats.conversations import ChatSequence
+from guardagent.frameworks.autogen.source import kinds as chat_kinds
 from guardagent.frameworks.autogen.source.conversations import graph_of
+from guardagent.frameworks.autogen.source.participants import ChatSequence
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
@@ -22,6 +27,7 @@ from guardagent.workflow.python_source.values import Arguments, ImportedName, Va
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
+
 
 CONSTANTS: dict[str, object] = {}
 KINDS = (*autogen_kinds.KINDS, *chat_kinds.CHAT_KINDS)

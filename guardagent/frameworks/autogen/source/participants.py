@@ -1,7 +1,15 @@
-"""The facts of an agent that chats: its kind, its tools, and how it ends a chat."""
+"""The facts of an agent that chats: its kind, its tools, and how it ends a chat.
+
+The chats that a program starts.
+
+The registration of tools: for the agent that proposes calls, and for the agent that executes them.
+
+Hand-offs and group patterns of AG2: the targets that agents name, and the groups in which they hold.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,13 +17,221 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.agents import CODE
-from guardagent.frameworks.autogen.source.chats.conversations import ChatSequence, RegisteredTool
-from guardagent.frameworks.autogen.source.chats.tools import EXECUTES, PACKAGE, PROPOSES
-from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a
+from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
-from guardagent.workflow.python_source.values import Sequence, Values
+from guardagent.workflow.python_source.stubs import (
+    REQUIRED,
+    ClassStub,
+    ObjectStub,
+    ProgramEvaluator,
+    converter_of,
+    make,
+)
+from guardagent.workflow.python_source.values import (
+    UNKNOWN,
+    Arguments,
+    Attribute,
+    CallResult,
+    ImportedName,
+    LiveValue,
+    Sequence,
+    Values,
+    exactly,
+    path_of,
+)
+
+NO_LIMIT = exactly(None)
+
+
+@dataclass(frozen=True, eq=False)
+class ChatCall(LiveValue):
+    """One chat of two agents: who starts it, with whom, and its limit of turns."""
+
+    sender: Values
+    recipient: Values
+    max_turns: Values = NO_LIMIT
+
+
+@dataclass(frozen=True, eq=False)
+class ChatSequence(LiveValue):
+    """Chats in sequence, that one call starts.
+
+    Attributes:
+        chats: the chats in order.
+        complete: there are no other chats.
+        interpreter: the interpreter of the program.
+        file: the file of the call.
+        line: the line of the call.
+    """
+
+    chats: tuple[ChatCall, ...]
+    complete: bool
+    interpreter: ProgramEvaluator
+    file: str
+    line: int
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether any of its agents is known."""
+        return any(
+            isinstance(one, ObjectStub) for chat in self.chats for one in (*chat.sender.known, *chat.recipient.known)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredTool(LiveValue):
+    """A tool of an agent, by the name that models see, with its function if it is known."""
+
+    name: str
+    function: object = None
+
+
+def start(interpreter: ProgramEvaluator, chats: tuple[ChatCall, ...], line: int, *, complete: bool = True) -> None:
+    """Records that the program starts chats."""
+    made = ChatSequence(chats, complete, interpreter, str(interpreter.current_file), line)
+    if made.has_agents:
+        interpreter.started.append(made)
+
+
+def chats_of(interpreter: ProgramEvaluator, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
+    """Returns the chats of a queue, a list of dictionaries, and whether these are all."""
+    items = interpreter.ordered_elements(queue)
+    found: list[ChatCall] = []
+    for item in items if items is not None else [interpreter.elements(queue)]:
+        for one in item.known:
+            fields = {key.known[0]: value for key, value in interpreter.pairs(one) or () if key.strings}
+            if "recipient" in fields:
+                limit = fields.get("max_turns", NO_LIMIT)
+                found.append(ChatCall(fields.get("sender", sender), fields["recipient"], limit))
+    return tuple(found), items is not None and all(item.complete for item in items)
+
+
+def add_to(stub: ObjectStub, attribute: str, *values: Values) -> None:
+    """Adds to a list of a stub."""
+    before = stub.attributes.get(attribute)
+    old = before.known[0].items if before is not None and before.known else ()
+    stub.attributes[attribute] = exactly(Sequence((*old, *values)))
+
+
+def initiate_chat(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
+    """`agent.initiate_chat(recipient, ...)`."""
+    limit = arguments.get("max_turns") or NO_LIMIT
+    start(agent.interpreter, (ChatCall(exactly(agent), arguments.get("recipient", 0) or UNKNOWN, limit),), line)
+    return UNKNOWN
+
+
+def initiate_chats(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
+    """`agent.initiate_chats([{"recipient": ...}, ...])`."""
+    chats, complete = chats_of(agent.interpreter, arguments.get("chat_queue", 0) or UNKNOWN, exactly(agent))
+    start(agent.interpreter, chats, line, complete=complete)
+    return UNKNOWN
+
+
+def run(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
+    """`agent.run(...)`: a chat with a recipient, or the agent alone with some tools."""
+    if "recipient" in arguments.keywords:
+        return initiate_chat(agent, arguments, line)
+    tools = arguments.get("tools")
+    add_to(agent, "_listed_tools", *([tools] if tools is not None else []))
+    agent.interpreter.started.append(agent)
+    return UNKNOWN
+
+
+def register_nested_chats(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
+    """`agent.register_nested_chats([...], trigger=...)`: chats that the agent holds before it answers."""
+    chats, complete = chats_of(agent.interpreter, arguments.get("chat_queue", 0) or UNKNOWN, exactly(agent))
+    nested = ChatSequence(chats, complete, agent.interpreter, str(agent.interpreter.current_file), line)
+    add_to(agent, "_nested", exactly(nested))
+    return exactly(None)
+
+
+EXECUTES, PROPOSES = "_executes", "_proposes"
+PACKAGE = "autogen"
+
+
+@dataclass(frozen=True, eq=False)
+class ToolRegistration(LiveValue):
+    """The result of `agent.register_for_execution(...)` or `register_for_llm(...)`: it takes the function."""
+
+    agent: ObjectStub
+    attribute: str
+    name: Values | None
+
+    def apply(self, functions: Values) -> Values:
+        register(self.agent, self.attribute, functions, self.name)
+        return functions
+
+
+def register(agent: ObjectStub, attribute: str, functions: Values, name: Values | None) -> None:
+    """Registers a tool with an agent."""
+    converter = converter_of(agent.interpreter)
+    declared = [one for one in (name.known if name is not None else ()) if isinstance(one, str)]
+    for one in functions.known:
+        shown = converter.convert(one)
+        named = declared[0] if declared else getattr(shown, "__name__", None) or getattr(shown, "name", "function")
+        add_to(agent, attribute, exactly(RegisteredTool(str(named), shown)))
+    if not functions.known:
+        add_to(agent, attribute, exactly(RegisteredTool(str(declared[0]), None)) if declared else UNKNOWN)
+
+
+def for_execution(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    return exactly(ToolRegistration(agent, EXECUTES, arguments.get("name", 0)))
+
+
+def for_llm(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    return exactly(ToolRegistration(agent, PROPOSES, arguments.get("name")))
+
+
+def function_map(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    """`agent.register_function(function_map={...})`."""
+    add_to(agent, "_function_maps", arguments.get("function_map", 0) or UNKNOWN)
+    return exactly(None)
+
+
+def register_function(arguments: Arguments) -> Values:
+    """`register_function(f, caller=..., executor=...)`."""
+    functions, name = arguments.get("f", 0) or UNKNOWN, arguments.get("name", 3)
+    for attribute, place, key in ((PROPOSES, 1, "caller"), (EXECUTES, 2, "executor")):
+        for agent in agents_in(arguments.get(key, place) or UNKNOWN):
+            register(agent, attribute, functions, name)
+    return exactly(None)
+
+
+def agents_in(values: Values) -> list[ObjectStub]:
+    return [one for one in values.known if isinstance(one, ObjectStub) and is_a(one, PACKAGE, "ConversableAgent")]
+
+
+_OF_A_TOOL = {
+    "register_tool": (EXECUTES, PROPOSES), "register_for_execution": (EXECUTES,), "register_for_llm": (PROPOSES,),
+}  # fmt: skip
+
+
+def passed_on(target: object, arguments: Arguments, line: int) -> None:
+    """Notes that unknown code gets agents: a tool registers itself with them, other code can register any tools."""
+    agents = [one for values in (*arguments.positional, *arguments.keywords.values()) for one in agents_in(values)]
+    if not agents:
+        return
+    if isinstance(target, Attribute) and target.name in _OF_A_TOOL:
+        for attribute in _OF_A_TOOL[target.name]:
+            register(agents[0], attribute, exactly(target.owner), None)
+    elif name := _unknown_function(target):
+        for agent in agents:
+            add_to(agent, "_passed_to", exactly(f"{name}(...) in line {line} can register tools"))
+
+
+def _unknown_function(target: object) -> str:
+    """The name of a function of another library; a class only holds the agents that it gets."""
+    while isinstance(target, Attribute | CallResult):
+        name = target.name if isinstance(target, Attribute) else ""
+        if isinstance(target, Attribute) and isinstance(target.owner, CallResult):
+            return name if name[:1].islower() else ""
+        target = target.owner if isinstance(target, Attribute) and not path_of(target) else None
+    path = path_of(target) if isinstance(target, ImportedName) else ""
+    head, last = path.partition(".")[0], path.rpartition(".")[2]
+    known = head in sys.stdlib_module_names or head == PACKAGE
+    return last if last[:1].islower() and not known else ""
+
 
 _OWN_REPLIES = ("generate_reply", "a_generate_reply", "generate_oai_reply", "receive", "a_receive")
 
@@ -187,3 +403,104 @@ class ChatParticipant:
 
 def is_manager(agent: Any) -> bool:
     return is_a(agent, PACKAGE, "GroupChatManager")
+
+
+_PACKAGE = "autogen"
+_GROUP = f"{_PACKAGE}.agentchat.group"
+CONDITIONS, AFTER = "_conditions", "_after_works"
+TERMINATE, STAY, USER, ANYONE = "TerminateTarget", "StayTarget", "RevertToUserTarget", "GroupManagerTarget"
+_OPTIONS = {
+    "TERMINATE": TERMINATE,
+    "REVERT_TO_USER": USER,
+    "STAY": STAY,
+    "SWARM_MANAGER": ANYONE,
+    "AskUserTarget": ANYONE,
+}
+
+
+def _add(handoffs: ObjectStub, attribute: str, values: Values | None) -> Values:
+    """Adds conditions or targets, declared one by one or as lists."""
+    for one in (values or UNKNOWN).known:
+        is_list = isinstance(one, Sequence | list | tuple)
+        add_to(handoffs, attribute, *([handoffs.interpreter.elements(exactly(one))] if is_list else [exactly(one)]))
+    if values is None or not values.complete:
+        add_to(handoffs, attribute, UNKNOWN)
+    return exactly(handoffs)
+
+
+def _condition(handoffs: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    return _add(handoffs, CONDITIONS, arguments.get("condition", 0) or arguments.get("conditions"))
+
+
+def _after(handoffs: ObjectStub, arguments: Arguments, _line: int) -> Values:
+    declared = arguments.get("target", 0) or arguments.get("condition") or arguments.get("conditions")
+    return _add(handoffs, AFTER, declared)
+
+
+def register_hand_off(agent: ObjectStub, arguments: Arguments) -> Values:
+    """`agent.register_hand_off([...])` of the swarms before the patterns."""
+    for handoffs in agent.attributes["handoffs"].known:
+        if isinstance(handoffs, ObjectStub):
+            _add(handoffs, CONDITIONS, arguments.get("hand_to", 0))
+    return exactly(None)
+
+
+def _target(name: str, **fields: object) -> ClassStub:
+    return ClassStub(name, f"{_GROUP}.targets", fields=fields, list_fields=frozenset({"agents"} & fields.keys()))
+
+
+PATTERN = ClassStub(
+    "Pattern", f"{_GROUP}.patterns", fields={
+        "initial_agent": REQUIRED, "agents": REQUIRED, "user_agent": None, "group_manager_args": None,
+        "context_variables": None, "group_after_work": None,
+    },
+    list_fields=frozenset({"agents"}), ordered_fields=frozenset({"agents"}),
+)  # fmt: skip
+_DEFAULT = ClassStub("DefaultPattern", f"{_GROUP}.patterns", PATTERN)
+HANDOFF_KINDS = (
+    PATTERN, _DEFAULT,
+    *(ClassStub(name, f"{_GROUP}.patterns", PATTERN)
+      for name in ("AutoPattern", "RoundRobinPattern", "RandomPattern", "ManualPattern")),
+    ClassStub("Handoffs", f"{_GROUP}.handoffs", list_fields=frozenset({CONDITIONS, AFTER}), methods={
+        **dict.fromkeys(("add", "add_many", "add_llm_condition", "add_llm_conditions", "add_context_condition",
+                         "add_context_conditions"), _condition),
+        **dict.fromkeys(("set_after_work", "add_after_work", "add_after_works"), _after),
+    }),
+    ClassStub("OnCondition", f"{_GROUP}.on_condition", fields={"target": REQUIRED, "condition": None},
+         aliases=("OnContextCondition", "ON_CONDITION")),
+    ClassStub("AfterWork", f"{_PACKAGE}.agentchat.contrib.swarm_agent", fields={"agent": REQUIRED},
+         aliases=("AFTER_WORK",)),
+    ClassStub("ReplyResult", f"{_GROUP}.reply_result",
+         fields={"message": None, "target": None, "context_variables": None}),
+    ClassStub("SwarmResult", f"{_PACKAGE}.agentchat.contrib.swarm_agent",
+         fields={"values": None, "agent": None, "context_variables": None}),
+    _target("AgentTarget", agent=REQUIRED), _target("AgentNameTarget", agent_name=REQUIRED),
+    _target("RandomAgentTarget", agents=REQUIRED), _target("NestedChatTarget", nested_chat_config=REQUIRED),
+    *(_target(name) for name in (TERMINATE, STAY, USER, ANYONE, "AskUserTarget")),
+)  # fmt: skip
+
+
+def swarm(interpreter: ProgramEvaluator, arguments: Arguments, line: int) -> ObjectStub:
+    """The pattern of `initiate_swarm_chat(...)`."""
+    declared = {"initial_agent": arguments.get("initial_agent", 0), "agents": arguments.get("agents", 2)}
+    declared |= {"user_agent": arguments.get("user_agent"), "group_after_work": arguments.get("after_work")}
+    return make(
+        interpreter, _DEFAULT, Arguments((), {key: one for key, one in declared.items() if one is not None}), line
+    )
+
+
+def targets_of(value: Any) -> list[Any]:
+    """The targets of a condition or a target: agents, names of agents, names of target classes, or unknown values."""
+    if is_a(value, _PACKAGE, "OnCondition", "ReplyResult"):
+        return targets_of(value.target)
+    if is_a(value, _PACKAGE, "AfterWork", "AgentTarget", "SwarmResult"):
+        return targets_of(value.agent)
+    if is_a(value, _PACKAGE, "AgentNameTarget"):
+        return [value.agent_name]
+    if is_a(value, _PACKAGE, "RandomAgentTarget"):
+        return list(value.agents)
+    if is_a(value, _PACKAGE, *(name for name in (TERMINATE, STAY, USER, ANYONE, "AskUserTarget"))):
+        return [_OPTIONS.get(type(value).__name__, type(value).__name__)]
+    if isinstance(value, UnknownValue) and value.name in _OPTIONS:
+        return [_OPTIONS[value.name]]
+    return [] if value is None else [value]

@@ -6,7 +6,24 @@
     GuardedClient(options)      as ClaudeSDKClient, in the same way
 
 Extra: `guardagent[claude-agent-sdk]`.
+
+The host's own tools, so that a misspelt one in a rule is an error.
+
+Closes the ways in which the host's settings lead past its hooks, or refuses them.
+
+Attaches a guard to the options of a session.
+
+The SDK's client and its `query`, with final answers held until they are judged.
 """
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA, TRIED
@@ -14,8 +31,273 @@ from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA,
 require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
 
-from guardagent.frameworks.claude_agent_sdk.adapter.attachment import guarded  # noqa: E402
-from guardagent.frameworks.claude_agent_sdk.adapter.client import GuardedClient, query  # noqa: E402
-from guardagent.frameworks.claude_agent_sdk.adapter.scopes import conversation  # noqa: E402
+import claude_agent_sdk
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher
+
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts import Named
+from guardagent.errors import InputError
+from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
+    PRE,
+    ClaudeCalls,
+    ClaudeSessions,
+    conversation,
+    holding_answers,
+    judged_messages,
+)
+from guardagent.frameworks.claude_agent_sdk.adapter.hooks import ClaudeHooks, ReviewedCalls
+from guardagent.frameworks.claude_agent_sdk.adapter.servers import GuardedServer
 
 __all__ = ["GuardedClient", "conversation", "guarded", "query"]
+
+
+NAMES = (
+    "Agent AskUserQuestion Bash CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree ExitPlanMode "
+    "ExitWorktree Glob Grep ListAgents ListMcpResourcesTool Monitor NotebookEdit Read ReadMcpResourceTool "
+    "ReportFindings ScheduleWakeup SendMessage Skill StructuredOutput TaskOutput TaskStop TodoWrite ToolSearch "
+    "WebFetch WebSearch Workflow Write"
+).split()
+_OTHER_NAMES = {"Task": "Agent"}  # the host's hooks know a tool by one name
+
+
+def built_in_tools(options: Any) -> list[ToolSpec]:
+    """Returns the host's own tools with these options."""
+    named = options.tools if isinstance(options.tools, list) else NAMES
+    names = dict.fromkeys(_OTHER_NAMES.get(one, one) for one in named)
+    return [ToolSpec(one) for one in names if one not in options.disallowed_tools]
+
+
+SIMPLE = "CLAUDE_CODE_SIMPLE"  # the host then runs no hook at all
+UNGUARDED = ("settings hooks", "skill shell")
+_FLAGS = ("bare", "settings", "permission-prompt-tool", "permission-prompts", "bg", "background", "cloud")
+
+
+def closed_options(options: Any, unguarded: Collection[str]) -> dict[str, Any]:
+    """Returns the options that have to change.
+
+    Args:
+        options: the operator's.
+        unguarded: what the operator leaves open, of UNGUARDED.
+
+    Raises:
+        InputError: an option leads past the guard.
+    """
+    for name in unguarded:
+        if name not in UNGUARDED:
+            raise InputError(f"unguarded has {name!r}; expected one or more of: {', '.join(UNGUARDED)}")
+    _refuse_flags(options)
+    _refuse_reviewers(options)
+    settings = _settings(options)
+    env = settings.get("env") or {}
+    for place, found in (("env", options.env), ("the settings' env", env)):
+        if str(found.get(SIMPLE) or "0") != "0":
+            raise InputError(f"{place} has {SIMPLE}, with which the host runs no hooks; expected options without it")
+    closing = {"disableAllHooks": "settings hooks", "disableSkillShellExecution": "skill shell"}
+    closed = {key: True for key, name in closing.items() if name not in unguarded}
+    merged = {**settings, **closed, "env": {**env, SIMPLE: "0"}}
+    return {"settings": json.dumps(merged), "env": {**options.env, SIMPLE: "0"}}
+
+
+def _refuse_flags(options: Any) -> None:
+    for name in _FLAGS:
+        if name in options.extra_args:
+            raise InputError(
+                f"extra_args has {name!r}, with which calls could get past the guard's hooks; expected options without "
+                f"it{' (pass settings=...)' if name == 'settings' else ''}"
+            )
+
+
+def _refuse_reviewers(options: Any) -> None:
+    if options.permission_prompt_tool_name is not None:
+        raise InputError("permission_prompt_tool_name may change a judged call; pass can_use_tool=... instead")
+    if "PermissionRequest" in (options.hooks or {}):
+        raise InputError("a PermissionRequest hook approves calls that a rule escalates; pass can_use_tool=... instead")
+
+
+def _settings(options: Any) -> dict[str, Any]:
+    """Returns the settings of the options, as the host reads them.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    text = (options.settings or "{}").strip()
+    try:
+        if not text.startswith("{"):
+            text = (Path(options.cwd or "") / text).read_text(encoding="utf-8-sig")
+        found = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise InputError(f"the settings of the options cannot be read: {error}") from None
+    if not isinstance(found, Mapping) or not isinstance(found.get("env") or {}, Mapping):
+        raise InputError("the settings of the options are not an object with an object 'env'")
+    return dict(found)
+
+
+_PARTS = ("hooks", "can_use_tool", "mcp_servers", "extra_args", "settings", "env", "permission_prompt_tool_name")
+
+
+def guarded(
+    options: ClaudeAgentOptions,
+    guard: EnforcementPoint,
+    *,
+    conversation: Named = None,
+    unguarded: Collection[str] = (),
+) -> ClaudeAgentOptions:
+    """Attaches a guard to all tools of the sessions with these options.
+
+    Args:
+        options: without another guard.
+        guard: decides.
+        conversation: the conversation's id, or a function that returns it; by default that of the
+            `with conversation(id):` around the connection, or else the host's id of the session.
+        unguarded: what may happen past the guard: "settings hooks" (hooks in settings and plugins may change judged
+            calls) and "skill shell" (shell commands in the text of skills and commands).
+
+    Returns:
+        Guarded options. Change none of them afterwards.
+
+    Raises:
+        InputError: an option leads past the guard, a rule names a tool that is probably a misspelling of one of the
+            agent's, or the options have another guard.
+    """
+    if not isinstance(options, ClaudeAgentOptions):
+        raise InputError(f"this is a {type(options).__name__}; expected ClaudeAgentOptions")
+    owner = attachment_of(options)
+    if owner is not None and owner.guard is not guard:
+        raise InputError("these options have another guard already; expected one guard for all")
+    return options if owner is not None else ClaudeAttachment(guard).attach(options, conversation, unguarded)
+
+
+def attachment_of(options: Any) -> ClaudeAttachment | None:
+    """Returns the guard's attachment to options; None if they have none."""
+    for matcher in (getattr(options, "hooks", None) or {}).get(PRE, ()):
+        for hook in matcher.hooks:
+            if isinstance(own := getattr(hook, "__self__", None), AttachedHooks):
+                return own.attachment
+    return None
+
+
+class AttachedHooks(ClaudeHooks):
+    """The hooks of guarded options, by which these are known."""
+
+    attachment: ClaudeAttachment
+
+
+class ClaudeAttachment:
+    """One guard, and the sessions with one set of options.
+
+    Attributes:
+        guard: decides.
+        calls: judges calls.
+        sessions: the guard's notes on sessions.
+    """
+
+    calls: ClaudeCalls
+    sessions: ClaudeSessions
+
+    def __init__(self, guard: EnforcementPoint) -> None:
+        self.guard = guard
+        self._specs: dict[str, list[ToolSpec]] = {}
+
+    def attach(self, options: Any, named: Named, unguarded: Collection[str]) -> Any:
+        """Returns guarded options; see `guarded`."""
+        require_parts(options, *_PARTS)
+        require_parts(HookMatcher(), "on_failure", "timeout")
+        closed = closed_options(options, unguarded)
+        servers = _servers_of(options)
+        self._specs = {"": built_in_tools(options), **{one.name: one.specs() for one in servers}}
+        self.guard.attach(spec for specs in self._specs.values() for spec in specs)
+        schemas = {spec.name: spec.schema for one in servers for spec in self._specs[one.name]}
+        reviewer = options.can_use_tool
+        self.calls = ClaudeCalls(self.guard, schemas, reviewed=reviewer is not None)
+        self.sessions = ClaudeSessions(named, options)
+        hooks = AttachedHooks(self.calls, self.sessions)
+        hooks.attachment = self
+        return replace(
+            options,
+            **closed,
+            hooks=hooks.beside(options.hooks or {}),
+            mcp_servers=self._guarded_servers(options.mcp_servers, servers),
+            can_use_tool=None if reviewer is None else ReviewedCalls(self.calls, reviewer).can_use_tool,
+        )
+
+    def _guarded_servers(self, configs: Any, servers: list[GuardedServer]) -> Any:
+        if not servers:
+            return configs
+        ours = {one.name: {**configs[one.name], "instance": one.guarded(self.calls, self._listed)} for one in servers}
+        return {**configs, **ours}
+
+    def _listed(self, server: str, specs: list[ToolSpec]) -> list[ToolSpec]:
+        """Takes note of the tools that a server of this process lists."""
+        accepted = self.guard.update_server_tools(f"server {server!r} of the options", specs)
+        if self._specs.get(server) != specs:
+            all_specs = {**self._specs, server: specs}
+            self.guard.attach(spec for listed in all_specs.values() for spec in listed)
+            self.calls.know(specs)
+            self._specs = all_specs
+        return accepted
+
+
+def _servers_of(options: Any) -> list[GuardedServer]:
+    configs = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
+    ours = ((name, one) for name, one in configs.items() if isinstance(one, dict) and one.get("type") == "sdk")
+    return [GuardedServer.of(name, one.get("instance")) for name, one in ours]
+
+
+class GuardedClient(ClaudeSDKClient):
+    """A client whose messages show only answers that were judged.
+
+    Args:
+        options: guarded ones.
+        transport: as of `ClaudeSDKClient`.
+
+    Raises:
+        InputError: the options have no guard.
+    """
+
+    def __init__(self, options: ClaudeAgentOptions, transport: Any = None) -> None:
+        self._attachment = _attached(options)
+        super().__init__(options, transport)
+
+    async def connect(self, prompt: Any = None) -> None:
+        with holding_answers():
+            await super().connect(prompt)
+
+    async def receive_messages(self) -> AsyncIterator[Any]:
+        async with aclosing(super().receive_messages()) as messages:
+            async for message in judged_messages(self._attachment, messages):
+                yield message
+
+
+async def query(*, prompt: Any, options: ClaudeAgentOptions, transport: Any = None) -> AsyncGenerator[Any, None]:
+    """As the SDK's `query`; its messages show only answers that were judged.
+
+    Args:
+        prompt: as of the SDK's.
+        options: guarded ones.
+        transport: as of the SDK's.
+
+    Raises:
+        InputError: the options have no guard.
+    """
+    attachment = _attached(options)
+    async with aclosing(claude_agent_sdk.query(prompt=prompt, options=options, transport=transport)) as messages:
+        async for message in judged_messages(attachment, _begun(messages)):
+            yield message
+
+
+async def _begun(messages: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """Passes on messages, the first of which connects."""
+    with holding_answers():
+        first = await anext(messages, None)
+    if first is not None:
+        yield first
+    async for message in messages:
+        yield message
+
+
+def _attached(options: Any) -> ClaudeAttachment:
+    found = attachment_of(options)
+    if found is None:
+        raise InputError("these options have no guard; expected those of guarded(options, guard)")
+    return found

@@ -19,9 +19,7 @@ from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.enforcement.hosts import HostScope
 from guardagent.errors import InputError
-from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls
-from guardagent.frameworks.claude_agent_sdk.adapter.outcomes import outcome_of_result, plain_result
-from guardagent.frameworks.claude_agent_sdk.adapter.scopes import enter
+from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls, enter, outcome_of_result, plain_result
 from guardagent.types import thaw
 
 _CALL, _LIST = "tools/call", "tools/list"

@@ -1,19 +1,100 @@
-"""The class of a guarded agent: a subclass of the agent's own."""
+"""The class of a guarded agent: a subclass of the agent's own.
+
+The parts of an attachment that guarded crews, agents and executors use.
+
+The class of a guarded crew: a subclass of its own.
+
+The class of a guarded executor: it runs the steps of one agent.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from crewai import Agent
-from crewai.utilities.agent_utils import parse_tools
+from crewai import Agent, Crew
+from crewai.agents.agent_executor import AgentExecutor
+from crewai.agents.step_executor import StepExecutor
+from crewai.hooks.contexts import StepContext
+from crewai.hooks.dispatch import HookAborted, InterceptionPoint, get_global_hook_list, register
+from crewai.tasks.task_output import TaskOutput
+from crewai.types.streaming import CrewStreamingOutput
+from crewai.utilities.agent_utils import extract_tool_call_info, is_inside_event_loop, parse_tools
 from pydantic import PrivateAttr
 
-from guardagent.errors import InputError
-from guardagent.frameworks.crewai.adapter.answers import judge_output, judge_result
-from guardagent.frameworks.crewai.adapter.attachment_base import CrewParts
-from guardagent.frameworks.crewai.adapter.messages import last_user_text
-from guardagent.frameworks.crewai.adapter.runs import enter, scope
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import EnforcementPoint
+from guardagent.errors import InputError, error_text
+from guardagent.frameworks.crewai.adapter.calls import judge_output, judge_result, judge_task
+from guardagent.frameworks.crewai.adapter.runs import (
+    SURROUNDINGS,
+    CrewScope,
+    RunEndedError,
+    enter,
+    last_user_text,
+    scope,
+)
+
+
+class CrewParts(ABC):
+    """One guard, and the crews and agents that it guards.
+
+    Attributes:
+        guard: decides.
+    """
+
+    guard: EnforcementPoint
+
+    def __deepcopy__(self, memo: Any) -> CrewParts:
+        """Returns itself: copies of an agent have the same guard."""
+        return self
+
+    @abstractmethod
+    def guard_agent(self, agent: Any) -> Any:
+        """Guards an agent in place, and returns it.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+
+    @abstractmethod
+    def guard_crew(self, crew: Any) -> Any:
+        """As `guard_agent`, for a crew and its agents."""
+
+    @abstractmethod
+    def guard_executor(self, executor: Any) -> None:
+        """Guards the tools of an executor before it runs.
+
+        Raises:
+            InputError: a tool cannot be guarded.
+        """
+
+    @abstractmethod
+    def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
+        """Returns the guarded forms of tools.
+
+        Raises:
+            InputError: one cannot be guarded.
+        """
+
+    @abstractmethod
+    def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
+        """Returns the surroundings of a new run: within a tool, those of the call.
+
+        Args:
+            executor: the executor of an agent's run; its tools are compared with the rules.
+            last_task: the last task of a crew's run.
+
+        Raises:
+            InputError: a rule names a tool that is probably a misspelling of one of the agents'.
+        """
+
+    @abstractmethod
+    def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
+        """Notes a call that a model proposed. Returns the surroundings in which it runs."""
+
 
 AGENT_PARTS = (
     "create_agent_executor",
@@ -129,3 +210,221 @@ def refuse_restoring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 def _within_run() -> bool:
     around = scope()
     return around is not None and around.run is not None
+
+
+CREW_PARTS = (
+    "_execute_tasks",
+    "_aexecute_tasks",
+    "_create_crew_output",
+    "_get_agent_to_use",
+    "kickoff",
+    "kickoff_async",
+    "akickoff",
+    "kickoff_for_each_async",
+    "akickoff_for_each",
+    "copy",
+)
+
+
+@cache
+def guarded_crew_class(base: Any) -> Any:
+    """Returns the class of a crew with a guard."""
+    if issubclass(base, _GuardedCrew):
+        return base
+    return type(base)(base.__name__, (_GuardedCrew, base), {"__module__": base.__module__})
+
+
+class _GuardedCrew(Crew):
+    """Runs its tasks in a conversation, with guarded agents. Its copies are guarded, too."""
+
+    _guardagent: CrewParts | None = PrivateAttr(default=None)
+
+    def copy(self) -> Any:
+        return attachment_of(self).guard_crew(super().copy())
+
+    # --- its agents
+
+    def _get_agent_to_use(self, task: Any) -> Any:
+        agent = super()._get_agent_to_use(task)
+        return agent if agent is None else attachment_of(self).guard_agent(agent)
+
+    # --- its runs
+
+    def kickoff(self, *args: Any, **kwargs: Any) -> Any:
+        self._prepare(args, kwargs)
+        return _bound(super().kickoff(*args, **kwargs))
+
+    async def kickoff_async(self, *args: Any, **kwargs: Any) -> Any:
+        self._prepare(args, kwargs)
+        return _bound(await super().kickoff_async(*args, **kwargs))
+
+    async def akickoff(self, *args: Any, **kwargs: Any) -> Any:
+        self._prepare(args, kwargs)
+        return _bound(await super().akickoff(*args, **kwargs))
+
+    async def kickoff_for_each_async(self, *args: Any, **kwargs: Any) -> Any:
+        return _bound(await super().kickoff_for_each_async(*args, **kwargs))
+
+    async def akickoff_for_each(self, *args: Any, **kwargs: Any) -> Any:
+        return _bound(await super().akickoff_for_each(*args, **kwargs))
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        refuse_restoring(args, kwargs)
+        attachment_of(self).guard_crew(self)
+
+    def _execute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
+        with enter(attachment_of(self).begin(last_task=tasks[-1] if tasks else None)):
+            return super()._execute_tasks(tasks, *args, **kwargs)
+
+    async def _aexecute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
+        with enter(attachment_of(self).begin(last_task=tasks[-1] if tasks else None)):
+            return await super()._aexecute_tasks(tasks, *args, **kwargs)
+
+    def _create_crew_output(self, task_outputs: Any) -> Any:
+        answers = [one for one in task_outputs if one.raw]
+        if answers:  # the last task may have been skipped
+            judge_task(attachment_of(self).guard, answers[-1])
+        return super()._create_crew_output(task_outputs)
+
+
+def _bound(output: Any) -> Any:
+    """Returns the output of a kickoff. A stream runs when it is read, and belongs where it was kicked off."""
+    around = scope()
+    if around is not None and isinstance(output, CrewStreamingOutput):
+        if (chunks := output._sync_iterator) is not None:  # noqa: SLF001 - there is no public way to it
+            output._sync_iterator = _chunks_within(around, chunks)  # noqa: SLF001 - as above
+        if (later := output._async_iterator) is not None:  # noqa: SLF001 - as above
+            output._async_iterator = SURROUNDINGS.stream_within(around, later)  # noqa: SLF001 - as above
+    return output
+
+
+def _chunks_within(around: CrewScope, chunks: Any) -> Iterator[Any]:
+    try:
+        while True:
+            with enter(around):
+                try:
+                    chunk = next(chunks)
+                except StopIteration:
+                    return
+            yield chunk
+    finally:
+        chunks.close()
+
+
+def watch_last_tasks() -> None:
+    """Judges the output of each crew's last task before its callbacks and its file get it."""
+    if _judge_last_task not in get_global_hook_list(InterceptionPoint.POST_STEP):
+        register(InterceptionPoint.POST_STEP, _judge_last_task)
+
+
+def _judge_last_task(context: StepContext) -> None:
+    """A hook of the host. The host ignores what a hook raises, unless it is a HookAborted."""
+    around = scope()
+    run = around.run if around is not None else None
+    if run is None or run.last_task is not context.task or not isinstance(context.payload, TaskOutput):
+        return
+    try:
+        judge_task(attachment_of(context.task.agent).guard, context.payload)
+    except HookAborted:
+        raise
+    except Exception as error:
+        raise HookAborted(f"the answer could not be judged: {error_text(error)}", "guardagent") from error
+
+
+EXECUTOR_PARTS = (
+    "invoke",
+    "invoke_async",
+    "state",
+    "tools",
+    "original_tools",
+    "tools_handler",
+    "_execute_single_native_tool_call",
+    "_handle_agent_action",
+    "_ensure_step_executor",
+    "_step_executor",
+)
+STEP_PARTS = ("_execute_text_tool_with_events", "_execute_native_tool_calls")
+
+
+@cache
+def guarded_executor_class(base: Any) -> Any:
+    """Returns the class of an executor with a guard."""
+    if not issubclass(base, AgentExecutor):
+        raise InputError(f"the executor of this agent is a {base.__name__}; expected an AgentExecutor")
+    if issubclass(base, _CrewExecutor):
+        return base
+    return type(base)(base.__name__, (_CrewExecutor, base), {"__module__": base.__module__})
+
+
+class _CrewExecutor(AgentExecutor):
+    """Runs within a run of the guard, and ends when its guard ends the run."""
+
+    _guardagent: CrewParts | None = PrivateAttr(default=None)
+
+    def invoke(self, inputs: dict[str, Any]) -> Any:
+        if is_inside_event_loop():
+            return self.invoke_async(inputs)
+        with enter(_attachment(self).begin(self)):
+            try:
+                _check()
+                return super().invoke(inputs)
+            except RunEndedError as ended:
+                return {"output": ended.reason}
+
+    async def invoke_async(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        with enter(_attachment(self).begin(self)):
+            try:
+                _check()
+                return await super().invoke_async(inputs)  # type: ignore[no-any-return]
+            except RunEndedError as ended:
+                return {"output": ended.reason}
+
+    def _execute_single_native_tool_call(self, tool_call: Any) -> dict[str, Any]:
+        with enter(_attachment(self).propose(extract_tool_call_info(tool_call))):
+            result: dict[str, Any] = super()._execute_single_native_tool_call(tool_call)
+        _check()
+        return result
+
+    def _handle_agent_action(self, *args: Any, **kwargs: Any) -> Any:
+        _check()
+        return super()._handle_agent_action(*args, **kwargs)
+
+    def _ensure_step_executor(self) -> Any:
+        steps = super()._ensure_step_executor()
+        if not isinstance(steps, _CrewSteps):
+            require_parts(steps, *STEP_PARTS)
+            kind: Any = type(steps)
+            steps.__class__ = _guarded_steps_class(kind)
+        return steps
+
+
+class _CrewSteps(StepExecutor):
+    """Runs the steps of a plan, and ends when the guard ends the run."""
+
+    def _execute_text_tool_with_events(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._execute_text_tool_with_events(*args, **kwargs)
+        _check()
+        return result
+
+    def _execute_native_tool_calls(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._execute_native_tool_calls(*args, **kwargs)
+        _check()
+        return result
+
+
+@cache
+def _guarded_steps_class(base: Any) -> Any:
+    return type(base.__name__, (_CrewSteps, base), {"__module__": base.__module__})
+
+
+def _attachment(executor: Any) -> CrewParts:
+    found: CrewParts | None = executor._guardagent  # noqa: SLF001 - of this module
+    if found is None:
+        raise InputError("this executor has lost its guard; attach the guard again")
+    return found
+
+
+def _check() -> None:
+    around = scope() or CrewScope(None)
+    if around.run is not None:
+        around.run.check()

@@ -1,14 +1,23 @@
-"""The runs of crews and agents, and the conversation that each belongs to."""
+"""The runs of crews and agents, and the conversation that each belongs to.
+
+The results of tools, as rules read them.
+
+The messages of an agent's executor, as rules read them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from crewai.hooks.dispatch import HookAborted
+from crewai.tools.tool_failure import ToolFailure
 
+from guardagent.enforcement import Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
-from guardagent.errors import ToolDenied
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict
 
 UNNAMED = "this run names no conversation: kick it off inside 'with conversation(id):', or pass conversation=..."
@@ -87,3 +96,62 @@ class CrewScope(HostScope):
 
 SURROUNDINGS = HostSurroundings("crewai", CrewScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
+
+
+def outcome_of(output: Any) -> Outcome:
+    """Returns a call's outcome from what its tool has returned."""
+    if isinstance(output, ToolFailure):
+        return Outcome(output.as_agent_message(), failed=True, other_outputs=(_plain(output.details),))
+    return Outcome(_plain(output))
+
+
+def outcome_of_error(error: BaseException, *, remote: bool) -> Outcome:
+    """Returns the outcome of a tool that raised.
+
+    Args:
+        error: what it raised.
+        remote: whether the tool runs on a server; then nobody knows whether it has done its work.
+    """
+    lost = remote or any(isinstance(one, TimeoutError) for one in _chain(error))
+    return Outcome(error_text(error), failed=None) if lost and isinstance(error, Exception) else Outcome.of_error(error)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found = [error]
+    for one in found:
+        cause = one.__cause__ or one.__context__
+        if cause is not None and cause not in found:
+            found.append(cause)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except InputError:
+        return str(value)
+
+
+def chat(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Returns role and text of each message."""
+    return [{"role": str(one.get("role")), "content": _text(one.get("content"))} for one in list(messages)]
+
+
+def result_ids(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns the ids of the calls whose results are among the messages."""
+    found = [one.get("tool_call_id") for one in list(messages) if one.get("role") == "tool"]
+    return [one for one in found if isinstance(one, str)]
+
+
+def last_user_text(messages: Any) -> str:
+    """Returns the text of the user's last message; empty if there is none."""
+    if isinstance(messages, str):
+        return messages
+    return next((one["content"] for one in reversed(chat(messages or ())) if one["role"] == "user"), "")
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        parts = [one.get("text") for one in content if isinstance(one, Mapping)]
+        return "\n".join(one for one in parts if isinstance(one, str))
+    return content if isinstance(content, str) else ""

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
 from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
+from guardagent.frameworks.crewai.source import kinds
 from guardagent.frameworks.crewai.source import kinds as crewai_kinds
-from guardagent.frameworks.crewai.source import loose_tasks
-from guardagent.frameworks.crewai.source.flow_definition import DECORATORS, CombinedCondition, Decorator
-from guardagent.frameworks.crewai.source.loose_tasks import LooseTasks
-from guardagent.frameworks.crewai.source.loose_tasks import arranged as arranged
-from guardagent.frameworks.crewai.source.reader import is_crew_class, reader_of
+from guardagent.frameworks.crewai.source.kinds import (
+    DECORATORS,
+    CombinedCondition,
+    Decorator,
+    LooseTasks,
+    is_crew_class,
+    reader_of,
+)
+from guardagent.frameworks.crewai.source.kinds import arranged as arranged
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of, make
@@ -73,7 +78,7 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
     reader = reader_of(interpreter)
     created: object = interpreter.make(value) if isinstance(value, Class) else value
     if isinstance(value, LooseTasks):
-        created = loose_tasks.crew_of(interpreter, value)
+        created = kinds.crew_of(interpreter, value)
     if isinstance(created, ProgramObject) and is_crew_class(created.made_of):
         created = live.crew_of(
             reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"

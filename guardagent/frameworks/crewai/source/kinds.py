@@ -1,10 +1,338 @@
-"""The classes of CrewAI that graphs depend on, and the effects of their constructors."""
+"""The classes of CrewAI that graphs depend on, and the effects of their constructors.
+
+Evaluates methods that create crews, tasks and agents, in source code.
+
+The definition of a flow from the decorators of its class, as CrewAI would collect it.
+
+Tasks, agents and crews of a file that are no workflows of their own: parts of flows, or tasks without a crew.
+"""
 
 from __future__ import annotations
 
-from guardagent.frameworks.crewai.source.flow_definition import FlowDefinition
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
-from guardagent.workflow.python_source.values import UNKNOWN, Arguments, Values, exactly
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from guardagent.frameworks.crewai.extractor.objects import CrewReader, MarkedMethod, is_kind, read_config
+from guardagent.workflow.python_source import types
+from guardagent.workflow.python_source.bodies import ReadableFunction
+from guardagent.workflow.python_source.modules import ProgramObject
+from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of, make
+from guardagent.workflow.python_source.values import (
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    Attribute,
+    Binding,
+    Class,
+    Function,
+    ImportedName,
+    Instance,
+    LiveValue,
+    NameScope,
+    Sequence,
+    Values,
+    exactly,
+    path_of,
+    plain_string,
+)
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.interpreter import Interpreter
+    from guardagent.workflow.python_source.stubs import ObjectStub
+    from guardagent.workflow.python_source.workflows import FoundWorkflow
+
+
+_READERS: WeakKeyDictionary[Interpreter, SourceReader] = WeakKeyDictionary()
+_CONFIGS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
+
+
+class SourceReader(CrewReader):
+    """Evaluates source code that uses CrewAI, and creates stubs of its objects."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        super().__init__()
+        self.live, self.constants, self.interpreter = False, interpreter.constants, interpreter
+        self._created: dict[tuple[int, str], tuple[ProgramObject, Values]] = {}
+        self._objects: dict[int, ProgramObject] = {}
+
+    def attribute(self, owner: object, name: str) -> Values:
+        if not isinstance(owner, ProgramObject):
+            return super().attribute(owner, name) if not isinstance(owner, LiveValue) else UNKNOWN
+        if name == "state" and is_kind(owner, "Flow"):
+            return self._state_of(owner)
+        if is_crew_class(owner.made_of) and (found := self._crew_attribute(owner, name)) is not None:
+            return found
+        return self.interpreter.attribute(owner, name)
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
+        if isinstance(target, ReadableFunction):
+            function = target.source()[1]
+            return self.return_values(function, arguments) if function is not None else UNKNOWN
+        if isinstance(target, MarkedMethod):
+            return self._created_by(target.owner, target.method)
+        if isinstance(target, ImportedName | Class | LiveValue) or _is_of_framed(target):
+            return self._run(target, arguments, line)
+        return super().call(target, arguments, line)
+
+    def _run(self, target: object, arguments: Arguments, line: int) -> Values:
+        before, self.interpreter.executing = self.interpreter.executing, True
+        try:
+            return self.interpreter.call(target, arguments, line)
+        finally:
+            self.interpreter.executing = before
+
+    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
+        return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - the interpreter resolves the program's files
+
+    def _state_of(self, flow: ProgramObject) -> Values:
+        """A state of a flow, with the fields that its class declares."""
+        made_of = flow.made_of
+        if not isinstance(made_of, Class):
+            return UNKNOWN
+        parameters = [base.slice for base in made_of.tree.bases if isinstance(base, ast.Subscript)]
+        kinds = [one for node in parameters for one in self.interpreter.value(node, made_of.scope).known]
+        kinds.append(self.interpreter.member(made_of, "initial_state"))
+        declared = next((one for one in kinds if isinstance(one, Class)), None)
+        return UNKNOWN if declared is None else exactly(Instance(declared))
+
+    # Classes with `@CrewBase`.
+
+    def object_of(self, made_of: Class) -> ProgramObject:
+        """An object of a class that is made without arguments; its tasks and agents are the same in each object."""
+        if id(made_of.tree) not in self._objects:
+            self._objects[id(made_of.tree)] = self.interpreter.make(made_of)
+        return self._objects[id(made_of.tree)]
+
+    def _crew_attribute(self, owner: ProgramObject, name: str) -> Values | None:
+        """An attribute specific to classes with `@CrewBase`; None for any other attribute."""
+        assert isinstance(owner.made_of, Class)
+        if name in _CONFIGS:
+            return self._config_of(owner.made_of, name)
+        if name in {"tasks", "agents"}:
+            marked = [one.name for one in _methods(owner.made_of) if self._is_marked(one, owner.made_of, {name[:-1]})]
+            return exactly(Sequence(tuple(self._created_by(owner, method) for method in marked)))
+        found = next((one for one in _methods(owner.made_of) if one.name == name), None)
+        if found is not None and self._is_marked(found, owner.made_of, {"task", "agent"}):
+            return exactly(MarkedMethod(owner, name))
+        return None
+
+    def _is_marked(self, method: ast.FunctionDef | ast.AsyncFunctionDef, made_of: Class, names: set[str]) -> bool:
+        return any(
+            path_of(one).rpartition(".")[2] in names
+            for decorator in method.decorator_list
+            for one in self.interpreter.value(decorator, made_of.scope).known
+        )
+
+    def _created_by(self, owner: Any, method: str) -> Values:
+        """The objects that a marked method creates, once."""
+        key = (id(owner), method)
+        if key not in self._created:
+            self._created[key] = (owner, UNKNOWN)
+            found = self.interpreter.member(owner.made_of, method)
+            created = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
+            for one in created.known:
+                self._complete(one, owner, method)
+            self._created[key] = (owner, created)
+        return self._created[key][1]
+
+    def _complete(self, created: object, owner: ProgramObject, method: str) -> None:
+        """Names a task after its method, and resolves the methods that its configuration names."""
+        if not isinstance(created, ObjectStub):
+            return
+        if created.attributes.get("name", exactly(None)).known == (None,):
+            created.attributes["name"] = exactly(method)
+        for name in ("agent", "context", "tools"):
+            if name in created.attributes:
+                created.attributes[name] = self._resolved(owner, created.attributes[name])
+
+    def _resolved(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
+        found = Values((), values.complete)
+        for one in values.known:
+            if isinstance(one, str):
+                found |= self._created_by(owner, plain_string(one))
+            elif isinstance(one, list) and all(isinstance(each, str) for each in one):
+                found |= exactly(Sequence(tuple(self._created_by(owner, each) for each in one)))
+            else:
+                found |= exactly(one)
+        return found
+
+    def _config_of(self, made_of: Class, name: str) -> Values:
+        """The configuration of agents or tasks, from the class or from a YAML file beside it."""
+        value = self.interpreter.value(ast.Name(name, ast.Load()), CodeScope(made_of.tree, made_of.scope))
+        if value.known and not isinstance(value.known[0], str):
+            return value
+        path = self._folder(made_of) / (plain_string(value.known[0]) if value.known else _CONFIGS[name])
+        found = read_config(path)
+        if not found:
+            converter_of(self.interpreter).note(f"{path}: {name!r} of {made_of.tree.name!r} is missing or empty")
+            return UNKNOWN
+        return exactly(found)
+
+    def _folder(self, made_of: Class) -> Path:
+        methods = [self.interpreter.member(made_of, one.name) for one in _methods(made_of)]
+        files = [one.file for one in methods if isinstance(one, Function) and one.file]
+        return Path(files[0] if files else self.interpreter.file).parent
+
+
+def reader_of(interpreter: Interpreter) -> SourceReader:
+    """The reader of an interpreter, one each, so that marked methods create their objects once."""
+    if interpreter not in _READERS:
+        _READERS[interpreter] = SourceReader(interpreter)
+    return _READERS[interpreter]
+
+
+def _methods(made_of: Class) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def is_crew_class(made_of: object) -> bool:
+    """Whether a class has the decorator `@CrewBase`."""
+    if not isinstance(made_of, Class):
+        return False
+    return any(getattr(one, "id", getattr(one, "attr", "")) == "CrewBase" for one in made_of.tree.decorator_list)
+
+
+def _is_of_framed(target: object) -> bool:
+    return isinstance(target, Attribute) and isinstance(target.owner, ObjectStub)
+
+
+DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
+ConditionSpec = str | dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Decorator(LiveValue):
+    """A decorator of CrewAI with its arguments; it returns the method unchanged."""
+
+    name: str
+    arguments: Arguments
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedCondition(LiveValue):
+    """`and_(...)` or `or_(...)`."""
+
+    sign: str
+    parts: tuple[Values, ...]
+
+
+@dataclass
+class MethodDefinition:
+    """The definition of one method, with the field names of CrewAI."""
+
+    start: bool | ConditionSpec | None = None
+    listen: ConditionSpec | None = None
+    router: bool = False
+    emit: list[str] | None = None
+    human_feedback: Any = None
+    persist: Any = None
+    do: Any = field(default_factory=lambda: SimpleNamespace(call="code", ref=""))
+
+
+class FlowDefinition(LiveValue):
+    """The definitions of the methods of a flow's own class; CrewAI does not run inherited ones."""
+
+    def __init__(self, flow: ObjectStub) -> None:
+        self.flow = flow
+
+    @cached_property
+    def methods(self) -> dict[str, MethodDefinition]:
+        made_of = self.flow.made_of
+        if not isinstance(made_of, Class):
+            return {}
+        self._note_conversational(made_of)
+        nodes = [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        found = {node.name: self._method(node, CodeScope(made_of.tree, made_of.scope)) for node in nodes}
+        return {name: definition for name, definition in found.items() if definition is not None}
+
+    def _note_conversational(self, made_of: Class) -> None:
+        if self.flow.interpreter.member(made_of, "conversational") is True:
+            note = f"{made_of.tree.name} is conversational; the methods that CrewAI adds to it are not read"
+            converter_of(self.flow.interpreter).note(note)
+
+    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodDefinition | None:
+        decorators = list(self._decorators(node, scope))
+        if not any(one.name in {"start", "listen", "router"} for one in decorators):
+            return None
+        definition = MethodDefinition()
+        for one in decorators:
+            self._apply(definition, one, node, scope)
+        if definition.human_feedback is not None and definition.human_feedback.emit:
+            definition.router, definition.emit = True, None
+        return definition
+
+    def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> Iterator[Decorator]:
+        """The decorators of CrewAI on a method; a method of the same name does not hide them."""
+        interpreter, around = self.flow.interpreter, scope.parent or scope
+        for decorator in reversed(node.decorator_list):
+            if not isinstance(decorator, ast.Call):
+                found = interpreter.value(decorator, around).known
+                yield from (Decorator(path_of(one).rpartition(".")[2], Arguments()) for one in found)
+                continue
+            arguments = interpreter.arguments(decorator, scope)
+            for callee in interpreter.value(decorator.func, around).known:
+                created = interpreter.call(callee, arguments, decorator.lineno).known
+                yield from (one for one in created if isinstance(one, Decorator))
+
+    def _apply(self, definition: MethodDefinition, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
+        condition = self._condition(one.arguments.get("condition", 0), node)
+        if one.name == "start":
+            definition.start = True if condition is None else condition
+        elif one.name == "human_feedback":
+            definition.human_feedback = SimpleNamespace(
+                message=next(iter(self._strings(one.arguments.get("message", 0))), None),
+                emit=self._strings(one.arguments.get("emit", 1)),
+            )
+        elif one.name == "persist":
+            definition.persist = SimpleNamespace(enabled=True)
+        else:
+            definition.listen = condition if condition is not None else definition.listen
+            if one.name == "router":
+                definition.router = True
+                definition.emit = self._strings(one.arguments.get("emit")) or self._declared(node, scope)
+
+    def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
+        """The labels in the return annotation of a router."""
+        parts = types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
+        several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
+        return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
+
+    def _strings(self, values: Values | None) -> list[str]:
+        found: list[str] = []
+        for one in (values or NOTHING).known:
+            several = [one] if isinstance(one, str) else self.flow.interpreter.elements(Values((one,))).known
+            found += [plain_string(each) for each in several if isinstance(each, str)]
+        return found
+
+    def _condition(self, values: Values | None, node: ast.AST) -> ConditionSpec | None:
+        """The condition that a method waits for; an unknown one becomes an event without a source."""
+        if values is None:
+            return None
+        found = [spec for one in values.known if (spec := self._condition_of(one, node)) is not None]
+        if not values.complete or len(found) != 1:
+            line = getattr(node, "lineno", 0)
+            converter_of(self.flow.interpreter).note(
+                f"line {line}: the source does not determine what the method waits for"
+            )
+        return found[0] if len(found) == 1 else {"or": found or ["?"]}
+
+    def _condition_of(self, one: object, node: ast.AST) -> ConditionSpec | None:
+        if isinstance(one, str):
+            return plain_string(one)
+        if isinstance(one, Function):
+            return str(getattr(one.tree, "name", "?"))
+        if isinstance(one, CombinedCondition):
+            parts = [spec for part in one.parts if (spec := self._condition(part, node)) is not None]
+            return {one.sign: parts}
+        return None
+
 
 CREWAI = "crewai"
 _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_async", "_for_each", "_for_each_async")]
@@ -88,3 +416,63 @@ KINDS = (
     ClassStub("CrewStructuredTool", f"{CREWAI}.tools.structured_tool", _TOOL, {"func": None}),
     ClassStub("ReadyMadeTool", "crewai_tools", _TOOL, suffix="Tool", positional=()),
 )  # fmt: skip
+
+
+NAME = "tasks"
+_REASON = "the file makes tasks but no crew; the order of their definitions is assumed"
+
+
+@dataclass(frozen=True, eq=False)
+class LooseTasks:
+    """The tasks of a file without a crew, in order of their definitions."""
+
+    tasks: tuple[object, ...]
+    file: str
+    line: int
+
+
+def arranged(interpreter: Interpreter, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    """Leaves out tasks and agents beside a crew or a flow, which run by themselves only if the file runs them.
+
+    Without a crew or a flow, the tasks become one workflow, without their agents.
+    """
+    started = {id(one) for one in interpreter.started}
+    parts = [one for one in found if is_kind(one.value, "Task", "BaseAgent") and id(one.value) not in started]
+    tasks = [one for one in parts if is_kind(one.value, "Task")]
+    rest = [one for one in found if one not in parts]
+    if any(_is_whole(one.value) for one in rest):
+        return _without_parts_of_flows(rest)
+    if not tasks:
+        return found
+    return [*rest, _combined(tasks, {one.name for one in rest}) if len(tasks) > 1 else tasks[0]]
+
+
+def _is_whole(value: object) -> bool:
+    """Whether a value is a crew or a flow, or a class of either or its object."""
+    of_class = isinstance(value, ProgramObject) and not isinstance(value, ObjectStub)
+    return of_class or isinstance(value, Class) or is_kind(value, "Crew", "Flow")
+
+
+def _without_parts_of_flows(found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    """Leaves out crews from functions and classes that the methods of a flow of the file name."""
+    classes = [made for one in found for made in (one.value, getattr(one.value, "made_of", None))
+               if isinstance(made, Class) and not is_crew_class(made)]  # fmt: skip
+    used = {node.id for made in classes for node in ast.walk(made.tree) if isinstance(node, ast.Name)}
+    used -= {made.tree.name for made in classes}
+    return [one for one in found if one.bound or one.name.partition(".")[0] not in used or not _is_crew(one.value)]
+
+
+def _is_crew(value: object) -> bool:
+    return is_kind(value, "Crew") or is_crew_class(value)
+
+
+def _combined(tasks: list[FoundWorkflow], taken: Iterable[str]) -> FoundWorkflow:
+    first = tasks[0]
+    value = LooseTasks(tuple(one.value for one in tasks), *first.site)
+    return replace(first, name=NAME if NAME not in taken else f"{NAME}.{first.name}", value=value)
+
+
+def crew_of(interpreter: Interpreter, loose: LooseTasks) -> ObjectStub:
+    """The crew that would run the tasks."""
+    tasks = exactly(Sequence(tuple(map(exactly, loose.tasks))))
+    return make(interpreter, CREW, Arguments(keywords={"tasks": tasks}), loose.line, order_assumed=exactly(_REASON))

@@ -5,17 +5,36 @@
 
 A call is judged at its tool, after the host's validation: with the arguments that the tool gets, whatever the
 middlewares have made of those that the model wrote.
+
+A guard as a middleware of `create_agent`.
+
+A guarded ToolNode, for graphs written by hand.
+
+Commands that resume an interrupted run with a reviewer's answer.
 """
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from guardagent._support.requirements import require
 from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)
 
-from guardagent.frameworks.langgraph.adapter.errors import RunStopped  # noqa: E402
-from guardagent.frameworks.langgraph.adapter.middleware import GuardMiddleware  # noqa: E402
-from guardagent.frameworks.langgraph.adapter.node import guarded_answer_node, guarded_tool_node, unless_stopped  # noqa: E402
-from guardagent.frameworks.langgraph.adapter.resume_commands import approve, edit, reject  # noqa: E402 - the host is there now
+from langchain.agents.middleware import AgentMiddleware, hook_config
+from langchain_core.messages import AIMessage
+from langgraph.graph import END
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, Interrupt
+
+from guardagent.enforcement import EnforcementPoint
+from guardagent.errors import InputError
+from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
+from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
+from guardagent.frameworks.langgraph.adapter.proposal import MARK, conversation_of, require_nested
+from guardagent.frameworks.langgraph.adapter.runs import RunStopped, messages_of
 
 __all__ = [
     "GuardMiddleware",
@@ -27,3 +46,223 @@ __all__ = [
     "reject",
     "unless_stopped",
 ]
+
+
+class GuardMiddleware(AgentMiddleware):
+    """Judges every call of an agent's tools at the tool, and its answers if the guard has `answers`.
+
+        create_agent(model, tools, middleware=[..., GuardMiddleware(guard)], checkpointer=...)
+
+    Put it last. A later middleware may change arguments, and the changed ones are judged; if it answers a call itself
+    or calls another tool instead, the call is refused.
+
+    Args:
+        guard: decides. Agents of one conversation share it.
+        tools: the agent's tools, to compare them with the rules now; otherwise this happens before the first model
+            call.
+        unguarded: tools that the model's provider runs, and that may run unjudged.
+        nested: whether the agent runs only within a guarded tool of another agent, so that it cannot begin a
+            conversation without history if the tool starts it in a thread.
+
+    Raises:
+        InputError: a rule names a tool that is probably a misspelling of one of these.
+    """
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        tools: Iterable[Any] = (),
+        *,
+        unguarded: Collection[str] = (),
+        nested: bool = False,
+    ) -> None:
+        super().__init__()
+        self.guard, self._nested = guard, nested
+        self._calls = GuardedCalls(guard, unguarded=unguarded, nested=nested)
+        self._answers = Answers(guard)
+        self._calls.attach(as_tools(tools))
+
+    def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the host's signature
+        """Refuses a run without a conversation id, and a nested agent that runs outside a guarded tool."""
+        if self._nested:
+            require_nested(self.guard, _config())
+        conversation_of(self.guard, _config())
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """Ends the run after the agent's last replan: control returns to the user, with the reason."""
+        for message in reversed(messages_of(state)):
+            if getattr(message, "type", "") != "tool":
+                return None
+            artifact = message.artifact
+            denial = artifact.get(MARK) if isinstance(artifact, Mapping) else None
+            if isinstance(denial, Mapping) and denial.get("gave_up"):
+                return {"jump_to": "end", "messages": [AIMessage(content="\n".join(map(str, denial["reasons"])))]}
+        return None
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Attaches new tools, and judges the answer before a user sees it."""
+        self._calls.attach(request.tools)
+        response = handler(self._answers.without_streaming(request))
+        verdict = self._answers.denial(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap_model_call`."""
+        self._calls.attach(request.tools)
+        response = await handler(self._answers.without_streaming(request))
+        verdict = await self._answers.adenial(self._answers.of_model(request, response))
+        return response if verdict is None else without_answer(response, verdict)
+
+    def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """Judges the end of a run, unless its answer was judged before."""
+        verdict = self._answers.denial(self._answers.of_state(state))
+        return None if verdict is None else without_ending(state, verdict)
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Judges a call; also for `ToolNode(wrap_tool_call=...)`."""
+        return self._calls.wrap(request, handler)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """As `wrap_tool_call`, for `ToolNode(awrap_tool_call=...)`."""
+        return await self._calls.awrap(request, handler)
+
+
+def as_tools(tools: Iterable[Any]) -> list[Any]:
+    """Returns the tools, with functions converted by the host's `tool`."""
+    from langchain_core.tools import BaseTool, tool
+
+    return [one if isinstance(one, BaseTool | Mapping) else tool(one) for one in tools]
+
+
+def _config() -> Mapping[str, Any]:
+    from langgraph.config import get_config
+
+    return get_config()  # type: ignore[no-any-return]
+
+
+def guarded_tool_node(guard: EnforcementPoint, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
+    """Builds a ToolNode with guarded tools.
+
+    Args:
+        guard: decides.
+        tools: as of `ToolNode`.
+        nested: as of `GuardMiddleware`.
+        options: as of `ToolNode`; your own `wrap_tool_call` runs outside the guard.
+
+    Raises:
+        InputError: as `ToolGuard.attach`.
+    """
+    tools = as_tools(tools)
+    calls = GuardedCalls(guard, options.get("messages_key", "messages"), nested=nested)
+    calls.attach(tools)
+    around, aaround = options.pop("wrap_tool_call", None), options.pop("awrap_tool_call", None)
+
+    def wrap(request: Any, handler: Callable[[Any], Any]) -> Any:
+        return calls.wrap(request, handler) if around is None else around(request, lambda one: calls.wrap(one, handler))
+
+    async def awrap(request: Any, handler: Callable[[Any], Any]) -> Any:
+        if aaround is None:
+            return await calls.awrap(request, handler)
+        return await aaround(request, lambda one: calls.awrap(one, handler))
+
+    if around is not None and aaround is None:  # the host runs it without await then
+        return ToolNode(tools, wrap_tool_call=wrap, **options)
+    return ToolNode(tools, wrap_tool_call=wrap, awrap_tool_call=awrap, **options)
+
+
+def guarded_answer_node(guard: EnforcementPoint, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:
+    """Returns a node that judges the final answer if the guard has `answers`; put it last before the end."""
+    answers = Answers(guard)
+
+    def judge(state: Any) -> dict[str, Any]:
+        verdict = answers.denial(answers.of_state(state, messages_key))
+        return {} if verdict is None else without_ending(state, verdict, messages_key)
+
+    return judge
+
+
+def unless_stopped(model: str, messages_key: str = "messages") -> Callable[[Any], str]:
+    """Returns the router after a guarded ToolNode: to the model, or to the end once the agent has given up.
+
+        graph.add_conditional_edges("tools", unless_stopped("model"), ["model", END])
+
+    A graph without it is stopped at the next denial.
+    """
+
+    def leads_to(state: Any) -> str:
+        for message in reversed(messages_of(state, messages_key)):
+            if getattr(message, "type", "") != "tool":
+                break
+            denial = message.artifact.get(MARK) if isinstance(message.artifact, Mapping) else None
+            if isinstance(denial, Mapping) and denial.get("gave_up"):
+                return str(END)
+        return model
+
+    return leads_to
+
+
+Shown: TypeAlias = Interrupt | Iterable[Interrupt]
+
+
+def approve(shown: Shown, *, by: str | None = None) -> Command[Any]:
+    """Approves the calls that were shown, once each.
+
+        agent.invoke(approve(result["__interrupt__"]), config)
+
+    Args:
+        shown: one or more interrupts.
+        by: the reviewer, for the log.
+
+    Raises:
+        InputError: an interrupt is not an approval request of the guard.
+    """
+    return _command(shown, {"choice": "approve", "by": by})
+
+
+def reject(shown: Shown, reason: str = "", *, by: str | None = None) -> Command[Any]:
+    """Rejects the calls that were shown.
+
+    Args:
+        shown: as of `approve`.
+        reason: the feedback to the agent.
+        by: as of `approve`.
+
+    Raises:
+        InputError: as of `approve`.
+    """
+    return _command(shown, {"choice": "reject", "reason": reason, "by": by})
+
+
+def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Command[Any]:
+    """Edits a call: it is judged again with the new arguments.
+
+    Args:
+        shown: one interrupt.
+        args: the complete arguments of the call.
+        by: as of `approve`.
+
+    Raises:
+        InputError: as of `approve`; or there are several interrupts.
+    """
+    found = _command(shown, {"choice": "edit", "args": dict(args), "by": by})
+    if len(found.resume) > 1:
+        raise InputError(f"{len(found.resume)} calls were shown; expected the interrupt of the one to edit")
+    return found
+
+
+def _command(shown: Shown, decision: Mapping[str, Any]) -> Command[Any]:
+    every = [shown] if isinstance(shown, Interrupt) else list(shown)
+    if not every:
+        raise InputError("nothing was shown; expected an interrupt of the run, such as result['__interrupt__'] holds")
+    return Command(resume={one.id: {**decision, "of": _digest(one)} for one in every})
+
+
+def _digest(shown: Any) -> str:
+    value = getattr(shown, "value", None)
+    digest = value.get("digest") if isinstance(value, Mapping) and "tool" in value else None
+    if not isinstance(digest, str):
+        raise InputError(
+            f"{shown!r:.200} is not an approval request of the guard; expected an interrupt with a call's digest"
+        )
+    return digest

@@ -17,9 +17,15 @@ from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.guard_state import state_of
-from guardagent.frameworks.langgraph.adapter.messages import ends_run, last_of, messages_of, returned_messages, text_of
 from guardagent.frameworks.langgraph.adapter.proposal import conversation_of
+from guardagent.frameworks.langgraph.adapter.runs import (
+    ends_run,
+    last_of,
+    messages_of,
+    returned_messages,
+    state_of,
+    text_of,
+)
 from guardagent.types import Verdict
 
 

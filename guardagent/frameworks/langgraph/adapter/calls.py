@@ -10,9 +10,6 @@ from typing import Any
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
-from guardagent.frameworks.langgraph.adapter.errors import RunStopped
-from guardagent.frameworks.langgraph.adapter.guard_state import state_of
-from guardagent.frameworks.langgraph.adapter.messages import messages_of
 from guardagent.frameworks.langgraph.adapter.proposal import (
     ToolCallProposal,
     conversation_of,
@@ -20,10 +17,14 @@ from guardagent.frameworks.langgraph.adapter.proposal import (
     mark_running,
     require_nested,
 )
-from guardagent.frameworks.langgraph.adapter.runs import Task
-from guardagent.frameworks.langgraph.adapter.substitutes import refuse_substitutes
-from guardagent.frameworks.langgraph.adapter.tool_signature import ToolSignature, signature_of, spec_of
-from guardagent.frameworks.langgraph.adapter.tools import guarded_tool
+from guardagent.frameworks.langgraph.adapter.runs import RunStopped, Task, messages_of, state_of
+from guardagent.frameworks.langgraph.adapter.tools import (
+    ToolSignature,
+    guarded_tool,
+    refuse_substitutes,
+    signature_of,
+    spec_of,
+)
 
 _WAIT_SECONDS = 0.01
 _HOSTS_HANDLERS = {

@@ -11,10 +11,7 @@ from typing import Any
 from guardagent.enforcement import EnforcementPoint, HostCall
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.errors import RunStopped
-from guardagent.frameworks.langgraph.adapter.guard_state import BoundedMapping
-from guardagent.frameworks.langgraph.adapter.outcomes import Chat
-from guardagent.frameworks.langgraph.adapter.runs import Task, TaskRun
+from guardagent.frameworks.langgraph.adapter.runs import BoundedMapping, Chat, RunStopped, Task, TaskRun
 from guardagent.types import Decision, Verdict
 
 _as_key = json.JSONEncoder(sort_keys=True, default=repr).encode

@@ -3,18 +3,32 @@
 LangGraph hands answers of people to the `interrupt()` calls of a task in the order in which these come. Calls of one
 task run side by side, so that this order is no order of theirs. So each run of a task takes all answers to the guard's
 questions before anything else, and a call gets the one that names it: an answer holds the digest of what was shown.
+
+The error that stops a run.
+
+State that all attachments of one guard share, since a web service may build its agent for each request.
+
+The host's messages, in a graph's state and in tool results.
+
+Tool results and the host's messages, as rules read them.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import interrupt
+
+from guardagent.enforcement import EnforcementPoint, Outcome, ToolSpec
+from guardagent.enforcement.calls import plain_value
+from guardagent.errors import InputError, ToolDenied
 
 MAX_TASKS = 10_000
 _MAX_RUNS = 16
@@ -148,3 +162,206 @@ def _digest_of(answer: Any) -> str | None:
     """Returns the digest of the call that an answer names; None if it names none."""
     of = answer.get("of") if isinstance(answer, Mapping) and "choice" in answer else None
     return of.partition(".")[0] if isinstance(of, str) else None
+
+
+class RunStopped(ToolDenied, GraphBubbleUp):
+    """A rule halted the run, or the agent continued after it gave up; `verdict` has the reason.
+
+    Being one of the host's control signals it is neither retried nor made a message for the model on its way out.
+    """
+
+
+MAX_KEPT = 100_000
+_lock = threading.Lock()
+
+
+class BoundedMapping:
+    """A mapping that keeps only its newest entries."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def put(self, key: Hashable, value: Any = None) -> bool:
+        """Stores an entry. Returns whether the key is new."""
+        with self._lock:
+            is_new = key not in self._kept
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+            return is_new
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._kept
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        return self._kept.get(key, default)
+
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+
+
+@dataclass(slots=True)
+class GuardState:
+    """The shared state of one guard.
+
+    Attributes:
+        tools: the tools of all its agents.
+        tasks: the host's tasks, whoever runs them.
+        turns: (conversation, message) of the user messages.
+        strikes: conversation -> the step in which its agent gave up.
+        passed: (conversation, digest) of the answers that passed.
+    """
+
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    tasks: Tasks = field(default_factory=Tasks)
+    turns: BoundedMapping = field(default_factory=BoundedMapping)
+    strikes: BoundedMapping = field(default_factory=BoundedMapping)
+    passed: BoundedMapping = field(default_factory=BoundedMapping)
+
+
+_of_guards: WeakKeyDictionary[EnforcementPoint, GuardState] = WeakKeyDictionary()
+
+
+def state_of(guard: EnforcementPoint) -> GuardState:
+    """Returns the shared state of a guard."""
+    with _lock:
+        return _of_guards.setdefault(guard, GuardState())
+
+
+def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
+    """Returns the messages of a graph's state of any kind."""
+    if isinstance(state, list):
+        return state
+    found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+    return found if isinstance(found, list | tuple) else []
+
+
+def last_of(messages: Sequence[Any]) -> Sequence[Any]:
+    """Returns the model's last message and those after it."""
+    start = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].type == "ai"), 0)
+    return [one for one in messages[start:] if one.type in ("ai", "tool")]
+
+
+def returned_messages(response: Any) -> list[Any]:
+    """Returns the messages in a tool's result, alone, in a list or in a Command."""
+    from langchain_core.messages import BaseMessage
+    from langgraph.types import Command
+
+    if isinstance(response, BaseMessage):
+        return [response]
+    if isinstance(response, Command):
+        update = response.update
+        parts: Iterable[Any] = update.values() if isinstance(update, Mapping) else [update]
+        return [one for part in parts for one in returned_messages(part)]
+    return [one for part in response for one in returned_messages(part)] if isinstance(response, list) else []
+
+
+def ends_run(response: Any) -> bool:
+    """Whether a tool's result ends the run by a Command."""
+    from langgraph.graph import END
+    from langgraph.types import Command
+
+    if isinstance(response, list):
+        return any(map(ends_run, response))
+    goto = response.goto if isinstance(response, Command) else ()
+    return END in ([goto] if isinstance(goto, str) else goto if isinstance(goto, list | tuple) else [])
+
+
+def text_of(message: Any) -> str:
+    """Returns the text of a message; other content as JSON."""
+    content = message.content
+    return content if isinstance(content, str) else json.dumps(content, default=str)
+
+
+def _output(value: Any) -> Any:
+    """Returns a tool's result as a plain value; unchanged if it has no plain form."""
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return plain_value(value)
+    except InputError:
+        try:
+            return to_jsonable_python(value)
+        except (PydanticSerializationError, ValueError):
+            return value
+
+
+def outcome_of(response: Any, call_id: str, *, with_artifact: bool = False) -> Outcome:
+    """Returns a call's outcome from the tool's result.
+
+    Args:
+        response: a value, a ToolMessage, a Command, or a list of these.
+        call_id: the call's id, which selects the message of a Command.
+        with_artifact: whether the result is a pair of content and artifact.
+    """
+    artifact = None
+    if with_artifact and isinstance(response, tuple) and len(response) == 2:
+        response, artifact = response
+    if type(response) is str:  # most are
+        return Outcome(response, other_outputs=(response, _structured(artifact)))
+    message = answer_message(response, call_id)
+    if message is not None:
+        parts = (message.content, _structured(message.artifact))
+        return Outcome(_text(message.content), failed=message.status == "error", other_outputs=parts)
+    update = getattr(response, "update", None)
+    output = response if update is None or isinstance(response, Mapping) else update
+    return Outcome(_output(_text(output)), other_outputs=(_output(output), _structured(artifact)))
+
+
+def _structured(artifact: Any) -> Any:
+    """Returns the structured content of an MCP tool's artifact."""
+    return artifact.get("structured_content") if isinstance(artifact, Mapping) else None
+
+
+def answer_message(response: Any, call_id: str) -> Any:
+    """Returns the ToolMessage that answers a call, alone, in a list or in a Command; None if there is none."""
+    from langchain_core.messages import ToolMessage
+    from langgraph.types import Command
+
+    if isinstance(response, ToolMessage):
+        return response
+    if isinstance(response, Command):
+        update = response.update
+        parts = update.values() if isinstance(update, Mapping) else [update]
+        found = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
+        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+    if isinstance(response, list):
+        found = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+    return None
+
+
+def _text(content: Any) -> Any:
+    """Joins the text blocks of an MCP tool's content."""
+    if isinstance(content, list) and content and all(_is_text(block) for block in content):
+        return "\n".join(block["text"] for block in content)
+    return content
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chat(Sequence[Mapping[str, Any]]):
+    """The host's messages as rules read them, converted on access."""
+
+    messages: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self.messages[at]
+        return [_chat(one) for one in found] if isinstance(at, slice) else _chat(found)
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def _chat(message: Any) -> dict[str, Any]:
+    kind = getattr(message, "type", "")
+    return {"role": _ROLES.get(kind, kind), "content": _text(getattr(message, "content", ""))}

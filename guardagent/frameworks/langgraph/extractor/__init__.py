@@ -15,11 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.extractor.channels import ChannelGraph
+from guardagent.frameworks.langgraph.extractor.channels import ChannelGraph, Fragment, ParentCommand, Port, joined
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
-from guardagent.frameworks.langgraph.extractor.fragments import Fragment, ParentCommand, Port, joined
-from guardagent.frameworks.langgraph.extractor.nodes import NodeFacts, facts_of, hitl_gates, is_hitl, is_only_hinted
-from guardagent.frameworks.langgraph.extractor.runnables import GraphStub, is_frameworks, is_graph, open_runnable
+from guardagent.frameworks.langgraph.extractor.nodes import (
+    GraphStub,
+    NodeFacts,
+    facts_of,
+    hitl_gates,
+    is_frameworks,
+    is_graph,
+    is_hitl,
+    is_only_hinted,
+    open_runnable,
+)
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module
 from guardagent.workflow.extraction.objects import is_a, private_attribute

@@ -1,13 +1,21 @@
-"""Reads the source of LangGraph programs: builds a StateGraph call by call, then extracts it like a live one."""
+"""Reads the source of LangGraph programs: builds a StateGraph call by call, then extracts it like a live one.
+
+Builds the graphs of teams of agents: a supervisor with its agents, or a swarm that hands over among its agents.
+
+The names of nodes that the source does not determine: such a node has the text of the expression for its name.
+"""
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from guardagent.frameworks.langgraph.extractor import extract
+from guardagent.frameworks.langgraph.extractor.nodes import GraphTool
 from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents as langgraph_agents
-from guardagent.frameworks.langgraph.source import teams
 from guardagent.frameworks.langgraph.source.objects import (
     ConditionalBranch,
     NodeSpec,
@@ -20,9 +28,9 @@ from guardagent.frameworks.langgraph.source.objects import (
     name_of,
     names_in,
 )
-from guardagent.frameworks.langgraph.source.written_names import new_name, node_names
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source import types
+from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.values import (
@@ -33,6 +41,7 @@ from guardagent.workflow.python_source.values import (
     Function,
     ImportedName,
     PartialFunction,
+    Sequence,
     Table,
     Values,
     exactly,
@@ -41,6 +50,116 @@ from guardagent.workflow.python_source.values import (
 )
 
 __all__ = ["CONSTANTS", "PACKAGES", "called", "extract", "is_workflow", "piped"]
+
+
+TEAMS = {"create_supervisor", "create_swarm"}
+
+
+@dataclass(eq=False)
+class HandOver(ReadableFunction):
+    """The function of a tool that hands over to another agent."""
+
+    target: Values
+
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - always the same
+        keywords = {"goto": self.target, "graph": exactly("__parent__")}
+        return FunctionSummary(
+            constructed=(CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords=keywords)),)
+        )
+
+    def place(self) -> tuple[str | None, int | None]:
+        return None, None
+
+
+@dataclass(eq=False)
+class HandOverTool(SourceTool):
+    """A tool that hands over to another agent."""
+
+    def tool(self) -> GraphTool:
+        return GraphTool(self.name, (self.function,))
+
+
+def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> HandOverTool:
+    """Returns the tool of `create_handoff_tool`."""
+    target = arguments.get("agent_name") or UNKNOWN
+    named = (arguments.get("name") or UNKNOWN).strings or target.strings or {"agent"}
+    name = re.sub(r"\s+", "_", min(named).strip()).lower()
+    if not (arguments.get("name") or UNKNOWN).strings:
+        name = f"transfer_to_{name}"
+    return HandOverTool(name, HandOver(target), interpreter)
+
+
+def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
+    """Returns the graph of `create_supervisor` or `create_swarm`, which is not compiled yet."""
+    agents = interpreter.elements(arguments.get("agents", 0) or UNKNOWN)
+    made = {name_of(one): one for one in agents.known}
+    leader = _leader(interpreter, made, arguments, line) if maker == "create_supervisor" else None
+    graph = SourceGraph(interpreter, line=line, file=str(interpreter.current_file))
+    if not agents.complete:
+        graph.unseen.append(f"line {line}: the source does not determine all agents of a team")
+    if leader is not None:
+        graph.nodes[leader.name] = NodeSpec(SourceValue(exactly(leader), interpreter))
+        graph.edges.append((START, leader.name))
+    for name, one in made.items():
+        graph.nodes[name] = NodeSpec(SourceValue(exactly(one), interpreter))
+        if leader is not None:
+            graph.edges.append((name, leader.name))
+    if leader is None:
+        start_router(interpreter, graph, list(made))
+    return graph
+
+
+def start_router(interpreter: Interpreter, graph: SourceGraph, names: list[str]) -> None:
+    """Starts a graph at the agent that was active last."""
+    path = SourceValue(exactly(langgraph_agents.MiddlewareHook()), interpreter)
+    graph.branches.setdefault(START, {})["active agent"] = ConditionalBranch(path, {name: name for name in names})
+
+
+def _leader(interpreter: Interpreter, made: dict[str, object], arguments: Arguments, line: int) -> SourceGraph:
+    """The agent that supervises the others: it has a tool to hand over to each."""
+    tools = interpreter.elements(arguments.get("tools") or exactly(Sequence(())))
+    handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in made]
+    own = any(isinstance(one, HandOverTool) for one in tools.known)  # its own tools to hand over replace these
+    every = (*tools.known, *(() if own else handing))
+    named = arguments.get("supervisor_name") or exactly("supervisor")
+    keywords = {
+        "tools": Values((Sequence(tuple(map(exactly, every)), ordered=False),), tools.complete),
+        "name": named if named.strings else exactly("supervisor"),
+    }
+    return langgraph_agents.agent(interpreter, "create_react_agent", Arguments(keywords=keywords), line)
+
+
+def new_name(interpreter: Interpreter, graph: SourceGraph, line: int) -> str:
+    """Returns a name for the node that the current call adds, as its first argument is written."""
+    text = _text(interpreter, "node", 0)
+    of_text = graph.written.setdefault(text, {})
+    if line not in of_text:
+        of_text[line] = text if text and text not in graph.nodes else f"{text} line {line}".strip()
+    return of_text[line]
+
+
+def node_names(
+    interpreter: Interpreter, graph: SourceGraph, arguments: Arguments, keyword: str, place: int
+) -> list[str] | None:
+    """Returns the nodes that an argument of the current call names; None if they are unknown."""
+    names = names_in(arguments.get(keyword, place))
+    if names is None and (written := graph.written.get(_text(interpreter, keyword, place))):
+        return list(written.values())
+    return names
+
+
+def _text(interpreter: Interpreter, keyword: str, place: int) -> str:
+    """The text of an argument of the current call; empty if there is none."""
+    call = interpreter.current_call
+    if call is None:
+        return ""
+    named = [one.value for one in call.keywords if one.arg == keyword]
+    found = named or call.args[place : place + 1]
+    if not found or isinstance(found[0], ast.Starred):
+        return ""
+    text = ast.unparse(found[0])
+    return text[2:-1] if isinstance(found[0], ast.JoinedStr) else text
+
 
 CONSTANTS: dict[str, object] = {
     **{f"{module}.END": END for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},
@@ -81,9 +200,9 @@ def _call_result(interpreter: Interpreter, target: ImportedName, arguments: Argu
     if name == "from_function" or name in {"StructuredTool", "Tool"}:
         return langgraph_agents.structured_tool(interpreter, arguments)
     if name == "create_handoff_tool":
-        return exactly(teams.hand_over_tool(interpreter, arguments))
-    if name in teams.TEAMS and interpreter.executing:
-        return exactly(teams.team(interpreter, name, arguments, line))
+        return exactly(hand_over_tool(interpreter, arguments))
+    if name in TEAMS and interpreter.executing:
+        return exactly(team(interpreter, name, arguments, line))
     if name in langgraph_agents.AGENTS and interpreter.executing:
         return exactly(langgraph_agents.agent(interpreter, name, arguments, line))
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from guardagent.frameworks.langgraph.extractor.runnables import HitlStub, RunnableContents, RunnableStub
+from guardagent.frameworks.langgraph.extractor.nodes import HitlStub, RunnableContents, RunnableStub
 from guardagent.frameworks.langgraph.source.objects import (
     ConditionalBranch,
     NodeSpec,

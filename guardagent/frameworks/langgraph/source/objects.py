@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from guardagent.frameworks.langgraph.extractor.commands import ANYWHERE
-from guardagent.frameworks.langgraph.extractor.runnables import (
+from guardagent.frameworks.langgraph.extractor.nodes import (
     GraphStub,
     GraphTool,
     RunnableContents,

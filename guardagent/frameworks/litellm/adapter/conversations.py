@@ -1,12 +1,30 @@
-"""The calls that the guard allowed: claimed when they are judged, and settled by the client's results."""
+"""The calls that the guard allowed: claimed when they are judged, and settled by the client's results.
+
+The conversations that a process of the proxy keeps in memory.
+
+Asks the model again, in the proxy, with the reasons of the denials.
+
+The caller of the proxy: its key, its conversation, and the principal that policies read.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
+import uuid
+import weakref
 from abc import ABC, abstractmethod
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from litellm.integrations.custom_guardrail import get_session_id_from_request_data
+from litellm.proxy import proxy_server
+from litellm.proxy.route_llm_request import route_request
 
 from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolGuard
@@ -205,3 +223,133 @@ def records_of(guard: EnforcementPoint) -> CallRecords:
 def _digest(outcome: Outcome) -> str:
     text = sorted_json([outcome.output, outcome.failed, list(outcome.other_outputs)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_MOST = 1000
+
+
+class OpenConversations:
+    """Forgets conversations that are idle, if a ledger keeps them: the next request reads them again.
+
+    Args:
+        guard: has the conversations.
+        most: the number of conversations in memory.
+    """
+
+    def __init__(self, guard: EnforcementPoint, most: int = _MOST) -> None:
+        self._guard, self._most = guard, most
+        self._order: OrderedDict[str, None] = OrderedDict()
+        self._users: Counter[str] = Counter()
+        self._left: deque[str] = deque()
+
+    def enter(self, conversation: str, user: object) -> None:
+        """Keeps a conversation as long as its user lives."""
+        self._users[conversation] += 1
+        self._order[conversation] = None
+        self._order.move_to_end(conversation)
+        weakref.finalize(user, self._left.append, conversation)  # no lock: the collector may run anywhere
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        while self._left:
+            self._users[self._left.popleft()] -= 1
+        for one in list(self._order) if len(self._order) > self._most else ():
+            if self._users[one] <= 0 and len(self._order) > self._most:
+                del self._order[one], self._users[one]
+                if isinstance(self._guard, ToolGuard):
+                    self._guard.release(one)
+
+
+_log = logging.getLogger("guardagent")
+
+_OF_THE_FIRST = frozenset(
+    {"litellm_logging_obj", "litellm_call_id", "stream", "stream_options", "deployment", "guardrail_to_apply"}
+)
+_METADATA = ("metadata", "litellm_metadata")
+
+
+async def ask_again(data: Mapping[str, Any], auth: Any, call_type: str) -> Any:
+    """Returns another response to a request, from the same model group; None if there is none."""
+    request = {name: value for name, value in data.items() if name not in _OF_THE_FIRST}
+    request |= {name: dict(request[name]) for name in _METADATA if isinstance(request.get(name), dict)}
+    request |= {"litellm_call_id": str(uuid.uuid4()), "stream": False}
+    if not isinstance(request.get("tool_choice", "auto"), str) or request.get("tool_choice") == "required":
+        request["tool_choice"] = {"type": "auto"} if call_type == "anthropic_messages" else "auto"
+    try:
+        answering = await route_request(
+            data=request,
+            llm_router=proxy_server.llm_router,
+            user_model=proxy_server.user_model,
+            route_type=call_type,  # type: ignore[arg-type, unused-ignore]  # the host's own name of it
+            user_api_key_dict=auth,
+        )
+        return await answering
+    except Exception:  # noqa: BLE001 - whatever the host raises, the denial stands
+        _log.exception("the model could not be asked again, so the client gets the reasons of the denials")
+        return None
+
+
+HEADER = "x-guardagent-conversation"
+RolesFrom = Literal["team", "key"]
+_MAX_ID = 512
+
+_caller: ContextVar[tuple[Any, RolesFrom] | None] = ContextVar("guardagent_litellm_caller", default=None)
+
+
+def conversation_of(data: Mapping[str, Any], auth: Any, header: str = HEADER) -> str | None:
+    """Returns the id of a request's conversation, within the scope of its key; None if the request names none.
+
+    The header comes first, then the session id of the host.
+
+    Raises:
+        InputError: the id is too long.
+    """
+    request = data.get("proxy_server_request") or {}
+    headers = {str(name).lower(): one for name, one in (request.get("headers") or {}).items()}
+    name = headers.get(header.lower()) or get_session_id_from_request_data(data)
+    if not isinstance(name, str) or not name.strip():
+        return None
+    if len(name) > _MAX_ID:
+        raise InputError(f"the id of the conversation has {len(name)} characters; expected at most {_MAX_ID}")
+    return f"{scope_of(auth)}:{name.strip()}"
+
+
+def scope_of(auth: Any) -> str:
+    """Returns the scope of a key's conversations: no other key can name one of them."""
+    key = getattr(auth, "api_key", None) or getattr(auth, "token", None)
+    named = ["key", str(key)] if key else ["user", str(getattr(auth, "user_id", None) or "")]
+    named += [str(getattr(auth, name, None) or "") for name in ("team_id", "org_id")]
+    return hashlib.sha256("\0".join(named).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@contextmanager
+def calling(auth: Any, roles_from: RolesFrom) -> Iterator[None]:
+    """Checks inside are on behalf of this caller."""
+    token = _caller.set((auth, roles_from))
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+def principal(conversation: str) -> dict[str, Any] | None:  # noqa: ARG001 - as a ToolGuard calls it
+    """Returns the principal of the caller whose request is judged, for `ToolGuard(principal=...)`.
+
+    Its `id` is the user of the key, or the alias of the key; its `tenant` is the team. Its `roles` are those in the
+    metadata of the team, or, with `roles_from: key`, of the key and the team.
+    """
+    found = _caller.get()
+    if found is None:
+        return None
+    auth, roles_from = found
+    name = getattr(auth, "user_id", None) or getattr(auth, "key_alias", None) or f"key {scope_of(auth)[:12]}"
+    team, roles = getattr(auth, "team_id", None), _roles(auth, roles_from)
+    return {"id": str(name)} | ({"tenant": str(team)} if team else {}) | ({"roles": roles} if roles is not None else {})
+
+
+def _roles(auth: Any, roles_from: RolesFrom) -> list[str] | None:
+    places = ("team_metadata", "metadata") if roles_from == "key" else ("team_metadata",)
+    lists = [(getattr(auth, place, None) or {}).get("roles") for place in places]
+    if all(one is None for one in lists):
+        return None
+    return sorted({str(role) for one in lists if isinstance(one, list | tuple) for role in one})

@@ -13,8 +13,7 @@ from guardagent._support.requirements import require
 from guardagent.frameworks.mcp.package import DISTRIBUTIONS, EXTRA
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.mcp.adapter.middleware import GuardMiddleware
-    from guardagent.frameworks.mcp.adapter.server_middleware import GuardServerMiddleware
+    from guardagent.frameworks.mcp.adapter.middleware import GuardMiddleware, GuardServerMiddleware
 
 __all__ = ["GuardMiddleware", "GuardServerMiddleware", "require_fastmcp", "require_mcp"]
 
@@ -27,7 +26,7 @@ def __getattr__(name: str) -> Any:
         return GuardMiddleware
     if name == "GuardServerMiddleware":
         require_mcp()
-        from guardagent.frameworks.mcp.adapter.server_middleware import GuardServerMiddleware
+        from guardagent.frameworks.mcp.adapter.middleware import GuardServerMiddleware
 
         return GuardServerMiddleware
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

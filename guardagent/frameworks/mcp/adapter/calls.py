@@ -1,14 +1,141 @@
-"""Translates MCP messages into calls that rules judge, and answers into outcomes."""
+"""Translates MCP messages into calls that rules judge, and answers into outcomes.
+
+MCP messages on the wire: JSON-RPC 2.0, one object each.
+
+Both sides are parsed strictly: a repeated name, a name in another case, or `NaN` may mean different things to the guard
+and to the recipient. The judged message is written anew.
+
+Human approval through a form that the client shows (elicitation).
+
+The message of a denial for the model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from guardagent.enforcement import HostCall, Outcome
+from guardagent._support import json_values
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome
+from guardagent.enforcement.schema import read_object
+from guardagent.enforcement.tool_guard import gave_up
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter.wire import Message, folded, is_id, params_of, read_message, require_plain
+from guardagent.types import Decision, Verdict
+
+Message = dict[str, Any]
+
+CLOSED = -32000  # the connection ended before an answer came
+DENIED = -32010  # from the range that JSON-RPC reserves for implementations; otherwise unused in MCP
+INVALID = -32600
+PARSE_ERROR = -32700
+METHOD_NOT_FOUND = -32601
+
+# Since 2026-07-28 the `_meta` of every request carries the data of the former handshake.
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+
+_KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
+
+
+def read_message(line: bytes | str) -> Message:
+    """Reads an unambiguous message.
+
+    Raises:
+        InputError: the message is ambiguous or malformed.
+    """
+    try:
+        value = json_values.loads(line)
+    except ValueError as error:
+        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
+    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
+        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
+        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
+    return value
+
+
+def require_plain(value: Mapping[str, Any], names: Collection[str], place: str) -> None:
+    """Refuses names that another reader may take for one of `names`.
+
+    Raises:
+        InputError: there is such a name.
+    """
+    others = value.keys() - set(names)
+    meant = {folded(name): name for name in names} if others else {}
+    for name in others:
+        if folded(name) in meant:
+            raise InputError(f"{place} has {name!r}; expected {meant[folded(name)]!r}, spelled exactly")
+
+
+def folded(name: str) -> str:
+    """Returns a name as a lenient reader takes it: normalized, case-folded and stripped."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def write_message(message: Mapping[str, Any]) -> bytes:
+    """Returns a message as one line of ASCII."""
+    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def lenient(line: bytes | str) -> Message | None:
+    """Returns a refused message as one possible parser reads it."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def id_of(line: bytes | str) -> Any:
+    """Returns the id of a refused message, if it is readable."""
+    found = (lenient(line) or {}).get("id")
+    return found if is_id(found) else None
+
+
+def is_id(value: Any) -> bool:
+    return type(value) in (str, int)
+
+
+def is_request(message: Mapping[str, Any]) -> bool:
+    return "method" in message and "id" in message
+
+
+def is_notification(message: Mapping[str, Any]) -> bool:
+    return "method" in message and "id" not in message
+
+
+def params_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = message.get("params")
+    return found if isinstance(found, Mapping) else {}
+
+
+def envelope_of(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the client's metadata of a request since 2026-07-28; None for an older request."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, Mapping) and VERSION_KEY in meta else None
+
+
+def request(request_id: Any, method: str, params: Any = None) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, **({} if params is None else {"params": params})}
+
+
+def notification(method: str, params: Any = None) -> Message:
+    return {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
+
+
+def result(request_id: Any, value: Mapping[str, Any]) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "result": value}
+
+
+def error(request_id: Any, code: int, message: str, data: Any = None) -> Message:
+    fields = {"code": code, "message": message, **({} if data is None else {"data": data})}
+    return {"jsonrpc": "2.0", "id": request_id, "error": fields}
+
 
 ToolCall = Callable[[str, Mapping[str, Any], str | None], HostCall]
 
@@ -165,3 +292,89 @@ def require_known_kind(message: Mapping[str, Any]) -> None:
     if not isinstance(params, Mapping):
         raise InputError(f"the params of {method!r} are a {type(params).__name__}; expected an object")
     require_plain(params, _SERVER_PARAMS if method in OF_SERVER else _PARAMS, method)
+
+
+KEY = "guardagent.approval"
+"""The key of the guard's request among the input requests of a result (protocol 2026-07-28)."""
+
+_FORM = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "title": "Decision", "enum": ["reject", "approve", "edit"]},
+        "arguments": {
+            "type": "string",
+            "title": "Edited arguments",
+            "description": "Only with edit: all arguments, as a JSON object",
+        },
+        "reason": {"type": "string", "title": "Reason", "description": "Only with reject: feedback to the agent"},
+    },
+    "required": ["decision"],
+}
+
+
+def question(request: ApprovalRequest) -> dict[str, Any]:
+    """Returns the parameters of `elicitation/create` for a call with all its arguments."""
+    return {"mode": "form", "message": request.text(), "requestedSchema": _FORM}
+
+
+def asking_result(request: ApprovalRequest, state: str) -> dict[str, Any]:
+    """Builds the result that requests approval; the client calls again with the answer and the state."""
+    elicitation = {"method": "elicitation/create", "params": question(request)}
+    return {"resultType": "input_required", "inputRequests": {KEY: elicitation}, "requestState": state}
+
+
+def answer_in(params: Mapping[str, Any]) -> Approval:
+    """Reads the reviewer's answer from the parameters of the repeated call."""
+    found = params.get("inputResponses")
+    return answer(found.get(KEY) if isinstance(found, Mapping) else None)
+
+
+def asks_by_result(params: Mapping[str, Any]) -> bool:
+    """Whether a call uses protocol 2026-07-28 or later, and its client shows forms."""
+    envelope = envelope_of(params)
+    return envelope is not None and can_ask(envelope.get(CAPABILITIES_KEY))
+
+
+def can_ask(capabilities: Any) -> bool:
+    """Whether a client shows forms; an empty `elicitation` capability means that it does."""
+    found = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
+    return isinstance(found, Mapping) and (not found or isinstance(found.get("form"), Mapping))
+
+
+def answer(response: Any) -> Approval:
+    """Reads a filled-in form. Anything that is not an approval rejects."""
+    if not isinstance(response, Mapping) or response.get("action") != "accept":
+        action = response.get("action") if isinstance(response, Mapping) else None
+        return Approval("reject", reason="the form was not filled in" if action in ("cancel", None) else "")
+    content = response.get("content")
+    if isinstance(content, Mapping) and content.get("decision") == "edit":
+        return _edited(content.get("arguments"))
+    decision = (
+        {"choice": content.get("decision"), "reason": content.get("reason")} if isinstance(content, Mapping) else None
+    )
+    return Approval.read(decision)
+
+
+def _edited(text: Any) -> Approval:
+    try:
+        return Approval("edit", read_object(text if isinstance(text, str) and text else "null", "the edited call"))
+    except InputError as error:
+        return Approval("reject", reason=str(error))
+
+
+def denial_message(verdict: Verdict, *, client: bool = True) -> str:
+    """Returns the feedback of a verdict, with the next step if the agent must not try again.
+
+    Args:
+        verdict: a denial.
+        client: whether the client receives approval requests if it can show forms.
+    """
+    feedback = verdict.feedback()
+    if verdict.decision is Decision.ESCALATE:
+        why = "the client cannot show a form (elicitation)" if client else "approval requests do not go to the client"
+        return f"{feedback}\nNo reviewer could be reached: {why}, and no approver is configured."
+    if verdict.decision is Decision.HALT:
+        return f"{feedback}\nEvery further call in this session is denied. Tell the user."
+    if gave_up(verdict):
+        return f"{feedback}\n{verdict.reasons[-1]}. Stop here, and tell the user why."
+    return feedback

@@ -1,18 +1,29 @@
-"""The tools that a server lists. Calls are validated against them, and the rules are checked against them."""
+"""The tools that a server lists. Calls are validated against them, and the rules are checked against them.
+
+Lists the tools of a server before a client connects, so that mismatches with the rules show at the start.
+
+`guardagent mcp-proxy --accept-tools FILE`: writes a lock file of a server's tools, and shows the changes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from guardagent._support.files import save_text
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
-from guardagent.enforcement.names import EVENTS, declared
+from guardagent.enforcement.names import EVENTS, declared, difference, read_tools_lock, tools_lock
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.errors import InputError, name_hint
-from guardagent.frameworks.mcp.adapter.wire import require_plain
+from guardagent.errors import GuardError, InputError, name_hint
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.calls import require_plain
+from guardagent.frameworks.mcp.adapter.server_side import ServerLink, Target, cause
 from guardagent.types import sorted_json
 
 _log = logging.getLogger("guardagent")
@@ -141,3 +152,104 @@ def specs_of(tools: Any) -> list[ToolSpec]:
     """Returns the declarations of a server's list; an invalid one is skipped, so it cannot be called."""
     found = [declared(one) for one in (tools if isinstance(tools, list) else ())]
     return [one for one in found if one is not None]
+
+
+SECONDS = 60.0
+_CLIENT = {"name": "guardagent", "version": "1"}
+_CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
+_HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
+_ENVELOPE = {
+    calls.VERSION_KEY: "2026-07-28",
+    calls.CLIENT_KEY: _CLIENT,
+    calls.CAPABILITIES_KEY: _CAPABILITIES,
+}
+
+
+async def tools_of(target: Target) -> list[ToolSpec]:
+    """Returns the tools that a server lists, in a separate session.
+
+    Raises:
+        InputError: the server cannot be started.
+        GuardError: the server does not answer.
+    """
+    try:
+        async with asyncio.timeout(SECONDS), target.open() as link:
+            return await _Probe(link).tools()
+    except TimeoutError:
+        raise GuardError(f"the MCP server did not list its tools within {SECONDS:g} s; nothing is guarded") from None
+    except OSError as error:
+        raise InputError(f"the MCP server cannot be started: {error}; expected a command or a URL after --") from None
+    except GuardError:
+        raise
+    except Exception as error:  # noqa: BLE001 - libraries raise any type here
+        raise GuardError(f"the MCP server does not list its tools: {cause(error)[0]}; nothing is guarded") from None
+
+
+class _Probe:
+    def __init__(self, link: ServerLink) -> None:
+        self._link, self._lines, self._count = link, link.lines(), 0
+
+    async def tools(self) -> list[ToolSpec]:
+        meta: dict[str, Any] = {}
+        if "error" in await self._ask("initialize", _HANDSHAKE):
+            meta = {"_meta": _ENVELOPE}  # since 2026-07-28 there is no handshake
+        else:
+            await self._link.send(calls.notification("notifications/initialized"))
+        found: list[ToolSpec] = []
+        cursor = None
+        while True:
+            response = await self._ask("tools/list", {**meta, **({} if cursor is None else {"cursor": cursor})})
+            answer = response.get("result")
+            if not isinstance(answer, Mapping):
+                return found + self._none(response.get("error"))
+            found += specs_of(answer.get("tools"))
+            cursor = answer.get("nextCursor")
+            if cursor is None:
+                return found
+
+    def _none(self, error: Any) -> list[ToolSpec]:
+        if isinstance(error, Mapping) and error.get("code") == calls.METHOD_NOT_FOUND:
+            return []  # a server without tools
+        raise GuardError(f"the MCP server does not list its tools: {error}; nothing is guarded")
+
+    async def _ask(self, method: str, params: Mapping[str, Any]) -> calls.Message:
+        self._count += 1
+        await self._link.send(calls.request(self._count, method, dict(params)))
+        return await self._answer(self._lines)
+
+    async def _answer(self, lines: AsyncIterator[bytes]) -> calls.Message:
+        async for line in lines:
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if not isinstance(message, dict):
+                continue
+            if "method" in message and calls.is_id(message.get("id")):
+                await self._link.send(calls.error(message["id"], calls.METHOD_NOT_FOUND, "there is no client yet"))
+            elif "method" not in message and message.get("id") == self._count:
+                return message
+        raise GuardError("the MCP server ended before it listed its tools; nothing is guarded")
+
+
+def accept_tools(target: Target, path: Path) -> str:
+    """Writes the lock file. Returns its changes, for the operator.
+
+    Raises:
+        InputError: the file is not a lock file or not writable, or the server does not start or lists a name twice.
+        GuardError: the server does not answer.
+    """
+    before = read_tools_lock(path) if path.exists() else []
+    after = asyncio.run(tools_of(target))
+    names = [tool.name for tool in after]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"the server lists two tools {twice[0]!r}; expected unique names")
+    save_text(path, tools_lock(after))
+    return "\n".join([*_changes(before, after), f"{path}: tools {len(after)}"])
+
+
+def _changes(before: list[ToolSpec], after: list[ToolSpec]) -> Iterator[str]:
+    old, new = ({tool.name: tool for tool in tools} for tools in (before, after))
+    for name in sorted(old.keys() | new.keys()):
+        if change := difference(old.get(name), new.get(name)):
+            yield change

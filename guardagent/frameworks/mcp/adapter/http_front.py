@@ -3,6 +3,14 @@
 A small ASGI application. It answers a request with JSON as soon as the answer arrives, and with a stream only if
 other messages precede the answer (progress, a server request). The transport of the mcp library always uses streams,
 validates a body less strictly than a guard has to, and drops messages before the client has opened its own stream.
+
+Limits on the clients of the proxy.
+
+Metrics of the clients over HTTP, in the format of Prometheus.
+
+One client over HTTP, with its relay and its unanswered requests.
+
+Limits the length of HTTP answers, which the library reads completely.
 """
 
 from __future__ import annotations
@@ -11,19 +19,110 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
+
 from guardagent._support import http
-from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError
+from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError, RequestLimits
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter import calls, wire
-from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
-from guardagent.frameworks.mcp.adapter.http_metrics import HttpMetrics
-from guardagent.frameworks.mcp.adapter.http_session import HttpSession, Stream
-from guardagent.frameworks.mcp.adapter.pending_requests import ToClient
-from guardagent.frameworks.mcp.adapter.relay import Relay
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
 from guardagent.types.values import SessionPrincipal
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits(RequestLimits):
+    """Limits on the clients of the proxy.
+
+    Attributes:
+        sessions: the open sessions. Each has a server of its own.
+        sessions_per_caller: those of one caller, where callers are known.
+        idle_seconds: the time after which a session without requests ends.
+    """
+
+    sessions: int = 1000
+    sessions_per_caller: int = 100
+    idle_seconds: float = 1800.0
+
+
+class HttpMetrics:
+    """Counts requests by their status.
+
+    Args:
+        sessions: returns the number of open sessions.
+        requests: returns the number of requests in flight.
+    """
+
+    def __init__(self, sessions: Callable[[], int], requests: Callable[[], int]) -> None:
+        self._sessions, self._requests = sessions, requests
+        self._statuses = Counter[int]()
+
+    def count(self, send: Any) -> Any:
+        """Returns a `send` of ASGI that counts the answers."""
+
+        async def counting(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._statuses[message["status"]] += 1
+            await send(message)
+
+        return counting
+
+    def exposition(self) -> tuple[bytes, bytes] | None:
+        """Returns the content type and the text; None if prometheus-client is not installed."""
+        try:
+            from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+        except ImportError:
+            return None
+        registry = CollectorRegistry()
+        registry.register(self)
+        return CONTENT_TYPE_LATEST.encode(), generate_latest(registry)
+
+    def collect(self) -> Iterator[Any]:
+        """Yields the metrics, as a collector of prometheus-client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        yield GaugeMetricFamily("guardagent_mcp_sessions", "Open sessions.", self._sessions())
+        yield GaugeMetricFamily("guardagent_mcp_requests_in_flight", "Requests in flight.", self._requests())
+        answers = CounterMetricFamily("guardagent_mcp_requests", "Answered requests.", labels=["status"])
+        for status, count in sorted(self._statuses.items()):
+            answers.add_metric([str(status)], count)
+        yield answers
+
+
+MAX_WAITING = 1000  # messages that wait for the client to open its stream
+
+Stream = asyncio.Queue[tuple[bytes, bool]]
+"""Lines for the client; the last one is the answer, or empty if there is none."""
+
+
+@dataclass
+class HttpSession:
+    """One client. `streams` are its unanswered requests; `standing` has the messages that belong to none of them.
+
+    It belongs to the caller who opened it: `owner`, None where callers are not known.
+    """
+
+    name: str
+    owner: SessionPrincipal | None = None
+    relay: Relay | None = None
+    work: asyncio.Task[None] | None = None
+    streams: dict[str, Stream] = field(default_factory=dict)
+    standing: Stream = field(default_factory=asyncio.Queue)
+    listening: bool = False
+    used: float = 0.0
+
+    def give(self, line: bytes, related: Any, *, last: bool) -> None:
+        """Queues a line for the client, on the stream that it belongs to."""
+        stream = self.streams.get(str(related))
+        if stream is not None:
+            stream.put_nowait((line, last))
+        elif line and not last and self.standing.qsize() < MAX_WAITING:
+            self.standing.put_nowait((line, False))
+
 
 PING_SECONDS = 15.0
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # those with sessions
@@ -35,7 +134,7 @@ _log = logging.getLogger("guardagent")
 class RefusedMessageError(RefusedError):
     """A message is refused; the answer has its id."""
 
-    def __init__(self, status: int, why: str, name: Any, *, code: int = wire.INVALID, data: Any = None) -> None:
+    def __init__(self, status: int, why: str, name: Any, *, code: int = calls.INVALID, data: Any = None) -> None:
         super().__init__(status, why)
         self.name, self.code, self.data = name, code, data
 
@@ -146,13 +245,13 @@ class HttpFront:
         session = self._opened(message, caller) if is_new else self._known(request, caller)
         session.used = asyncio.get_running_loop().time()
         assert session.relay is not None
-        if not wire.is_request(message):
+        if not calls.is_request(message):
             await session.relay.take(body)
             await http.answer(send, 202, b"")
             return
         await self._request(session, message, body, send)
 
-    async def _request(self, session: HttpSession, message: wire.Message, body: bytes, send: Any) -> None:
+    async def _request(self, session: HttpSession, message: calls.Message, body: bytes, send: Any) -> None:
         key = str(message["id"])
         if key in session.streams:
             raise RefusedMessageError(400, "this id is in use", message["id"])
@@ -211,7 +310,7 @@ class HttpFront:
             raise RefusedError(404, "there is no such session")
         return found
 
-    def _opened(self, message: wire.Message, caller: SessionPrincipal | None) -> HttpSession:
+    def _opened(self, message: calls.Message, caller: SessionPrincipal | None) -> HttpSession:
         """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
             raise RefusedMessageError(400, "no session is named; begin with initialize", message.get("id"))
@@ -247,19 +346,19 @@ class HttpFront:
 def _refusal(refused: RefusedError) -> bytes:
     """Returns the body of a refusal."""
     if isinstance(refused, RefusedMessageError):
-        return wire.write_message(wire.error(refused.name, refused.code, str(refused), refused.data))
-    return wire.write_message(wire.error(None, wire.INVALID, str(refused), None))
+        return calls.write_message(calls.error(refused.name, refused.code, str(refused), refused.data))
+    return calls.write_message(calls.error(None, calls.INVALID, str(refused), None))
 
 
-def _message(body: bytes) -> wire.Message:
+def _message(body: bytes) -> calls.Message:
     try:
         message = calls.read(body)
     except InputError as error:
-        raise RefusedMessageError(400, str(error), wire.id_of(body)) from None
+        raise RefusedMessageError(400, str(error), calls.id_of(body)) from None
     return message
 
 
-def _require_sessions(headers: Mapping[str, str], message: wire.Message) -> None:
+def _require_sessions(headers: Mapping[str, str], message: calls.Message) -> None:
     """Refuses protocols since 2026-07-28, which have no sessions and therefore no history."""
     version = headers.get("mcp-protocol-version")
     if version is not None and version not in VERSIONS:
@@ -278,3 +377,31 @@ async def _streamed(stream: Stream, first: tuple[bytes, bool], head: http.Head, 
             break
         line, last = await stream.get()
     await http.more(send, b"", last=True)
+
+
+class BoundedBody(httpx2.AsyncByteStream):
+    """The body of an answer. An overlong body makes the answer unreadable."""
+
+    def __init__(self, body: Any, limit: int) -> None:
+        self._body, self._limit = body, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._body:
+            size += len(chunk)
+            if size > self._limit:
+                raise httpx2.StreamError(f"the answer has more than {self._limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def bound(response: Any, limit: int) -> None:
+    """Limits the body of an answer. Event streams are exempt, since each event has its own limit.
+
+    Compressed answers are not read: they were not requested, and their length is known too late.
+    """
+    compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        response.stream = BoundedBody(response.stream, 0 if compressed else limit)

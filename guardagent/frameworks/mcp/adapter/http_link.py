@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from guardagent.frameworks.mcp.adapter.links import MAX_LINE, LinkLostError, ServerLink
-from guardagent.frameworks.mcp.adapter.wire import (
+from guardagent.frameworks.mcp.adapter.calls import (
     CLOSED,
     INVALID,
     METHOD_NOT_FOUND,
@@ -20,6 +19,7 @@ from guardagent.frameworks.mcp.adapter.wire import (
     id_of,
     params_of,
 )
+from guardagent.frameworks.mcp.adapter.server_side import MAX_LINE, LinkLostError, ServerLink
 from guardagent.types import EMPTY
 
 _CONNECT_SECONDS = 30.0
@@ -47,7 +47,7 @@ class UrlTarget:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        from guardagent.frameworks.mcp.adapter.http_bounds import bound
+        from guardagent.frameworks.mcp.adapter.http_front import bound
 
         not_found: set[Any] = set()
 

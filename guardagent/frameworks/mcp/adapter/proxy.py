@@ -3,31 +3,125 @@
     client ── StdioFront or HttpFront ── Relay ── ServerSide ── CommandTarget or UrlTarget ── server
 
 One relay is one session of a client: one conversation, with its own connection to the server.
+
+The client at our standard input and output, with one message per line.
+
+Other output of this process must not get between the messages: it goes to standard error.
+
+The client session of a request, in a server of the mcp library.
+
+A state file that another program maintains.
+
+Human approval at the terminal of a process whose standard input carries messages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
+import os
+import queue
+import secrets
 import signal
 import sys
+import threading
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from guardagent._support.files import parse_json, read_text
 from guardagent._support.http import HttpAdmission, HttpEndpoint, serve
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
-from guardagent.frameworks.mcp.adapter.http_front import HttpFront
-from guardagent.frameworks.mcp.adapter.http_limits import HttpLimits
-from guardagent.frameworks.mcp.adapter.links import Target
-from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, ToClient
-from guardagent.frameworks.mcp.adapter.probe import tools_of
-from guardagent.frameworks.mcp.adapter.relay import Relay
-from guardagent.frameworks.mcp.adapter.stdio_front import StdioFront
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, tools_of
+from guardagent.frameworks.mcp.adapter.http_front import HttpFront, HttpLimits
+from guardagent.frameworks.mcp.adapter.relay import Escalation, Relay, ToClient
+from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, Target
 from guardagent.types.values import SessionPrincipal
+
+MAX_BYTES = 16 * 1024 * 1024  # in a message
+_WAITING = 64  # messages that wait for earlier ones
+_CHUNK = 1 << 16
+_FLUSH_SECONDS = 2.0
+
+
+class StdioFront:
+    """Reads and writes in threads, which works with pipes, terminals and files without blocking the event loop."""
+
+    def __init__(self) -> None:
+        self._in, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes | OverlongLine | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_WAITING)
+        self._to_write: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, daemon=True, name="guardagent-mcp-out")
+        self._writer.start()
+        threading.Thread(target=self._read, daemon=True, name="guardagent-mcp-in").start()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Reads until the client closes its end. Answers overlong messages with an error.
+
+        Raises:
+            InputError: a message is overlong, and its id is unreadable.
+        """
+        while (line := await self._lines.get()) is not None:
+            self._room.release()
+            if isinstance(line, OverlongLine):
+                self._refuse(line)
+            elif line.strip():
+                yield line
+
+    def _refuse(self, line: OverlongLine) -> None:
+        why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
+        if line.id is None:
+            raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
+        self.write(calls.write_message(calls.error(line.id, calls.INVALID, why)), line.id, last=True)
+
+    def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - there is one stream
+        """Queues a line for the client."""
+        if line:
+            self._to_write.put(line if line.endswith(b"\n") else line + b"\n")
+
+    def close(self) -> None:
+        """Writes the remaining lines, as long as the client reads them."""
+        self._to_write.put(None)
+        self._writer.join(_FLUSH_SECONDS)
+
+    def _read(self) -> None:
+        lines = LineBuffer(MAX_BYTES)
+        try:
+            while chunk := os.read(self._in, _CHUNK):
+                for line in lines.feed(chunk):
+                    self._room.acquire()
+                    self._deliver(line)
+        except OSError:
+            pass
+        self._deliver(lines.end())
+        self._deliver(None)
+
+    def _deliver(self, line: bytes | OverlongLine | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+
+    def _write(self) -> None:
+        while (line := self._to_write.get()) is not None:
+            left = memoryview(line)
+            try:
+                while left:
+                    left = left[os.write(self._out, left) :]
+            except OSError:
+                return  # the client has stopped reading; our reader will notice that it is gone
+
 
 _SERVER = "this server"
 _log = logging.getLogger("guardagent")
@@ -130,3 +224,97 @@ def _signals() -> Any:
     finally:
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(sign)
+
+
+MISSING = (
+    "this request belongs to no session, so that nothing is known of what came before it. Serve over stdio, or HTTP "
+    "with sessions (not stateless, and clients with a protocol before 2026-07-28), or pass conversation=, which tells "
+    "the id of the conversation from the request's context"
+)
+
+_channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def session_of(session: Any, request: Any) -> str | None:
+    """Returns the id of a client's session; None if the transport has no sessions, so every request is independent.
+
+    Args:
+        session: the `ServerSession` of a request.
+        request: its HTTP request, if any.
+    """
+    if request is not None:
+        found = getattr(getattr(session, "_connection", None), "session_id", None)
+        return f"mcp-{found}" if isinstance(found, str) and found else None
+    channel = _channel(getattr(session, "_request_outbound", None))
+    if channel is None:
+        return None
+    known = _channels.get(channel)
+    if known is None:
+        known = _channels[channel] = f"mcp-{secrets.token_hex(16)}"
+    return known
+
+
+def _channel(context: Any) -> Any:
+    """Returns the library's dispatcher; over pipes or in memory there is one for each client."""
+    context = getattr(context, "_inner", context)
+    found = getattr(context, "_dispatcher", None)
+    if found is not None:
+        return found
+    back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
+    return captured(back, "peer")
+
+
+def captured(function: Any, name: str) -> Any:
+    """Returns a variable that a function has of the one around it; None if there is none."""
+    if not inspect.isfunction(function):
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return next((cell.cell_contents for known, cell in cells if known == name), None)
+
+
+class FileState:
+    """Returns the JSON object in a file; the file is read again when it has changed.
+
+    Raises:
+        InputError: the file has no JSON object. During a check this denies.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._state: dict[str, Any] = {}
+        self("")
+
+    def __call__(self, _conversation: str) -> dict[str, Any]:
+        """Returns the state, which is the same for every conversation."""
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot be read: {error.strerror}; expected a JSON object") from None
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen != self._seen:
+            self._state, self._seen = read_object(self._path), seen
+        return self._state
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file.
+
+    Raises:
+        InputError: the file has no JSON object.
+    """
+    value = parse_json(read_text(path), path)
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: holds a {type(value).__name__}; expected a JSON object")
+    return value
+
+
+def ask_at_terminal(request: ApprovalRequest) -> Approval:
+    """Returns the approval: `y` approves, any other input rejects. Without a terminal the call is rejected."""
+    try:
+        with Path("/dev/tty").open("r+b", buffering=0) as terminal:
+            terminal.write(f"{request.text()}\n[y/N] ".encode("utf-8", "backslashreplace"))
+            reply = terminal.readline().strip().lower()
+    except OSError as error:
+        return Approval("reject", reason=f"there is no terminal for the approval: {error.strerror}")
+    return Approval("approve") if reply in (b"y", b"yes") else Approval("reject")

@@ -2,6 +2,13 @@
 
 Messages of the client are parsed strictly and written anew; messages of the server pass unchanged, byte by byte, except
 its requests that rules can judge.
+
+Pending requests between a client and a server.
+
+Calls that take several rounds: they wait for approval, or the tool requests input and is called again.
+
+Since protocol 2026-07-28 a server cannot send requests while a call is running. The result requests input
+(`input_required`), and the client repeats the call with the answers. It is judged and counted once.
 """
 
 from __future__ import annotations
@@ -9,23 +16,159 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from guardagent._support.execution import adrive
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent._support.execution import Operation, Procedure, adrive
+from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import aask
+from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.errors import InputError, error_text
-from guardagent.frameworks.mcp.adapter import approvals, calls, wire
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.calls import (
+    CLOSED,
+    DENIED,
+    INVALID,
+    METHOD_NOT_FOUND,
+    Message,
+    denial_message,
+    params_of,
+)
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
-from guardagent.frameworks.mcp.adapter.denial_message import denial_message
-from guardagent.frameworks.mcp.adapter.links import LinkLostError, Target
-from guardagent.frameworks.mcp.adapter.pending_requests import Escalation, Pending, ServerRequest, ToClient
-from guardagent.frameworks.mcp.adapter.rounds import InputRequiredSignal, Rounds
-from guardagent.frameworks.mcp.adapter.server_side import ServerSide
-from guardagent.frameworks.mcp.adapter.wire import CLOSED, DENIED, INVALID, METHOD_NOT_FOUND, Message, params_of
-from guardagent.types import Verdict, thaw
+from guardagent.frameworks.mcp.adapter.server_side import LinkLostError, ServerSide, Target
+from guardagent.types import Decision, Verdict, sorted_json, thaw
+
+
+class ToClient(Protocol):
+    """Sends a line to the client."""
+
+    def __call__(self, line: bytes, related: Any, *, last: bool) -> None:
+        """Sends a line that belongs to the client's request `related`, if any; `last` marks its answer.
+
+        An empty line means that there will be no answer.
+        """
+
+
+@dataclass(slots=True)
+class Pending:
+    """A request of the client without an answer from the server.
+
+    Attributes:
+        message: the form that the server receives.
+        call: the judged call, if it is one.
+        proposed: the call as the client proposed it, in case it is repeated.
+        work: the task that judges it, while it runs.
+        sent: the server may have received it.
+        repeated: it was sent a second time; it is not sent again.
+        cancelled: the client no longer waits.
+    """
+
+    message: Message
+    call: HostCall | None = None
+    proposed: HostCall | None = None
+    work: asyncio.Task[None] | None = None
+    sent: bool = False
+    repeated: bool = False
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class ServerRequest:
+    """A request of the server without an answer from the client: its id at the server, and the event, if it is one."""
+
+    id: Any
+    generation: int
+    call: HostCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """The recipients of approval requests: the client if it can show a form, then an approver."""
+
+    client: bool = True
+    approver: Approver | None = None
+
+
+MAX_KEPT = 1000  # calls that wait for a repetition by the client
+_Key = tuple[str | None, str, str]
+Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
+"""Requests approval: returns the answer, None if there is no reviewer, or raises InputRequiredSignal."""
+
+
+class InputRequiredSignal(Exception):  # noqa: N818 - no error
+    """Raised to return a result that requests approval."""
+
+
+class Rounds:
+    """The calls that the client will repeat."""
+
+    def __init__(self, guard: EnforcementPoint) -> None:
+        self._guard = guard
+        self._waiting: dict[str, tuple[_Key, HostCall]] = {}
+        self._open: dict[tuple[_Key, Any], HostCall] = {}
+
+    def ask(self, proposed: HostCall, call: HostCall) -> str:
+        """Returns the state that the client sends back with a reviewer's answer."""
+        state = secrets.token_hex(16)
+        _keep(self._waiting, state, (_key_of(proposed), call))
+        return state
+
+    def is_ours(self, state: Any) -> bool:
+        """Whether the guard created this state."""
+        return isinstance(state, str) and state in self._waiting
+
+    def leave_open(self, proposed: HostCall, state: Any, call: HostCall) -> None:
+        """Records that the tool has requested input; the call continues when the client repeats it with this state."""
+        _keep(self._open, (_key_of(proposed), state), call)
+
+    def resume(self, proposed: HostCall, state: Any) -> HostCall | None:
+        """Returns the open call that continues, once; None if there is none."""
+        if not self._open:
+            return None
+        return self._open.pop((_key_of(proposed), state if isinstance(state, str) else None), None)
+
+    def decide(self, proposed: HostCall, state: Any, answer: Callable[[], Approval], ask: Ask) -> Procedure[JudgedCall]:
+        """Judges a call. Returns the verdict and the call with the reviewer's edits.
+
+        Args:
+            proposed: the proposed call.
+            state: the state that the client sends back.
+            answer: reads the reviewer's answer, if the state is one of ours.
+            ask: requests approval.
+
+        Raises:
+            InputRequiredSignal: raised by `ask`.
+        """
+        life = self._guard.lifecycle
+        key, shown = self._waiting.pop(state, (None, None)) if self.is_ours(state) else (None, None)
+        if shown is not None and key == _key_of(proposed):
+            verdict, call = yield from life.apply_answer(shown, answer())  # the reviewer saw exactly this call
+        else:
+            verdict, call = yield from life.judge(proposed)
+        for _ in range(MAX_REQUESTS):
+            if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
+                break
+            asking = partial(ask, call, verdict)
+            approval = yield Operation(asking, asking)
+            if approval is None:
+                break
+            verdict, call = yield from life.apply_answer(call, approval)
+        return verdict, call
+
+
+def _key_of(call: HostCall) -> _Key:
+    """Returns a key of a call as proposed, independent of its message id."""
+    return (call.conversation, call.tool, sorted_json(call.args))
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Removes the oldest calls, in case a client never repeats them."""
+    kept[key] = value
+    while len(kept) > MAX_KEPT:
+        del kept[next(iter(kept))]
+
 
 MAX_PAGES = 1000  # in a list of tools
 _NO_ANSWER = Approval("reject")
@@ -82,20 +225,20 @@ class Relay:
         try:
             message = calls.read(line)
         except InputError as error:
-            name = wire.id_of(line)
-            self._send(wire.error(name, INVALID, str(error)), name)
+            name = calls.id_of(line)
+            self._send(calls.error(name, INVALID, str(error)), name)
             return
         try:
             await self._dispatch(message)
         except Exception as error:  # noqa: BLE001 - a client must not be able to end the proxy
             _log.exception("a message of the client was not passed on")
-            self._send(wire.error(wire.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
+            self._send(calls.error(calls.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
 
     async def _dispatch(self, message: Message) -> None:
         self._server.remember(message)
-        if wire.is_request(message):
+        if calls.is_request(message):
             await self._handle_request(message)
-        elif wire.is_notification(message):
+        elif calls.is_notification(message):
             await self._handle_notification(message)
         else:
             await self._handle_response(message)
@@ -104,7 +247,7 @@ class Relay:
         name, method = message["id"], message["method"]
         key = str(name)
         if key in self._pending or self._server.ours(name):
-            self._send(wire.error(name, INVALID, "this id is in use"))
+            self._send(calls.error(name, INVALID, "this id is in use"))
             return
         if method == "initialize":
             self._capabilities = params_of(message).get("capabilities")
@@ -158,7 +301,7 @@ class Relay:
             if not form.done():
                 form.set_result(message.get("result"))
             return
-        server_request = self._server_requests.pop(name, None) if wire.is_id(name) else None
+        server_request = self._server_requests.pop(name, None) if calls.is_id(name) else None
         if server_request is None or server_request.generation != self._server.generation:
             _log.warning("the client answers a request that the server did not send")
             return
@@ -175,7 +318,7 @@ class Relay:
             await self._ready.wait()
             await self._judge(pending)
         except LinkLostError as error:
-            self._settle(pending, wire.error(pending.message["id"], CLOSED, str(error)))
+            self._settle(pending, calls.error(pending.message["id"], CLOSED, str(error)))
         except Exception as error:  # noqa: BLE001 - a client must not wait for ever
             _log.exception("a call could not be judged")
             self._deny(pending, f"this could not be checked: {error_text(error)}")
@@ -215,14 +358,14 @@ class Relay:
             pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
 
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
-            if self._escalation.client and approvals.asks_by_result(params):
+            if self._escalation.client and calls.asks_by_result(params):
                 request = self._guard.request(call, verdict)
-                answer = approvals.asking_result(request, self._rounds.ask(proposed, call))
-                self._settle(pending, wire.result(pending.message["id"], answer))
+                answer = calls.asking_result(request, self._rounds.ask(proposed, call))
+                self._settle(pending, calls.result(pending.message["id"], answer))
                 raise InputRequiredSignal
             return await self._ask_reviewer(call, verdict)
 
-        return await adrive(self._rounds.decide(proposed, state, partial(approvals.answer_in, params), ask))
+        return await adrive(self._rounds.decide(proposed, state, partial(calls.answer_in, params), ask))
 
     async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
         if verdict.label:
@@ -247,18 +390,18 @@ class Relay:
             await self._server.send(message, self._catalogue.schema_of(params_of(message).get("name")))
         except LinkLostError as error:
             if str(message["id"]) in self._pending:
-                self._settle(pending, wire.error(message["id"], CLOSED, str(error)))
+                self._settle(pending, calls.error(message["id"], CLOSED, str(error)))
                 self._interrupt(pending)
         except ValueError as error:
-            self._settle(pending, wire.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
+            self._settle(pending, calls.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
 
     # --- human approval
 
     async def _ask_reviewer(self, call: HostCall, verdict: Verdict) -> Approval | None:
         """Requests approval. Returns None if there is no reviewer."""
         request = self._guard.request(call, verdict)
-        if self._escalation.client and approvals.can_ask(self._capabilities):
-            return await self._ask_by_form(approvals.question(request))
+        if self._escalation.client and calls.can_ask(self._capabilities):
+            return await self._ask_by_form(calls.question(request))
         if self._escalation.approver is not None:
             return await aask(self._escalation.approver, request)
         return None
@@ -267,10 +410,10 @@ class Relay:
         name = f"guardagent-{secrets.token_hex(8)}"
         form = self._forms[name] = asyncio.get_running_loop().create_future()
         try:
-            self._send(wire.request(name, "elicitation/create", _form_of(question)), self._newest())
-            return approvals.answer(await form)
+            self._send(calls.request(name, "elicitation/create", _form_of(question)), self._newest())
+            return calls.answer(await form)
         except asyncio.CancelledError:
-            self._send(wire.notification("notifications/cancelled", {"requestId": name}))
+            self._send(calls.notification("notifications/cancelled", {"requestId": name}))
             raise
         finally:
             del self._forms[name]
@@ -278,9 +421,9 @@ class Relay:
     # --- from the server
 
     async def _from_server(self, line: bytes, message: Message) -> None:
-        if wire.is_request(message):
+        if calls.is_request(message):
             await self._handle_server_request(message)
-        elif wire.is_notification(message):
+        elif calls.is_notification(message):
             self._handle_server_notification(line, message)
         else:
             await self._handle_server_response(line, message)
@@ -313,7 +456,7 @@ class Relay:
 
     async def _refuse(self, message: Message, why: str) -> None:
         _log.warning("%s of the server is not passed on: %s", message.get("method"), why)
-        await self._notify_server(wire.error(message.get("id"), DENIED, why))
+        await self._notify_server(calls.error(message.get("id"), DENIED, why))
 
     def _handle_server_notification(self, line: bytes, message: Message) -> None:
         method, params = message["method"], params_of(message)
@@ -337,7 +480,7 @@ class Relay:
         if pending.call is not None:
             line = await self._record_outcome(pending, pending.call, line, message)
         elif (refused := await self._refuse_inputs(message.get("result"))) is not None:
-            line = wire.write_message(wire.error(message["id"], DENIED, refused))
+            line = calls.write_message(calls.error(message["id"], DENIED, refused))
         self._to_client(line, message["id"], last=True)
 
     async def _record_outcome(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
@@ -349,7 +492,7 @@ class Relay:
         refused = await self._refuse_inputs(answer)
         if refused is not None:
             await self._guard.aafter(call, Outcome(refused, failed=None))
-            return wire.write_message(wire.error(message["id"], DENIED, refused))
+            return calls.write_message(calls.error(message["id"], DENIED, refused))
         wanted = answer if isinstance(answer, Mapping) and answer.get("resultType") == "input_required" else None
         if wanted is not None and pending.proposed is not None:
             self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
@@ -430,7 +573,7 @@ class Relay:
             return line
         shown = self._catalogue.visible(answer["tools"])
         return (
-            line if shown == answer["tools"] else wire.write_message({**message, "result": {**answer, "tools": shown}})
+            line if shown == answer["tools"] else calls.write_message({**message, "result": {**answer, "tools": shown}})
         )
 
     # --- lost connections and answers
@@ -446,10 +589,10 @@ class Relay:
                 pending.repeated = True
                 self._start(self._forward(pending))
                 continue
-            self._settle(pending, wire.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))
+            self._settle(pending, calls.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))
             self._interrupt(pending)
         for name, server_request in list(self._server_requests.items()):
-            self._send(wire.notification("notifications/cancelled", {"requestId": name, "reason": why}))
+            self._send(calls.notification("notifications/cancelled", {"requestId": name, "reason": why}))
             if server_request.call is not None:
                 self._guard.after(server_request.call, Outcome(why, failed=None, ended=False))
         self._server_requests.clear()
@@ -461,12 +604,12 @@ class Relay:
     def _deny(self, pending: Pending, why: str, verdict: Verdict | None = None) -> None:
         name, method = pending.message["id"], pending.message["method"]
         if method == calls.TOOL:
-            modern = {"resultType": "complete"} if wire.envelope_of(params_of(pending.message)) else {}
+            modern = {"resultType": "complete"} if calls.envelope_of(params_of(pending.message)) else {}
             answer = {"content": [{"type": "text", "text": why}], "isError": True, **modern}
-            self._settle(pending, wire.result(name, answer))
+            self._settle(pending, calls.result(name, answer))
             return
         data = {"decision": str(verdict.decision), "rules": list(verdict.rules)} if verdict is not None else None
-        self._settle(pending, wire.error(name, DENIED, why, data))
+        self._settle(pending, calls.error(name, DENIED, why, data))
 
     def _settle(self, pending: Pending, answer: Message) -> None:
         self._pending.pop(str(pending.message["id"]), None)
@@ -479,7 +622,7 @@ class Relay:
     # --- helpers
 
     def _send(self, message: Message, related: Any = None) -> None:
-        self._to_client(wire.write_message(message), related, last="method" not in message)
+        self._to_client(calls.write_message(message), related, last="method" not in message)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)

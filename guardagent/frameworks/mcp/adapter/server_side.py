@@ -2,6 +2,14 @@
 
 A lost server is restarted or reconnected after a pause, which grows with each failure. The new one
 receives the handshake, the log level and the subscriptions of the old one.
+
+Connections to a server: a process that uses its standard input and output, or a URL (streamable HTTP).
+
+async with target.open() as link:
+    await link.send(message)
+    async for line in link.lines(): ...      ends, or raises, when the server is gone
+
+Splits a stream into lines of limited length; of a longer line only both ends are kept.
 """
 
 from __future__ import annotations
@@ -9,14 +17,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from guardagent.errors import InputError, error_text
-from guardagent.frameworks.mcp.adapter import calls, wire
-from guardagent.frameworks.mcp.adapter.links import LinkLostError, ServerLink, Target
-from guardagent.frameworks.mcp.adapter.wire import (
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.calls import (
     CLOSED,
     INVALID,
     Message,
@@ -24,8 +36,105 @@ from guardagent.frameworks.mcp.adapter.wire import (
     notification,
     params_of,
     request,
+    write_message,
 )
 from guardagent.types import EMPTY
+
+MAX_LINE = 64 * 1024 * 1024
+_GRACE_SECONDS = 2.0  # for a server to exit by itself, and again after a signal
+
+
+class LinkLostError(Exception):
+    """The connection is gone; `unsent` are the ids of requests that the server reports as never received."""
+
+    def __init__(self, why: str, unsent: frozenset[Any] = frozenset()) -> None:
+        super().__init__(why)
+        self.unsent = unsent
+
+
+class ServerLink(Protocol):
+    """One connection."""
+
+    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+        """Sends a message; `schema` belongs to the called tool. Raises LinkLostError."""
+
+    def lines(self) -> AsyncIterator[bytes]: ...
+
+
+class Target(Protocol):
+    """A server that can be connected to repeatedly."""
+
+    def open(self) -> AbstractAsyncContextManager[ServerLink]: ...
+
+
+class CommandTarget:
+    """A server that a command starts. It inherits our environment and standard error.
+
+    Args:
+        command: the program and its arguments.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = list(command)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[ServerLink]:
+        """Starts the server. Raises OSError if it cannot be started."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *self.command, stdin=pipe, stdout=pipe, limit=MAX_LINE, start_new_session=True
+        )
+        try:
+            yield _PipeLink(process)
+        finally:
+            await asyncio.shield(_stop(process))
+
+
+class _PipeLink:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._sending = asyncio.Lock()
+
+    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:  # noqa: ARG002 - of the protocol
+        to = self._process.stdin
+        assert to is not None
+        try:
+            async with self._sending:
+                to.write(write_message(message))
+                await to.drain()
+        except (OSError, RuntimeError) as error:
+            raise LinkLostError(f"the server no longer accepts messages: {error}") from None
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        source = self._process.stdout
+        assert source is not None
+        while True:
+            try:
+                line = await source.readline()
+            except ValueError:
+                raise LinkLostError(f"the server wrote a line of more than {MAX_LINE:,} bytes") from None
+            if not line:
+                status = await self._process.wait()
+                raise LinkLostError(f"the server ended with status {status}")
+            if line.strip():
+                yield line
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Shuts a server down as the protocol specifies: closes its input, then signals all its processes."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, sign)
+        else:
+            return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 STEADY = 5.0  # seconds after which a connection counts as working
@@ -208,17 +317,17 @@ class ServerSide:
 
     async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
         """Replaces an ambiguous answer by an error for the client: the call may have run."""
-        found, name = wire.lenient(line), wire.id_of(line)
+        found, name = calls.lenient(line), calls.id_of(line)
         if found is None or name is None:
             _log.warning("the MCP server sent an invalid message: %s: %.200r", error, line)
             return line, {}
         _log.warning("a message of the MCP server is not passed on: %s", error)
         if "method" in found:
             with contextlib.suppress(LinkLostError):
-                await self._send_now(wire.error(name, INVALID, str(error)))
+                await self._send_now(calls.error(name, INVALID, str(error)))
             return line, {}
-        answer = wire.error(name, CLOSED, f"the server's answer is ambiguous: {error}")
-        return wire.write_message(answer), answer
+        answer = calls.error(name, CLOSED, f"the server's answer is ambiguous: {error}")
+        return calls.write_message(answer), answer
 
     async def _send_now(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
         if self._link is None:
@@ -241,3 +350,71 @@ def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
         lost = error.subgroup(LinkLostError)
         error = (lost or error).exceptions[0]
     return (str(error), error.unsent) if isinstance(error, LinkLostError) else (error_text(error), frozenset())
+
+
+_END = 1024  # bytes kept at each end
+_ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.~:-]{1,200})")\s*'
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb",", re.ASCII)
+_LAST = re.compile(rb"(?:,\s*" + _VERSION + rb")?,\s*" + _ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class OverlongLine:
+    """A line above the length limit."""
+
+    head: bytes
+    tail: bytes
+
+    @property
+    def id(self) -> Any:
+        """Returns the request id, if it is the first or last member, as clients write it."""
+        found = _FIRST.match(self.head) or _LAST.search(self.tail)
+        if found is None:
+            return None
+        return int(found["number"]) if found["number"] else found["text"].decode()
+
+
+class LineBuffer:
+    """Splits a stream into lines in linear time.
+
+    Args:
+        limit: the maximum number of bytes in a line.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._begin()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
+        """Returns the non-empty lines that end in the next bytes of the stream."""
+        *pieces, rest = chunk.split(b"\n")
+        for piece in pieces:
+            if piece or self._size:
+                self._add(piece)
+                yield self._finish()
+        self._add(rest)
+
+    def end(self) -> OverlongLine | None:
+        """Returns the last line, if the stream ends in an overlong one."""
+        found = self._finish()
+        return found if isinstance(found, OverlongLine) else None
+
+    def _begin(self) -> None:
+        self._parts: list[bytes] = []
+        self._size, self._long, self._tail = 0, False, b""
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._limit:
+            self._parts.append(piece)
+            return
+        if not self._long:
+            self._long, self._tail = True, b"".join(self._parts)
+            self._parts = [(self._tail + piece)[:_END]]
+        self._tail = (self._tail + piece)[-_END:]
+
+    def _finish(self) -> bytes | OverlongLine:
+        found = OverlongLine(self._parts[0], self._tail) if self._long else b"".join(self._parts)
+        self._begin()
+        return found

@@ -8,17 +8,370 @@
     RunHalted                   raised by Runner when a rule halts the run
 
 Extra: `guardagent[openai-agents]`.
+
+Hooks of a guarded agent: the behavior after tool calls, and a record of proposed calls.
+
+Compares the tools that MCP servers list with the accepted ones.
+
+Attaches a guard to an agent, and to every agent that it can reach.
+
+The SDK's Runner, for guarded agents: a session names the conversation, and a stream is held until it is judged.
 """
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from guardagent._support.requirements import require
 from guardagent.frameworks.openai_agents.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)
 
-from guardagent.frameworks.openai_agents.adapter.approvals import answer, request  # noqa: E402
-from guardagent.frameworks.openai_agents.adapter.attachment import guarded  # noqa: E402
-from guardagent.frameworks.openai_agents.adapter.denials import RunHalted  # noqa: E402
-from guardagent.frameworks.openai_agents.adapter.runner import GuardedRunner  # noqa: E402
-from guardagent.frameworks.openai_agents.adapter.runs import conversation  # noqa: E402
+from agents import Agent, AgentHooks, FunctionTool, Runner, ToolsToFinalOutputResult
+
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts import UNREAD
+from guardagent.enforcement.names import declared
+from guardagent.errors import InputError
+from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval, answer, body_of, request
+from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
+from guardagent.frameworks.openai_agents.adapter.calls import AnswerGuardrail, Invoker, observe
+from guardagent.frameworks.openai_agents.adapter.runs import (
+    SKIP_OUTPUT_SCHEMA,
+    DenialText,
+    RunHalted,
+    RunScope,
+    conversation,
+    enter,
+    scope,
+    texts_of,
+)
+from guardagent.frameworks.openai_agents.adapter.tools import guarded_handoff, is_guarded_handoff, target_of
 
 __all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
+
+
+_GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
+
+
+class GuardedToolUseBehavior:
+    """`Agent.tool_use_behavior`: the operator's, but a denial goes back to the model until it gives up."""
+
+    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
+        self._attachment, self._before = attachment, before
+
+    async def __call__(self, context: Any, results: list[Any]) -> Any:
+        for result in results:
+            if isinstance(result.output, DenialText) and (final := result.output.final) is not None:
+                self._attachment.run_of(context).final = final
+                return ToolsToFinalOutputResult(is_final_output=True, final_output=final)
+        if callable(self._before):
+            behavior = self._before(context, results)
+            return await behavior if inspect.isawaitable(behavior) else behavior
+        return self._of_outputs([one for one in results if not isinstance(one.output, DenialText)], results)
+
+    def _of_outputs(self, created: list[Any], results: list[Any]) -> Any:
+        if self._before == "stop_on_first_tool" and created and created[0] is results[0]:
+            return ToolsToFinalOutputResult(is_final_output=True, final_output=created[0].output)
+        names = self._before.get("stop_at_tool_names", []) if isinstance(self._before, dict) else []
+        stops = [one for one in created if one.tool.name in names or one.tool.qualified_name in names]
+        return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
+
+
+class ProposalHooks(AgentHooks[Any]):
+    """`Agent.hooks`: the operator's; also notes what a model says, and the ids of the calls that it proposes."""
+
+    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
+        self._attachment, self._before = attachment, before or AgentHooks()
+
+    async def on_start(self, context: Any, agent: Any) -> None:
+        await self._before.on_start(context, agent)
+
+    async def on_end(self, context: Any, agent: Any, output: Any) -> None:
+        await self._before.on_end(context, agent, output)
+
+    async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
+        await self._before.on_handoff(context, agent, source)
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        await self._before.on_tool_start(context, agent, tool)
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        await self._before.on_tool_end(context, agent, tool, result)
+
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
+        await self._before.on_llm_start(context, agent, system_prompt, input_items)
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        calls = [getattr(one, "call_id", None) for one in response.output]
+        self._attachment.propose(context, [one for one in calls if isinstance(one, str)])
+        self._attachment.run_of(context).texts = texts_of(response.output)
+        await self._before.on_llm_end(context, agent, response)
+
+
+def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
+    """Returns the names of the tools that were added or changed after the first list of their server.
+
+    Args:
+        guard: holds the accepted tools.
+        servers: the agent's.
+        tools: as the agent lists them.
+    """
+    listed = [one for one in tools if isinstance(one, FunctionTool) and one._mcp_tool_binding is not None]  # noqa: SLF001
+    for at, server in enumerate(servers):
+        own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # noqa: SLF001
+        guard.update_server_tools(_server_key(server), _specs(server, own))
+    return {one.name for one in listed if guard.accepted.unaccepted(one.qualified_name) is not None}
+
+
+def without_description(tool: Any) -> Any:
+    """Returns a tool without its server's unreviewed description and schema."""
+    created = copy.copy(tool)
+    created.description, created.params_json_schema = UNREAD, {"type": "object", "properties": {}}
+    return created
+
+
+def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
+    """Returns all tools of a server, including those that a filter hides from this agent or run."""
+    raw = getattr(server, "cached_tools", None)
+    if raw is None:
+        return [ToolSpec(one.qualified_name, one.params_json_schema, one.description) for one in own.values()]
+    found = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in raw]
+    names = {name: one.qualified_name for name, one in own.items()}
+    return [replace(one, name=names.get(one.name, one.name)) for one in found if one is not None]
+
+
+def _server_key(server: Any) -> str:
+    """Returns a server's name, which may not be unique, with a digest of its address."""
+    params = getattr(server, "params", None)
+    where = [_field(params, name) for name in ("command", "args", "url")]
+    return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
+
+
+def _field(params: Any, name: str) -> Any:
+    return params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
+
+
+AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
+
+
+def guarded(
+    agent: AnyAgent,
+    guard: EnforcementPoint,
+    *,
+    conversation: Callable[[Any], str | None] | None = None,
+    unguarded: Collection[str] = (),
+) -> AnyAgent:
+    """Attaches a guard in place to an agent and to all agents that it reaches by hand-offs or as tools.
+
+    Args:
+        agent: an agent without another guard.
+        guard: decides.
+        conversation: finds the conversation's id in the context of a tool; see `runs` for the defaults.
+        unguarded: names of the tools that may run unguarded, such as those of the provider.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or an agent has another guard.
+    """
+    attachment = Attachment(guard, conversation, frozenset(unguarded))
+    attachment.guard_agent(agent)
+    if not any(one.mcp_servers for one in attachment.agents.values()):
+        attachment.check_tools()  # else once the servers have listed their tools
+    return agent
+
+
+class Attachment(BaseAttachment):
+    """One guard and the agents that it guards.
+
+    A web service may build its agents, and with them an attachment, for each request; state that outlives a run belongs
+    to the guard.
+
+    Attributes:
+        agents: all of them, by `id`; a hand-off may build one for each run, which then ends with it.
+        listed: their tools, by name.
+    """
+
+    def __init__(
+        self, guard: EnforcementPoint, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]
+    ) -> None:
+        super().__init__(guard, named)
+        self.agents: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._unguarded = unguarded
+        self.listed: dict[str, ToolSpec] = {}
+        self._digests: dict[str, str] | None = None
+
+    # --- agents
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent and what it reaches. Does nothing to what is guarded already."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
+        owner = getattr(agent, "guardagent_attachment", None)
+        if owner is not None and owner.guard is not self.guard:
+            raise InputError(
+                f"agent {agent.name!r} has another guard already; expected one guard for all agents that it reaches"
+            )
+        if owner is not None and owner is not self:
+            self.listed.update(owner.listed)
+        if owner is None:
+            agent.__class__ = _guarded_class(type(agent), self)
+        self.agents[id(agent)] = agent
+        self.refresh(agent)
+
+    def refresh(self, agent: Any) -> None:
+        """Guards additions to an agent."""
+        tools = [self.tool(one) for one in agent.tools]
+        if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
+            agent.tools = tools
+        handoffs = [self._handoff(one) for one in agent.handoffs]
+        if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
+            agent.handoffs = handoffs
+        for server in agent.mcp_servers:
+            observe(server)
+        if not isinstance(agent.tool_use_behavior, GuardedToolUseBehavior):
+            agent.tool_use_behavior = GuardedToolUseBehavior(self, agent.tool_use_behavior)
+        if not isinstance(agent.hooks, ProposalHooks):
+            agent.hooks = ProposalHooks(self, agent.hooks)
+        judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
+        if self.guard.judges_answers and not judged:
+            agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
+
+    def tool(self, tool: Any) -> Any:
+        """The guarded tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        name = str(getattr(tool, "qualified_name", None) or getattr(tool, "name", type(tool).__name__))
+        if name in self._unguarded:
+            return tool
+        if not isinstance(tool, FunctionTool):
+            raise InputError(
+                f"{type(tool).__name__} {name!r} runs at the provider or past the function tools, "
+                f"where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
+            )
+        if isinstance(tool.on_invoke_tool, Invoker):
+            if tool.on_invoke_tool.attachment.guard is not self.guard:
+                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent")
+            return tool
+        if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
+            self.guard_agent(tool._agent_instance)  # noqa: SLF001
+        return self._guarded_tool(tool, name)
+
+    def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
+        body, created = body_of(tool), copy.copy(tool)
+        created.on_invoke_tool = Invoker(self, tool, body)
+        if self.may_ask or tool.needs_approval:
+            created.needs_approval = NeedsApproval(self, tool, body)
+        if tool.output_json_schema is not None:
+            created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
+        self.listed[name] = ToolSpec(
+            name, tool.params_json_schema, tool.description, unlisted_arguments=body.unlisted_arguments
+        )
+        return created
+
+    def _handoff(self, handoff: Any) -> Any:
+        if is_guarded_handoff(handoff):
+            return handoff
+        if (target := target_of(handoff)) is not None and id(target) not in self.agents:
+            self.guard_agent(target)
+        return guarded_handoff(self, handoff)
+
+    def check_tools(self, late: Collection[str] = ()) -> None:
+        """Compares changed tools with the rules, without the `late` ones, which are not accepted."""
+        self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
+        digests = {name: spec.digest for name, spec in self.listed.items()}
+        if digests != self._digests:
+            self.guard.attach(self.listed.values())
+            self._digests = digests
+
+    # --- a run
+
+    def turn(self, agent: Any, context: Any) -> None:
+        """Notes that a model is about to be called.
+
+        Raises:
+            InputError: an addition to the agent cannot be guarded; or its answers are judged, and nothing holds them.
+        """
+        run, around = self.run_of(context), scope()
+        if self.guard.judges_answers and not (around is not None and (around.held or around.inside)):
+            raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
+        run.step, run.agent = run.step + 1, agent
+        run.input = list(context.turn_input) or run.input
+        self.refresh(agent)
+
+
+def _guarded_class(base: type, attachment: Attachment) -> type:
+    """Returns a subclass whose tools are guarded whenever they are listed; clones of an agent share it."""
+
+    async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
+        attachment.turn(self, run_context)
+        tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
+        late = unaccepted_tools(attachment.guard, self.mcp_servers, tools)
+        created = [attachment.tool(one) for one in tools]
+        attachment.check_tools(late)
+        return [without_description(one) if one.name in late else one for one in created]
+
+    return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})
+
+
+class GuardedRunner(Runner):
+    """As `Runner`, with its arguments: `conversation_id`, or the session's id, names the conversation."""
+
+    @classmethod
+    async def run(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - as Runner names it
+        with _around(options):
+            return await Runner.run(starting_agent, input, **options)
+
+    @classmethod
+    def run_sync(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002
+        with _around(options):
+            return Runner.run_sync(starting_agent, input, **options)
+
+    @classmethod
+    def run_streamed(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002
+        with _around(options):
+            result = Runner.run_streamed(starting_agent, input, **options)
+        attachment = getattr(starting_agent, "guardagent_attachment", None)
+        if attachment is None or attachment.guard.judges_answers:  # who knows where an agent without one leads
+            events = result.stream_events
+            result.stream_events = lambda: _held(result, events())
+        return result
+
+
+async def _held(result: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The events, once all have come: a guardrail that trips raises before the first of them is seen.
+
+    A run that was cancelled has no answer, so that its text was not judged, and is withheld.
+    """
+    found = [one async for one in events]
+    cancelled = result.final_output is None and not result.interruptions
+    for event in found:
+        if not (cancelled and _may_have_text(event)):
+            yield event
+
+
+def _may_have_text(event: Any) -> bool:
+    return event.type == "raw_response_event" or getattr(event, "name", "") == "message_output_created"
+
+
+@contextmanager
+def _around(options: dict[str, Any]) -> Iterator[None]:
+    around = scope()
+    named = options.get("conversation_id") or getattr(options.get("session"), "session_id", None)
+    if around is not None and around.inside:
+        yield  # a part of another run, whose conversation it shares
+        return
+    with enter(RunScope(named or (around.conversation if around else None), held=True)):
+        yield

@@ -12,8 +12,15 @@ from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.schema import read_object
-from guardagent.frameworks.openai_agents.adapter.messages import chat, result_ids
-from guardagent.frameworks.openai_agents.adapter.runs import UNNAMED, AgentRun, Runs, conversation_of, scope
+from guardagent.frameworks.openai_agents.adapter.runs import (
+    UNNAMED,
+    AgentRun,
+    Runs,
+    chat,
+    conversation_of,
+    result_ids,
+    scope,
+)
 from guardagent.types import Verdict
 
 _MOST_PENDING = 1000

@@ -1,28 +1,113 @@
-"""Replaces a tool's own invocation: judges the arguments that the tool will get, and runs it with them."""
+"""Replaces a tool's own invocation: judges the arguments that the tool will get, and runs it with them.
+
+Observes whether an MCP server's answer is an error, which the SDK does not pass on.
+
+The agent's final answer, judged before the user sees it: as an output guardrail of the SDK.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
-from agents import FunctionTool, MCPToolCancellationError, ModelBehaviorError, UserError
+from agents import (
+    FunctionTool,
+    GuardrailFunctionOutput,
+    MCPToolCancellationError,
+    ModelBehaviorError,
+    OutputGuardrail,
+    UserError,
+)
 from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
 from agents.tool import maybe_invoke_function_tool_failure_error_function
+from mcp.shared import exceptions
+from pydantic_core import to_jsonable_python
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement.approval import Approval, with_edits
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall, Outcome, plain_value
 from guardagent.enforcement.enforcement_point import CallLifecycle, JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.openai_agents.adapter.approvals import host_approval
+from guardagent.frameworks.openai_agents.adapter.approvals import Bound, ToolBody, host_approval
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
-from guardagent.frameworks.openai_agents.adapter.bodies import Bound, ToolBody
-from guardagent.frameworks.openai_agents.adapter.denials import DenialText, RunHalted, denial_text
-from guardagent.frameworks.openai_agents.adapter.runs import AgentRun, RunScope, enter, scope
-from guardagent.frameworks.openai_agents.adapter.server_answers import McpError, ServerAnswer, observed_answer
+from guardagent.frameworks.openai_agents.adapter.runs import (
+    AgentRun,
+    DenialText,
+    RunHalted,
+    RunScope,
+    chat,
+    denial_text,
+    enter,
+    scope,
+)
 from guardagent.types import Decision, freeze, unchecked_verdict
+
+# An error that the server itself answered with; mcp 2 spells it otherwise than mcp 1.
+McpError: type[Exception] = getattr(exceptions, "MCPError", None) or exceptions.McpError
+
+
+@dataclass(slots=True)
+class ServerAnswer:
+    """A server's answer to the running call.
+
+    Attributes:
+        failed: whether the answer is an error.
+        seen: whether there was an answer; there is none for a tool outside an MCP server.
+        parts: the output that the SDK shows, and the structured content.
+    """
+
+    failed: bool = False
+    seen: bool = False
+    parts: tuple[Any, ...] = ()
+
+    def shown(self, output: Any) -> Any:
+        """The tool's output as rules see it: of a single text, the text."""
+        if self.seen and isinstance(output, dict) and output.get("type") == "text":
+            return output.get("text")
+        return output
+
+
+_answer: ContextVar[ServerAnswer | None] = ContextVar("guardagent_mcp_answer", default=None)
+
+
+@contextmanager
+def observed_answer() -> Iterator[ServerAnswer]:
+    """Records a server's answer inside the block."""
+    answer = ServerAnswer()
+    token = _answer.set(answer)
+    try:
+        yield answer
+    finally:
+        _answer.reset(token)
+
+
+class _AnswerExtractor:
+    """The server's `custom_data_extractor`, the one hook that is shown the whole answer; the operator's own goes on."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    async def __call__(self, context: Any) -> Any:
+        answer = _answer.get()
+        if answer is not None:
+            answer.seen, answer.failed = True, bool(context.is_error)
+            answer.parts = (context.tool_output, context.structured_content)
+        data = self._before(context) if self._before is not None else None
+        return await data if inspect.isawaitable(data) else data
+
+
+def observe(server: Any) -> None:
+    """Records the answers of a server."""
+    before = getattr(server, "custom_data_extractor", None)
+    if not isinstance(before, _AnswerExtractor):
+        server.custom_data_extractor = _AnswerExtractor(before)
+
 
 _STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
 
@@ -179,3 +264,36 @@ class Invoker:
 
     def _key(self, context: Any) -> tuple[str, str, str]:
         return "paused", self._tool.qualified_name, context.tool_call_id
+
+
+class AnswerGuardrail(OutputGuardrail[Any]):
+    """Trips if the answer is denied; `output_info` is the verdict."""
+
+    @classmethod
+    def of(cls, attachment: BaseAttachment) -> AnswerGuardrail:
+        async def judge(context: Any, agent: Any, output: Any) -> Any:  # noqa: ARG001 - the SDK's signature
+            return await _judge(attachment, context, output)
+
+        return cls(guardrail_function=judge, name="guardagent")
+
+
+async def _judge(attachment: BaseAttachment, context: Any, output: Any) -> Any:
+    around, run = scope(), attachment.run_of(context)
+    if (around is not None and around.inside) or (run.final is not None and output == run.final):
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
+    text = output if isinstance(output, str) else _json(output)
+    beside = run.texts[:-1]  # the SDK's answer is only the last message of a response; the user may see them all
+    text = "\n".join([*(one for one in beside if one not in text), text])
+    user_messages = [one["content"] for one in chat(run.input) if one["role"] == "user"]
+    conversation = attachment.conversation_of(context) or ""
+    verdict = await attachment.guard.aanswer(conversation, user_messages[-1] if user_messages else "", text)
+    return GuardrailFunctionOutput(output_info=verdict.to_dict(), tripwire_triggered=bool(verdict.label))
+
+
+def _json(output: Any) -> str:
+    """Returns a structured answer as text: what its values hold, as for arguments, if that has a form."""
+    try:
+        plain = plain_value(output, "the answer")
+    except InputError:
+        plain = to_jsonable_python(output, fallback=repr)
+    return json.dumps(plain, ensure_ascii=False, default=str)

@@ -3,18 +3,25 @@
 A tool does not see the SDK's session, so the conversation comes from the first of these that
 exists: the enclosing run; `GuardedRunner` or `with conversation(id)`; `conversation_id` or `session_id` of
 the context object; `group_id` of the RunConfig.
+
+Denials in place of a tool's output, for the model or the caller of the run.
+
+The items that a run began with, as rules read them.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents import get_current_trace
+from agents import AgentsException, ToolGuardrailFunctionOutput, ToolOutputGuardrail, get_current_trace
 
 from guardagent.enforcement.hosts import HostScope, HostSurroundings
+from guardagent.enforcement.tool_guard import gave_up
+from guardagent.errors import ToolDenied
+from guardagent.types import Decision, Verdict
 
 UNNAMED = (
     "this run names no conversation: run it with GuardedRunner and a session, inside conversation(id), with a context "
@@ -98,3 +105,78 @@ def conversation_of(context: Any, find: Callable[[Any], str | None] | None = Non
 
 def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+class RunHalted(ToolDenied, AgentsException):
+    """A rule halts the run: `Runner` raises this. `verdict` says why."""
+
+
+class DenialText(str):
+    """The text of a denial for the model; its type distinguishes it from a tool's output."""
+
+    __slots__ = ("verdict",)
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> DenialText:
+        text = cls(verdict.feedback())
+        text.verdict = verdict
+        return text
+
+    def __deepcopy__(self, memo: Any) -> DenialText:
+        return self
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
+
+    @property
+    def final(self) -> str | None:
+        """The answer that ends the run once the agent has given up; else None."""
+        return f"{self}\n{self.verdict.reasons[-1]}" if gave_up(self.verdict) else None
+
+
+def denial_text(tool: str, verdict: Verdict) -> DenialText:
+    """Returns the denial of a call.
+
+    Raises:
+        RunHalted: the run ends here.
+    """
+    if verdict.decision is Decision.HALT:
+        raise RunHalted(tool, verdict)
+    return DenialText.of(verdict)
+
+
+def _reject(data: Any) -> Any:
+    if isinstance(data.output, DenialText):
+        return ToolGuardrailFunctionOutput.reject_content(data.output)
+    return ToolGuardrailFunctionOutput.allow()
+
+
+# For tools with an output schema: a rejection need not conform to it.
+SKIP_OUTPUT_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guardagent")
+
+
+def chat(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """The messages among the items, each with its role and its text."""
+    messages = [one for one in items if isinstance(one, Mapping) and isinstance(one.get("role"), str)]
+    return [{"role": one["role"], "content": text_of(one.get("content"))} for one in messages]
+
+
+def text_of(content: Any) -> str:
+    """The text of a message: of its parts, those that are text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    return "\n".join(str(one["text"]) for one in parts if isinstance(one, Mapping) and isinstance(one.get("text"), str))
+
+
+def result_ids(items: Iterable[Any]) -> list[str]:
+    """The ids of the calls whose results are among the items."""
+    results = [one for one in items if isinstance(one, Mapping) and one.get("type") == "function_call_output"]
+    return [str(one.get("call_id")) for one in results]
+
+
+def texts_of(output: Iterable[Any]) -> list[str]:
+    """The texts of all messages in a model's response, refusals too."""
+    parts = [part for one in output if one.type == "message" for part in one.content]
+    return [getattr(one, "text", None) or getattr(one, "refusal", None) or "" for one in parts]

@@ -15,7 +15,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
-from guardagent.frameworks.openai_agents.adapter.denials import DenialText, RunHalted, denial_text
+from guardagent.frameworks.openai_agents.adapter.runs import DenialText, RunHalted, denial_text
 from guardagent.types import Verdict
 
 # The SDK asks for the message right after the hand-off, in the same task.

@@ -7,7 +7,20 @@
     AgentRunEnded                    raised by a run that gave up, and whose output cannot be a text
 
 Extra: `guardagent[pydantic-ai]`.
+
+The class of a guarded agent: a subclass of its own.
+
+The MCP server of a toolset, so that tools which it adds later can be told from the accepted ones.
+
+Attaches a guard to an agent.
 """
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeVar
 
 from guardagent._support.requirements import require, warn_untried
 from guardagent.frameworks.pydantic_ai.package import DISTRIBUTIONS, EXTRA, TRIED
@@ -15,8 +28,286 @@ from guardagent.frameworks.pydantic_ai.package import DISTRIBUTIONS, EXTRA, TRIE
 require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
 
-from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests  # noqa: E402
-from guardagent.frameworks.pydantic_ai.adapter.attachment import guarded  # noqa: E402
-from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, AgentRunHalted, conversation  # noqa: E402
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+
+from guardagent._support.requirements import require_parts
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
+from guardagent.errors import InputError
+from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests, refuse_native_tools, rejections
+from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, Work, schema_of
+from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
+from guardagent.frameworks.pydantic_ai.adapter.capability import (
+    GuardCapability,
+    GuardedToolset,
+    OwnToolset,
+    guarded_dynamic,
+    may_wait,
+    output_functions,
+    own_toolsets,
+    without_description,
+)
+from guardagent.frameworks.pydantic_ai.adapter.runs import (
+    AgentRunEnded,
+    AgentRunHalted,
+    PydanticRun,
+    conversation,
+    new_run,
+)
 
 __all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
+
+
+ATTACHMENT = "guardagent_attachment"
+PARTS = ("iter", "run_stream", "root_capability", "toolsets", "_get_toolset", "_resolve_realtime_session")
+
+
+class StreamMark(AbstractCapability[Any]):
+    """Tells `iter` that `run_stream` runs it."""
+
+
+@cache
+def guarded_class(base: Any) -> Any:
+    """Returns the class of an agent with a guard. Every run has the guard's capability, and all tools are guarded.
+
+    `run`, `run_sync`, `run_stream` and `run_stream_events` run `iter`, and so do the host's servers and interfaces. The
+    class has one base only, since an agent can change its class to no other.
+    """
+    return type(base)(base.__name__, (base,), {"__module__": base.__module__, **_methods(base)})
+
+
+def _methods(base: Any) -> dict[str, Callable[..., Any]]:
+    def iter(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - the host's name
+        return base.iter(self, *args, **_attachment(self).begin(self, kwargs))
+
+    def run_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
+        capabilities = [*(kwargs.pop("capabilities", None) or ()), StreamMark()]
+        return base.run_stream(self, *args, capabilities=capabilities, **kwargs)
+
+    def _get_toolset(self: Any, *args: Any, **kwargs: Any) -> Any:
+        toolset = base._get_toolset(self, *args, **kwargs)  # noqa: SLF001 - the host's seam
+        return _attachment(self).toolset(toolset, kwargs.get("run_capability"))
+
+    def _resolve_realtime_session(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001 - the host's arguments
+        raise InputError("a realtime session speaks before its answer can be judged; run a guarded agent without one")
+
+    return {one.__name__: one for one in (iter, run_stream, _get_toolset, _resolve_realtime_session)}
+
+
+def _attachment(agent: Any) -> Any:
+    return vars(agent)[ATTACHMENT]
+
+
+def server_of(toolset: Any) -> str | None:
+    """Returns the key of the server of an MCP toolset; None for other toolsets."""
+    servers = [one for one in own_toolsets(toolset) if _has_module(one, "pydantic_ai.mcp")]
+    if not servers:
+        return None
+    address = [_address(one) for one in servers]
+    shown = ", ".join(str(one.id or type(one).__name__) for one in servers)
+    return f"{shown} ({hashlib.sha256(repr(address).encode()).hexdigest()[:8]})"
+
+
+def is_durable(thing: Any) -> bool:
+    """Whether a toolset or a capability runs tools in another process, as Temporal, DBOS and Prefect do."""
+    return _has_module(thing, "pydantic_ai.durable_exec")
+
+
+def late_tools(guard: EnforcementPoint, server: str, specs: Iterable[ToolSpec]) -> set[str]:
+    """Compares the tools of a server with the accepted ones. Returns the names of those that may not be called."""
+    specs = list(specs)
+    guard.update_server_tools(server, specs)
+    return {one.name for one in specs if guard.accepted.unaccepted(one.name) is not None}
+
+
+def _address(toolset: Any) -> list[Any]:
+    transport = getattr(getattr(toolset, "client", None), "transport", None)
+    fields: Mapping[str, Any] = getattr(transport, "__dict__", {})
+    return [fields.get(name) for name in ("url", "command", "args")]
+
+
+def _has_module(thing: Any, module: str) -> bool:
+    return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(thing).__mro__)
+
+
+AnyAgent = TypeVar("AnyAgent", bound=Agent[Any, Any])
+_DURABLE = "{} runs tools in another process, where this guard does not judge; expected an agent without it"
+
+
+def guarded(
+    agent: AnyAgent, guard: EnforcementPoint, *, conversation: Named = None, unguarded: Collection[str] = ()
+) -> AnyAgent:
+    """Attaches a guard in place to an agent: to every run, whatever tools, toolsets or overrides the run gets.
+
+    Args:
+        agent: an Agent without another guard.
+        guard: decides.
+        conversation: the conversation's id, or a function that returns it; by default that of the
+            `with conversation(id):` around the run, or the `conversation_id` that is passed to it.
+        unguarded: the tools that run where no guard sees them, and may: those of the model's provider, by their kind,
+            and external tools, by their name.
+
+    Returns:
+        The agent.
+
+    Raises:
+        InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
+            or the agent has another guard.
+    """
+    attachment = PydanticAttachment(guard, conversation, frozenset(unguarded))
+    attachment.guard_agent(agent)
+    return agent
+
+
+class PydanticAttachment:
+    """One guard at its agent.
+
+    Attributes:
+        guard: decides.
+    """
+
+    def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
+        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
+        self.calls = PydanticCalls(guard)
+        self._listed = ListedTools(guard)
+        self._read: dict[str, tuple[Any, Any, PydanticArguments]] = {}  # name -> what was read, and the arguments
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent."""
+        if not isinstance(agent, Agent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an Agent of Pydantic AI")
+        if ATTACHMENT in vars(agent):
+            raise InputError("this agent has a guard already; expected one guard for each agent")
+        require_parts(agent, *PARTS)
+        require_parts(GuardCapability, *CAPABILITY_PARTS)
+        self._refuse_durable(agent.root_capability)
+        tools = agent.root_capability.get_native_tools()
+        refuse_native_tools([one for one in tools if not callable(one)], self._unguarded)
+        self._check_functions(agent.toolsets)
+        kind: Any = type(agent)
+        agent.__class__ = guarded_class(kind)
+        vars(agent)[ATTACHMENT] = self
+
+    def _check_functions(self, toolsets: Any) -> None:
+        """Compares the tools with the rules, if all are known before a run."""
+        if any(not isinstance(one, FunctionToolset) for one in toolsets):
+            return
+        for toolset in toolsets:
+            for name, tool in toolset.tools.items():
+                made_of = tool.function_schema
+                schema, described = made_of.json_schema, tool.description
+                read = PydanticArguments.declared(name, schema, described, made_of.validator, made_of)
+                self._listed.add(read.spec)
+        self.check_tools()
+
+    def check_tools(self) -> None:
+        """Compares new or changed tools with the rules."""
+        self._listed.check()
+
+    def _refuse_durable(self, capability: Any) -> None:
+        found: list[Any] = []
+        capability.apply(found.append)
+        for one in found:
+            if is_durable(one):
+                raise InputError(_DURABLE.format(type(one).__name__))
+
+    # --- a run
+
+    def begin(self, agent: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Returns the options of a new run, with the guard's capability."""
+        capabilities = list(options.get("capabilities") or ())
+        output_type = options.get("output_type") or agent.output_type
+        run = new_run(
+            self._name(),
+            explicit=any(options.get(name) is not None for name in ("conversation_id", "conversation")),
+            streamed=any(isinstance(one, StreamMark) for one in capabilities),
+            waits=may_wait(output_type),
+            functions=output_functions(output_type),
+            rejected=rejections(options.get("deferred_tool_results")),
+        )
+        own = [one for one in capabilities if not isinstance(one, StreamMark)]
+        return {**options, "capabilities": [*own, GuardCapability(self.calls, run, {}, self._unguarded)]}
+
+    def toolset(self, toolset: Any, capability: Any) -> Any:
+        """Returns the guarded form of all tools of a run.
+
+        Args:
+            toolset: the run's.
+            capability: the capabilities of the run; without the guard's, each call is denied.
+
+        Raises:
+            InputError: its tools run in another process.
+        """
+        found: list[Any] = []
+        if capability is not None:
+            self._refuse_durable(capability)
+            capability.apply(found.append)
+        own = next((one for one in found if isinstance(one, GuardCapability) and one.calls is self.calls), None)
+        run, arguments = (own.run, own.arguments) if own is not None else (None, {})
+
+        def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:
+            if is_durable(one):
+                raise InputError(_DURABLE.format(type(one).__name__))
+            if type(one) is DynamicToolset:
+                return guarded_dynamic(one, guarded_own)
+            return one if _is_output(one) else OwnToolset(one, self, run, arguments)
+
+        try:
+            inner = toolset.visit_and_replace(guarded_own)
+        except TypeError as error:  # the host copies a toolset by the fields of its dataclass
+            raise InputError(f"a toolset cannot be copied for a run ({error}); expected a dataclass") from None
+        return GuardedToolset(inner, self, run, arguments)
+
+    # --- tools
+
+    def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
+        for name, tool in tools.items():
+            if tool.tool_def.kind == "output":
+                continue
+            if tool.tool_def.kind == "external" and name not in self._unguarded:
+                raise InputError(
+                    f"the external tool {name!r} runs outside of the agent, where no guard sees it; take it away, or "
+                    f"say unguarded={{{name!r}}} if it may run without one"
+                )
+            if name not in arguments:
+                arguments[name] = self._arguments(name, tool)
+            if self.guard.accepted.unaccepted(name) is None:
+                self._listed.specs[name] = arguments[name].spec
+        self.check_tools()
+
+    def own_tools(
+        self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
+    ) -> dict[str, Any]:
+        for name, tool in tools.items():
+            arguments[names[name]] = self._arguments(names[name], tool)
+        server = server_of(toolset)
+        if server is None:
+            return tools
+        late = late_tools(self.guard, server, [arguments[names[name]].spec for name in tools])
+        return {name: without_description(one, UNREAD) if names[name] in late else one for name, one in tools.items()}
+
+    def _arguments(self, name: str, tool: Any) -> PydanticArguments:
+        """Reads the declaration of a tool, unless it is the one that was read before."""
+        made_of = (schema_of(tool), tool.args_validator)
+        known = self._read.get(name)
+        if (
+            known is None
+            or known[0] != tool.tool_def
+            or any(one is not other for one, other in zip(known[1], made_of, strict=True))
+        ):
+            known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
+        return known[2]
+
+    async def invoke(
+        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
+    ) -> Any:
+        return await self.calls.invoke(run, arguments, args, ctx, tool, work)
+
+    def may_pass(self, name: str, args: Any) -> bool:
+        return self.calls.may_pass(name, args)
+
+
+def _is_output(toolset: Any) -> bool:
+    return type(toolset).__name__ == "OutputToolset"

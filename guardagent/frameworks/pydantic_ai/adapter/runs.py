@@ -1,15 +1,25 @@
-"""The runs of agents, and the conversation that each belongs to."""
+"""The runs of agents, and the conversation that each belongs to.
+
+The results of tools, as rules read them.
+
+The messages of a run, as rules read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import EnforcementPoint, HostCall
+from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
+from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.messages import ModelRequest, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.decisions import gave_up
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun, proposed_ids
-from guardagent.errors import ToolDenied
+from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun, finished, proposed_ids
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict
 
 UNNAMED = (
@@ -119,3 +129,97 @@ def new_run(named: str | None, *, explicit: bool, **options: Any) -> PydanticRun
         return PydanticRun(around.run, named=around.conversation, call=around.call, **options)
     outside = around.conversation if around is not None else None
     return PydanticRun(named=named or outside, explicit=explicit, **options)
+
+
+def finished_output(name: str, result: Any) -> Any:
+    """Returns what a tool has returned, if its work is done.
+
+    Raises:
+        ToolFailed: it is not, as that of a generator; the model reads why.
+    """
+    try:
+        finished(name, result.return_value if isinstance(result, ToolReturn) else result)
+    except (InputError, TimeoutError) as error:
+        raise ToolFailed(str(error)) from error
+    return result
+
+
+def outcome_of(result: Any) -> Outcome:
+    """Returns a call's outcome from what its tool has returned: a value, or a ToolReturn."""
+    if isinstance(result, ToolReturn):
+        return Outcome(_plain(result.return_value), other_outputs=(_plain(result.content),))
+    return Outcome(_plain(result))
+
+
+def failure_of(error: BaseException) -> Outcome | None:
+    """Returns a call's outcome from what its tool has raised; None if it goes on elsewhere.
+
+    The host reports a time-out as a retry, and the cancellation of an agent in a tool as an error; the tool may have
+    done its work.
+    """
+    if isinstance(error, CallDeferred):
+        return None
+    late = isinstance(error, ModelRetry | ToolFailed) and isinstance(error.__cause__ or error.__context__, TimeoutError)
+    if late or isinstance(error, RunCancelled):
+        return Outcome(error_text(error), failed=None)
+    return Outcome.of_error(error)
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except InputError:
+        return str(value)
+
+
+_NOT_EXECUTED = "Tool not executed - a final result was already processed."  # the host's text in place of a result
+
+
+def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
+    """Returns role and text of what users and models have said."""
+    shown = []
+    for message in messages:
+        role, kind = ("user", UserPromptPart) if isinstance(message, ModelRequest) else ("assistant", TextPart)
+        texts = [_text(part.content) for part in message.parts if isinstance(part, kind)]
+        shown += [{"role": role, "content": "\n".join(texts)}] if texts else []
+    return shown
+
+
+def result_ids(messages: Iterable[Any], outputs: Collection[str] = ()) -> list[str]:
+    """Returns the ids of the calls whose results are among the messages.
+
+    Args:
+        messages: the host's.
+        outputs: the names of output tools, whose results are not those of calls.
+    """
+    return [
+        part.tool_call_id
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+        and part.outcome == "success"
+        and part.tool_name not in outputs
+        and part.content != _NOT_EXECUTED
+    ]
+
+
+def last_user_text(messages: Iterable[dict[str, str]]) -> str:
+    """Returns the text of the user's last message; empty if there is none."""
+    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
+
+
+def proposal(messages: Iterable[Any], call_id: str) -> ToolCallPart | None:
+    """Returns a call as the model proposed it; None if it is not among the messages."""
+    calls = [
+        part
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolCallPart) and part.tool_call_id == call_id
+    ]
+    return calls[-1] if calls else None
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(one for one in content if isinstance(one, str))

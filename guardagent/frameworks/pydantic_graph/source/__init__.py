@@ -7,14 +7,14 @@ from dataclasses import replace
 from guardagent.frameworks.pydantic_graph import extractor as live
 from guardagent.frameworks.pydantic_graph.extractor.agents import is_agent
 from guardagent.frameworks.pydantic_graph.package import PACKAGES as PACKAGES
-from guardagent.frameworks.pydantic_graph.source import agents, builder_calls, classes
+from guardagent.frameworks.pydantic_graph.source import agents, builder, classes
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
 from guardagent.workflow.python_source.values import Arguments, Values
 
 CONSTANTS: dict[str, object] = {}
-KINDS = (*agents.KINDS, *classes.KINDS, *builder_calls.KINDS)
+KINDS = (*agents.KINDS, *classes.KINDS, *builder.KINDS)
 
 
 def is_workflow(value: object) -> bool:

@@ -7,11 +7,21 @@ run_agent(ask, messages, tools, guard)   a small agent
 with conversation("id"):                 which conversation the calls within belong to
 """
 
-from guardagent.frameworks.python.adapter.attachment import attach
-from guardagent.frameworks.python.adapter.caller_context import conversation, current_conversation
-from guardagent.frameworks.python.adapter.functions import guard_tools, guarded
-from guardagent.frameworks.python.adapter.loop import Answer, arun_agent, run_agent
-from guardagent.frameworks.python.adapter.tool_calls import ToolTurn, arun_tool_calls, run_tool_calls
+from guardagent.frameworks.python.adapter.functions import (
+    attach,
+    conversation,
+    current_conversation,
+    guard_tools,
+    guarded,
+)
+from guardagent.frameworks.python.adapter.tool_calls import (
+    Answer,
+    ToolTurn,
+    arun_agent,
+    arun_tool_calls,
+    run_agent,
+    run_tool_calls,
+)
 
 __all__ = [
     "Answer",

@@ -1,4 +1,13 @@
-"""Guarded functions: each call is judged before it runs."""
+"""Guarded functions: each call is judged before it runs.
+
+Arguments as plain values, so that the judged value is the whole argument.
+
+A Python function as a tool: its name, and its judged and unjudged arguments.
+
+The tools that are attached to each guard, which are compared with the rules together.
+
+The conversation of the calling code, in a context variable, so that threads and tasks stay apart.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +15,365 @@ import asyncio
 import functools
 import inspect
 import io
+import math
+import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from inspect import Parameter
+from types import MappingProxyType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, arun, run
+from guardagent.enforcement import Coverage, EnforcementPoint, HostCall, Outcome, ToolSpec, arun, run
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.python.adapter.attachment import add, attach, ensure_attached
-from guardagent.frameworks.python.adapter.caller_context import ConversationSource, current_agent, guarded_call
-from guardagent.frameworks.python.adapter.tool import Fn, PythonTool
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, FrozenMapping
+
+_SCALARS = frozenset({str, int, bool, type(None)})
+_DEEPEST = 100
+
+
+def plain_value(value: Any, place: str, depth: int = 0) -> Any:
+    """Returns a frozen copy of a JSON value, which cannot change after it was judged.
+
+    Args:
+        value: None, a boolean, a number, a string, or a list, tuple or mapping of these. A list becomes a tuple.
+        place: its name, for messages.
+        depth: how deep it is nested.
+
+    Raises:
+        InputError: the value is of another type.
+    """
+    kind = type(value)
+    if kind in _SCALARS or (kind is float and math.isfinite(value)):
+        return value
+    if depth >= _DEEPEST:
+        raise InputError(f"{place[:80]} is nested too deeply, or contains itself")
+    if kind is dict or isinstance(value, Mapping):
+        return _plain_mapping(dict(value), place, depth)
+    if isinstance(value, list | tuple):
+        items = enumerate(tuple(value))
+        return tuple(
+            item if type(item) in _SCALARS else plain_value(item, f"{place}[{at}]", depth + 1) for at, item in items
+        )
+    description = repr(value) if kind is float else f"a {kind.__name__}"
+    raise InputError(
+        f"{place} is {description}; expected a JSON value, which can be judged and copied; convert it, or name the "
+        "argument in 'unjudged' if the program supplies it and no rule mentions it"
+    )
+
+
+def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> Mapping[str, Any]:
+    for key in value:
+        if type(key) is not str:
+            raise InputError(f"a key of {place} is {key!r}; expected a string")
+    return MappingProxyType(
+        {
+            key: item if type(item) in _SCALARS else plain_value(item, f"{place}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    )
+
+
+Fn = Callable[..., Any]
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTool:
+    """A function that an agent may call.
+
+    Attributes:
+        name: its name for the host and the model.
+        fn: the function.
+        signature: its signature.
+        unjudged: the arguments that the program supplies and no rule sees, such as a method's instance.
+        is_async: whether it is a coroutine function.
+    """
+
+    name: str
+    fn: Fn
+    signature: inspect.Signature
+    unjudged: frozenset[str]
+    is_async: bool
+
+    @classmethod
+    def of(cls, fn: Fn, name: str | None = None, unjudged: Collection[str] = ()) -> PythonTool:
+        """Makes a tool of a function, method or other callable.
+
+        Raises:
+            InputError: the callable cannot be judged; the message has the reason.
+        """
+        name = _name_of(fn, name)
+        kind = fn if inspect.isroutine(fn) else getattr(fn, "func", type(fn).__call__)
+        _refuse_what_runs_later(kind, name)
+        _refuse_decorated(fn, name)
+        signature = _signature(fn, name)
+        hidden = frozenset([unjudged] if isinstance(unjudged, str) else unjudged)
+        if odd := hidden - {one.name for one in signature.parameters.values() if one.kind in _NAMED}:
+            raise InputError(f"{name} has no argument {min(odd)!r} to leave unjudged")
+        hidden |= _bound_parameter(fn, signature)
+        for one in signature.parameters.values():
+            if one.default is not Parameter.empty and one.name not in hidden:
+                plain_value(one.default, f"the default of {one.name} of {name}")
+        return cls(name, fn, signature, hidden, inspect.iscoroutinefunction(kind))
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The declaration that is compared with the rules."""
+        arguments = {
+            name: {"title": str(one)} for name, one in self.signature.parameters.items() if name not in self.unjudged
+        }
+        takes_others = any(one.kind is Parameter.VAR_KEYWORD for one in self.signature.parameters.values())
+        schema = {"type": "object", "properties": arguments}
+        beyond: frozenset[str] | None = None if takes_others else frozenset()
+        return ToolSpec(self.name, schema, inspect.getdoc(self.fn) or "", unlisted_arguments=beyond)
+
+    def bound_to(self, instance: Any) -> PythonTool:
+        """Binds the tool of a method to an instance."""
+        first, *others = self.signature.parameters.values()
+        return replace(
+            self,
+            fn=self.fn.__get__(instance),
+            signature=self.signature.replace(parameters=others),
+            unjudged=self.unjudged - {first.name},
+        )
+
+    def split(self, by_position: Iterable[Any], named: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """Returns the judged arguments of a call with defaults, and the unjudged ones.
+
+        Raises:
+            InputError: they do not fit the function, or are not JSON values.
+        """
+        try:
+            found = self.signature.bind(*by_position, **named)
+        except TypeError as error:
+            raise InputError(f"the arguments of {self.name!r}: {error}") from None
+        found.apply_defaults()
+        every: dict[str, Any] = {}
+        for name, value in found.arguments.items():
+            every |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
+        apart = {name: every.pop(name) for name in self.unjudged}
+        judged = {name: plain_value(value, f"{name} of {self.name}") for name, value in every.items()}
+        return FrozenMapping(MappingProxyType(judged)), apart
+
+    def read(self, named: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Mapping[str, Any]:
+        """Returns the arguments of a model or reviewer, with defaults.
+
+        Args:
+            named: the arguments by name.
+            apart: the arguments that the program supplies.
+
+        Raises:
+            InputError: they do not fit the function, or one of them is supplied by the program.
+        """
+        if odd := self.unjudged.intersection(named):
+            raise InputError(f"the arguments of {self.name!r}: {min(odd)!r} is supplied by the program")
+        return self.split((), {**named, **apart})[0]
+
+
+def _name_of(fn: Any, name: str | None) -> str:
+    found = name or getattr(fn, "__name__", None)
+    if callable(fn) and isinstance(found, str) and found != "<lambda>":
+        return found
+    raise InputError(f"{fn!r} is not a named function; expected one, or a callable with name='...'")
+
+
+def _refuse_what_runs_later(kind: Any, name: str) -> None:
+    if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
+        raise InputError(
+            f"{name} is a generator, which does its work after its call was recorded; expected a function that returns "
+            "what it has found, such as a list"
+        )
+
+
+def _refuse_decorated(fn: Any, name: str) -> None:
+    """Refuses a decorated function: its decorator may change judged arguments, or call the function twice."""
+    if hasattr(fn, "__wrapped__"):
+        raise InputError(
+            f"{name} is decorated, and what the decorator makes of its arguments would not be judged; put the guard "
+            "innermost, right above 'def', and give a tool loop the guarded function itself"
+        )
+
+
+def _signature(fn: Any, name: str) -> inspect.Signature:
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} has no readable signature; wrap it in a function that has one") from None
+    for one in signature.parameters.values():
+        if one.kind not in (*_NAMED, Parameter.VAR_KEYWORD):
+            raise InputError(
+                f"{name} takes {str(one)!r} by position only; expected named parameters, which rules can use"
+            )
+    return signature
+
+
+def _bound_parameter(fn: Any, signature: inspect.Signature) -> frozenset[str]:
+    """Returns the name of the instance or class parameter of a function in a class body."""
+    first = next(iter(signature.parameters), "")
+    owner = getattr(fn, "__qualname__", "").rpartition(".")[0]
+    in_class = inspect.isfunction(fn) and owner and not owner.endswith("<locals>")
+    return frozenset({first}) if in_class and first in ("self", "cls") else frozenset()
+
+
+@dataclass(slots=True)
+class _AttachedTools:
+    """The tools of a guard by name, each with its definition's place; `ready` once they are compared with the rules."""
+
+    tools: dict[str, tuple[ToolSpec, str]] = field(default_factory=dict)
+    ready: bool = False
+
+
+_lock = threading.Lock()
+_attached: WeakKeyDictionary[EnforcementPoint, _AttachedTools] = WeakKeyDictionary()
+
+
+def add(guard: EnforcementPoint, tools: Iterable[PythonTool]) -> None:
+    """Adds tools to a guard. A redefined tool replaces the previous one.
+
+    Raises:
+        InputError: another tool has the same name.
+    """
+    with _lock:
+        attached = _attached.setdefault(guard, _AttachedTools())
+        for tool in tools:
+            _add(attached, tool)
+
+
+def _add(attached: _AttachedTools, tool: PythonTool) -> None:
+    spec, place = tool.spec, _place(tool.fn)
+    before = attached.tools.get(tool.name)
+    if before == (spec, place):
+        return
+    if before is not None and before[1] != place:
+        raise InputError(f"two tools are named {tool.name!r}: {before[1]} and {place}; give one of them a name=...")
+    attached.tools[tool.name] = (spec, place)
+    attached.ready = False
+
+
+def attach(guard: EnforcementPoint) -> Coverage:
+    """Compares the tools guarded so far with the rules. Otherwise the first call does so.
+
+    Raises:
+        InputError: a rule names a tool that is probably a misspelling of one of these.
+    """
+    with _lock:
+        attached = _attached.setdefault(guard, _AttachedTools())
+        coverage = guard.attach([spec for spec, _ in attached.tools.values()])
+        attached.ready = True
+        return coverage
+
+
+def ensure_attached(guard: EnforcementPoint) -> None:
+    """Compares the tools with the rules again if a tool was added."""
+    if not _attached[guard].ready:
+        attach(guard)
+
+
+def _place(fn: Any) -> str:
+    fn = getattr(fn, "func", fn)  # of a partial
+    return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"
+
+
+ConversationSource = str | Callable[[], str | None] | None
+"""A conversation's id, a function that returns it, or None for the `with conversation(...)` around the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CallerContext:
+    """The conversation and agent of the calling code; code `inside` a guarded call cannot leave its conversation."""
+
+    name: str
+    agent: str | None
+    inside: bool
+
+
+_current: ContextVar[_CallerContext | None] = ContextVar("guardagent_conversation", default=None)
+
+
+@contextmanager
+def conversation(name: str, agent: str | None = None) -> Iterator[str]:
+    """Puts the calls within into this conversation; sub-agents, tasks and `asyncio.to_thread` inherit it.
+
+    Within a guarded call, that call's conversation continues, whatever the name: a sub-agent has no separate history.
+    A thread that is started within has its own context and inherits nothing.
+
+    Args:
+        name: the conversation's id.
+        agent: the agent that proposes the calls.
+
+    Raises:
+        InputError: the id is not a string, or is empty.
+    """
+    with _entered(_CallerContext(conversation_id(_valid_id(name)), _agent(agent), _in_guarded_call())) as current:
+        yield current.name
+
+
+@contextmanager
+def guarded_call(source: ConversationSource, agent: str | None = None) -> Iterator[str]:
+    """Marks a guarded call, so that code within belongs to its conversation. Yields the conversation's id.
+
+    Raises:
+        InputError: there is no conversation.
+    """
+    with _entered(_CallerContext(conversation_id(source), _agent(agent), inside=True)) as current:
+        yield current.name
+
+
+@contextmanager
+def _entered(current: _CallerContext) -> Iterator[_CallerContext]:
+    token = _current.set(current)
+    try:
+        yield current
+    finally:
+        _current.reset(token)
+
+
+def _agent(agent: str | None) -> str | None:
+    return agent if agent is not None else current_agent()
+
+
+def current_conversation() -> str | None:
+    """Returns the id of the calling code's conversation; None if there is none."""
+    found = _current.get()
+    return found.name if found else None
+
+
+def current_agent() -> str | None:
+    """Returns the agent that `conversation` names for the calling code; None if it names none."""
+    found = _current.get()
+    return found.agent if found else None
+
+
+def _in_guarded_call() -> bool:
+    """Whether the calling code runs within a guarded call."""
+    found = _current.get()
+    return found is not None and found.inside
+
+
+def conversation_id(source: ConversationSource) -> str:
+    """Returns the conversation id of a call; a nested call shares that of the outer one.
+
+    Raises:
+        InputError: there is no conversation.
+    """
+    if _in_guarded_call():
+        return _valid_id(current_conversation())
+    name = source() if callable(source) else source
+    return _valid_id(current_conversation() if name is None and source is None else name)
+
+
+def _valid_id(name: object) -> str:
+    if isinstance(name, str) and name:
+        return name
+    raise InputError(
+        f"the conversation's id is {name!r}; expected a string; pass conversation=..., or make the call within "
+        "'with conversation(id):'"
+    )
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 ReadOutcome = Callable[[Any], Outcome]

@@ -1,35 +1,143 @@
-"""Runs the tool calls of one model message: all are judged, then they run one after the other."""
+"""Runs the tool calls of one model message: all are judged, then they run one after the other.
+
+Messages of the chat completions API, as the objects of a client library or as plain dicts.
+
+A small agent: a model, its tools, and the guard between them.
+"""
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support.execution import Operation, Procedure, adrive, combine, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint
-from guardagent.frameworks.python.adapter.attachment import add, ensure_attached
-from guardagent.frameworks.python.adapter.caller_context import (
+from guardagent.frameworks.python.adapter.functions import (
     ConversationSource,
+    Fn,
+    GuardedFunction,
+    add,
     conversation_id,
     current_agent,
+    ensure_attached,
     guarded_call,
+    guarded_function,
+    tool_of,
 )
-from guardagent.frameworks.python.adapter.functions import GuardedFunction, guarded_function, tool_of
-from guardagent.frameworks.python.adapter.messages import (
-    Transcript,
-    call_arguments,
-    call_name,
-    get_field,
-    output_text,
-    tool_message,
-)
-from guardagent.frameworks.python.adapter.tool import Fn
 from guardagent.types import Decision, Verdict, unchecked_verdict
+
+if TYPE_CHECKING:
+    from guardagent.enforcement import EnforcementPoint
+
+
+def get_field(of: Any, name: str) -> Any:
+    """Returns a field of a message or of a part of one; None if it is missing."""
+    return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
+
+
+def as_dict(message: Any) -> dict[str, Any]:
+    """Returns a message as a plain dict.
+
+    Raises:
+        InputError: it is no message.
+    """
+    if isinstance(message, Mapping):
+        return dict(message)
+    dump = getattr(message, "model_dump", None)
+    if not callable(dump):
+        raise InputError(f"a message is a {type(message).__name__}; expected a dict, or a message of a client library")
+    return dict(dump(exclude_none=True))
+
+
+class Transcript:
+    """The messages of one conversation. Each turn shows all of them, and only the new ones are read.
+
+    Attributes:
+        messages: as plain dicts.
+        seen: the ids of the calls whose results they show; a new list if the messages are replaced.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._source: list[Any] = []
+        self.messages: list[Mapping[str, Any]] = []
+        self.seen: list[str] = []
+
+    @classmethod
+    def of(cls, guard: EnforcementPoint, conversation: str) -> Transcript:
+        """Returns the transcript that the guard keeps for a conversation."""
+        try:
+            return guard.notes(conversation).setdefault("transcript", cls())  # type: ignore[no-any-return]
+        except InputError:  # then its calls are denied, too
+            return cls()
+
+    def read(self, messages: Sequence[Any]) -> None:
+        """Reads the new messages.
+
+        Raises:
+            InputError: one is no message.
+        """
+        with self._lock:
+            self._read(messages)
+
+    def _read(self, messages: Sequence[Any]) -> None:
+        if list(islice(messages, len(self._source))) != self._source:
+            self._source, self.messages, self.seen = [], [], []
+        for message in islice(messages, len(self._source), None):
+            plain = message if type(message) is dict else as_dict(message)
+            call_id = plain.get("tool_call_id")
+            if plain.get("role") == "tool" and isinstance(call_id, str) and call_id:
+                self.seen.append(call_id)
+            self.messages.append(plain)
+            self._source.append(message)
+
+
+def call_name(call: Any) -> str:
+    """Returns the tool name of a call; "" if it has none."""
+    name = get_field(get_field(call, "function"), "name")
+    return name if isinstance(name, str) else ""
+
+
+def call_arguments(call: Any) -> dict[str, Any]:
+    """Reads the arguments of a tool call strictly: a duplicate name is refused.
+
+    Raises:
+        InputError: the call is not a function call, or its arguments are not a JSON object.
+    """
+    function = get_field(call, "function")
+    if get_field(call, "type") not in (None, "function") or function is None:
+        raise InputError(f"a call is of type {get_field(call, 'type')!r}; expected a call of a function")
+    text, name = get_field(function, "arguments"), call_name(call)
+    if isinstance(text, Mapping):  # some servers read it themselves
+        return dict(text)
+    if text is not None and not isinstance(text, str):
+        raise InputError(f"the arguments of {name!r} are a {type(text).__name__}; expected a JSON object")
+    return read_object(text or "", name)
+
+
+def tool_message(call_id: Any, content: str) -> dict[str, Any]:
+    """Builds the message that answers a tool call."""
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def output_text(output: Any) -> str:
+    """Returns a tool's output as text for the model."""
+    if isinstance(output, str):
+        return output
+    try:
+        return json.dumps(output, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(type(output))
+
 
 Tools = Mapping[str, Fn] | Iterable[Fn]
 _WHY = "another call of the same message ended the run"
@@ -242,3 +350,97 @@ def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:
 
 def _error_message(error: Exception) -> str:
     return str(error) if isinstance(error, ToolDenied) else f"Error: {error_text(error)}"
+
+
+Ask = Callable[[list[dict[str, Any]]], Any]
+MAX_TURNS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of an agent's run.
+
+    Attributes:
+        text: the answer, or the reason why there is none.
+        messages: the conversation, for the next run.
+        ended: why there is no answer: `halted`, `gave up`, `denied` (the answer itself) or `too many turns`.
+    """
+
+    text: str
+    messages: list[dict[str, Any]]
+    ended: str | None = None
+
+
+def run_agent(
+    ask: Ask,
+    messages: Iterable[Any],
+    tools: Tools,
+    guard: EnforcementPoint,
+    *,
+    conversation: ConversationSource = None,
+    max_turns: int = MAX_TURNS,
+) -> Answer:
+    """Calls a model and runs its tool calls until it answers, or the guard ends the run.
+
+    Args:
+        ask: returns the model's next message for the conversation so far.
+        messages: the conversation, up to the user's last message.
+        tools: see `run_tool_calls`.
+        guard: decides.
+        conversation: see `run_tool_calls`.
+        max_turns: the maximum number of model calls.
+
+    Raises:
+        InputError: as `run_tool_calls`.
+    """
+    return drive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
+
+
+async def arun_agent(
+    ask: Callable[[list[dict[str, Any]]], Awaitable[Any]],
+    messages: Iterable[Any],
+    tools: Tools,
+    guard: EnforcementPoint,
+    *,
+    conversation: ConversationSource = None,
+    max_turns: int = MAX_TURNS,
+) -> Answer:
+    """As `run_agent`, with coroutine functions."""
+    return await adrive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
+
+
+def _steps(
+    ask: Ask, messages: Iterable[Any], tools: Tools, guard: EnforcementPoint, name: str, turns: int
+) -> Procedure[Answer]:
+    transcript = [as_dict(message) for message in messages]
+    question = next((message.get("content") for message in reversed(transcript) if message.get("role") == "user"), "")
+    guard.turn(name)
+    for _ in range(turns):
+        message = yield Operation(partial(ask, transcript), partial(ask, transcript))
+        transcript.append(as_dict(message))
+        if not (calls := get_field(message, "tool_calls")):
+            return (
+                yield from _final_answer(
+                    guard, name, str(question), str(get_field(message, "content") or ""), transcript
+                )
+            )
+        run: dict[str, Any] = {"conversation": name, "messages": transcript}
+        turn = yield Operation(
+            partial(run_tool_calls, calls, tools, guard, **run), partial(arun_tool_calls, calls, tools, guard, **run)
+        )
+        transcript += turn.messages
+        if turn.ended:
+            return Answer(turn.why, transcript, turn.ended)
+    return Answer(f"no answer after {turns} turns", transcript, "too many turns")
+
+
+def _final_answer(
+    guard: EnforcementPoint, name: str, question: str, text: str, transcript: list[dict[str, Any]]
+) -> Procedure[Answer]:
+    """The answer, unless the guard of final answers denies it."""
+    about = (name, question, text)
+    verdict = yield Operation(partial(guard.answer, *about), partial(guard.aanswer, *about))
+    if verdict.label == 0:
+        return Answer(text, transcript)
+    feedback = verdict.feedback()
+    return Answer(feedback, [*transcript[:-1], {"role": "assistant", "content": feedback}], "denied")

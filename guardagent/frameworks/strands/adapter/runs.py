@@ -1,17 +1,77 @@
-"""The runs of agents, and the conversation that each belongs to."""
+"""The runs of agents, and the conversation that each belongs to.
+
+The messages of an agent, as rules read them.
+
+The results of tools, as rules read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strands.types._events import ToolResultEvent
 from strands.types.exceptions import EventLoopException
 
+from guardagent.enforcement import Outcome
+from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
-from guardagent.errors import ToolDenied
-from guardagent.frameworks.strands.adapter.messages import chat, result_ids
+from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Verdict
+
+
+def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
+    """Returns role and text of each message; a tool's results are messages of the role `tool`."""
+    found: list[dict[str, str]] = []
+    for message in messages:
+        results = [one["toolResult"] for one in _blocks(message) if "toolResult" in one]
+        found += [{"role": "tool", "content": "\n".join(map(_text, one.get("content") or ()))} for one in results]
+        if (text := message_text(message)) or not results:
+            found.append({"role": str(message.get("role", "")), "content": text})
+    return found
+
+
+def message_text(message: Any) -> str:
+    """Returns the text of a message, with that of its citations."""
+    return "\n".join(_texts(_blocks(message)))
+
+
+def result_ids(messages: Iterable[Any]) -> list[str]:
+    """Returns the ids of the calls whose results are among the messages."""
+    results = [one["toolResult"] for message in messages for one in _blocks(message) if "toolResult" in one]
+    return [found for one in results if isinstance(found := one.get("toolUseId"), str)]
+
+
+def tool_uses(message: Any) -> list[dict[str, Any]]:
+    """Returns the calls that a message proposes."""
+    return [one["toolUse"] for one in _blocks(message) if "toolUse" in one]
+
+
+def last_user_text(messages: Iterable[dict[str, str]]) -> str:
+    """Returns the text of the user's last message; empty if there is none."""
+    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
+
+
+def _blocks(message: Any) -> list[dict[str, Any]]:
+    return [one for one in message.get("content") or () if isinstance(one, dict)]
+
+
+def _texts(blocks: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for block in blocks:
+        if "text" in block:
+            yield str(block["text"])
+        for cited in (block.get("citationsContent") or {}).get("content") or ():
+            if isinstance(cited, dict) and "text" in cited:
+                yield str(cited["text"])
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, dict) and "text" in part:
+        return str(part["text"])
+    return json.dumps(part, ensure_ascii=False, default=str)
+
 
 UNNAMED = (
     "this run names no conversation: run the agent inside 'with conversation(id):', with a session manager, or pass "
@@ -85,3 +145,40 @@ def surroundings(named: str | None, session: str | None) -> StrandsScope:
         return StrandsScope(around.conversation, run, around.call)
     outside = around.conversation if around is not None else None
     return StrandsScope(named or outside or session, StrandsRun())
+
+
+RETURNED = "guardagent_returned"
+"""The attribute of a result's event with what the tool's function has returned."""
+
+
+def outcome_of(event: Any) -> Outcome:
+    """Returns a call's outcome from the last event of its tool: the host's result, or a result without an event."""
+    result, error = (event.tool_result, event.exception) if isinstance(event, ToolResultEvent) else (event, None)
+    if isinstance(error, TimeoutError):
+        return Outcome.of_error(error)  # it may have done its work
+    returned = getattr(event, RETURNED, result)
+    if error is None and not _is_result(returned):
+        return Outcome(_plain(returned), failed=None if event is None else False)
+    failed = error is not None or result.get("status") != "success"
+    parts = [_part(one) for one in result.get("content") or ()]
+    others = (parts, *([result["structuredContent"]] if "structuredContent" in result else []))
+    unknown = result.get("cancelled") is True  # as MCP has it: its server may go on
+    return Outcome(parts[0] if len(parts) == 1 else parts, None if unknown else failed, other_outputs=others)
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and "status" in value and "content" in value
+
+
+def _part(content: Any) -> Any:
+    """Returns a part of a result: text or JSON as it is, another by its kind."""
+    if not isinstance(content, dict):
+        return str(content)
+    return next((content[kind] for kind in ("text", "json") if kind in content), ", ".join(map(str, content)))
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except InputError:
+        return str(value)

@@ -10,7 +10,7 @@ from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, Strea
 
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats.model_api import (
+from guardagent.frameworks.litellm.adapter.formats import (
     Data,
     GatewayCall,
     ModelApi,

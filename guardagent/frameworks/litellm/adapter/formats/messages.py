@@ -8,8 +8,7 @@ from typing import Any
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
-from guardagent.frameworks.litellm.adapter.formats.model_api import (
+from guardagent.frameworks.litellm.adapter.formats import (
     Data,
     GatewayCall,
     ModelApi,
@@ -24,8 +23,11 @@ from guardagent.frameworks.litellm.adapter.formats.model_api import (
     member,
     outcome_of,
     refuse_kind,
+    sse_data,
+    sse_frame,
+    sse_frames,
 )
-from guardagent.frameworks.litellm.adapter.formats.sse_frames import sse_data, sse_frame, sse_frames
+from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 
 _ANY = {"type": "object"}
 _PARTIAL = "partial_json"

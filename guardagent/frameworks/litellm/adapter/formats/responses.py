@@ -11,8 +11,7 @@ from pydantic import BaseModel
 
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
-from guardagent.frameworks.litellm.adapter.formats.model_api import (
+from guardagent.frameworks.litellm.adapter.formats import (
     Data,
     GatewayCall,
     ModelApi,
@@ -28,6 +27,7 @@ from guardagent.frameworks.litellm.adapter.formats.model_api import (
     outcome_of,
     refuse_kind,
 )
+from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 
 _CALL, _RESULT = "function_call", "function_call_output"
 _ENDS = ("response.completed", "response.incomplete")

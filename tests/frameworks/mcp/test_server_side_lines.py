@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.frameworks.mcp.adapter.lines import LineBuffer, OverlongLine
+from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
