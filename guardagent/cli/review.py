@@ -15,7 +15,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.translation.review.dossier import ReviewDossier
-    from guardagent.translation.review.status import Selection
+    from guardagent.translation.review.page import Selection
 
 
 def review(
@@ -41,7 +41,7 @@ def review(
     again.
     """
     from guardagent.translation.review.dossier import read_dossier
-    from guardagent.translation.review.status import selection
+    from guardagent.translation.review.page import selection
 
     wanted = selection(only)
     if as_json and not status:
@@ -65,7 +65,7 @@ def _write_page(dossier: ReviewDossier, path: Path) -> None:
 
 
 def _print_status(dossier: ReviewDossier, only: Selection, *, as_json: bool) -> None:
-    from guardagent.translation.review.status import status_lines, status_record
+    from guardagent.translation.review.page import status_lines, status_record
 
     if as_json:
         print_json(status_record(dossier, only))
@@ -77,7 +77,7 @@ def _print_status(dossier: ReviewDossier, only: Selection, *, as_json: bool) -> 
 
 def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:
     from guardagent.translation.review.dialogue import ReviewDialogue
-    from guardagent.translation.review.store import ReviewStore
+    from guardagent.translation.review.dossier import ReviewStore
 
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError("a review needs a terminal; expected '--status' or '--page FILE.html' without one")

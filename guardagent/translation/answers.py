@@ -11,7 +11,7 @@ from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_t
 from guardagent.policy.file.rule_keys import POLICIES
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, RuleDraft
-from guardagent.translation.model.answers import (
+from guardagent.translation.requests import (
     listed,
     optional_text,
     plain,

@@ -1,16 +1,30 @@
-"""The part of an earlier translation that stands for a new version of the document."""
+"""The part of an earlier translation that stands for a new version of the document.
+
+Sentences, rules and questions that stand or fall with each other.
+
+Rules that a person changed in the policy file after they were translated.
+
+A new version of a document: only sentences that changed are translated again.
+
+kept   the sentences, rules, questions and confirmations of the earlier translation that stand as they are
+edits  rules that a person changed since
+links  sentences that stand or fall with each other
+"""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from guardagent.errors import ContentError
 from guardagent.policy.documents import PolicyDocument, compare
+from guardagent.policy.policies import Policies
+from guardagent.policy.review import rule_hashes
 from guardagent.policy.review.record import (
     Confirmation,
     NeededFact,
@@ -23,9 +37,77 @@ from guardagent.policy.review.record import (
     read_review,
 )
 from guardagent.policy.review.requirement import reviewed_sentences
-from guardagent.translation.assembly.policy_lines import PolicyLines, read_policy_lines
-from guardagent.translation.change_pieces.links import Links, Node
+from guardagent.policy.words import policies_in_words
+from guardagent.translation.assembly.layout import PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
+from guardagent.translation.examination.examined import expects_violation, judged_cases
+
+Node = tuple[Literal["sentence", "rule", "question"], int | str]
+"""A sentence by its number, a rule or a question by its id."""
+_LINKED = "it shares sentences or questions with another rule, and "
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links of an earlier translation.
+
+    Attributes:
+        neighbours: what each node rests on, or what rests on it.
+        quotes: for each rule, the quoted words by the numbers of their sentences.
+        grounds: the sentences that have no rules of their own, such as definitions: a rule that falls leaves them.
+    """
+
+    neighbours: Mapping[Node, set[Node]]
+    quotes: Mapping[str, Mapping[int, str]]
+    grounds: frozenset[Node]
+
+    @classmethod
+    def of(cls, review: Review) -> Links:
+        """Reads the links of a review: rules rest on the sentences that they quote or that name them."""
+        numbers = _numbers(review)
+        quotes = {
+            rule.id: {number: words for one, words in rule.quotes.items() for number in _of_rule(review, rule.id, one)}
+            for rule in review.rules
+        }
+        pairs: list[tuple[Node, Node]] = [
+            *((("sentence", one.number), ("rule", rule)) for one in review.sentences for rule in one.rules),
+            *((("sentence", number), ("rule", rule)) for rule, found in quotes.items() for number in found),
+        ]
+        for one in review.questions:
+            pairs += [(("question", one.id), ("sentence", at)) for each in one.sentences for at in numbers[each]]
+            pairs += [(("question", one.id), ("rule", rule)) for rule in one.rules]
+        neighbours: defaultdict[Node, set[Node]] = defaultdict(set)
+        for first, second in pairs:
+            neighbours[first].add(second)
+            neighbours[second].add(first)
+        grounds: list[Node] = [("sentence", one.number) for one in review.sentences if one.fate not in ("rule", "open")]
+        return cls(neighbours, quotes, frozenset(grounds))
+
+    def falling(self, roots: Mapping[Node, str]) -> dict[Node, str]:
+        """Returns the nodes that fall, with their reasons: the roots, and all that is linked with one."""
+        found = dict(roots)
+        waiting = deque(roots)
+        while waiting:
+            there = waiting.popleft()
+            reason = found[there] if there in roots else f"{_LINKED}{found[there].removeprefix(_LINKED)}"
+            for one in sorted(self.neighbours.get(there, ()), key=str):
+                if one not in found and one not in self.grounds:
+                    found[one] = reason
+                    waiting.append(one)
+        return found
+
+
+def _numbers(review: Review) -> defaultdict[str, list[int]]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for one in review.sentences:
+        found[one.hash].append(one.number)
+    return found
+
+
+def _of_rule(review: Review, rule: str, sentence: str) -> list[int]:
+    """The sentences with a hash that a rule rests on: of identical sentences, those that name the rule."""
+    same = [one for one in review.sentences if one.hash == sentence]
+    return [one.number for one in [one for one in same if rule in one.rules] or same]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +322,64 @@ class _DocumentChange:
 def _read_by(rules: Iterable[RuleDraft], facts: Iterable[NeededFact]) -> Iterator[NeededFact]:
     text = json.dumps([one.rule for one in rules])
     yield from (one for one in facts if one.name in text)
+
+
+Cases = tuple[Mapping[str, Any], ...]
+
+
+def with_edits(kept: Kept, policies: Policies) -> Kept:
+    """Returns what stands, with the edits of people.
+
+    An edited rule has the readings `edited`, loses the findings about its former text, and keeps the cases that hold. A
+    finding names the others.
+
+    Args:
+        kept: what stands.
+        policies: the present policy file.
+
+    Raises:
+        InputError: a file that the policy refers to cannot be read.
+    """
+    changed = _changed(kept, policies)
+    edited = changed | {one.id for one in kept.rules if one.readings == "edited"}
+    holding = {one.id: _holding(one, policies) for one in kept.rules if one.id in edited}
+    lost = [
+        _finding(one, holding[one.id]) for one in kept.rules if len(one.cases) > len(holding.get(one.id, one.cases))
+    ]
+    return replace(
+        kept,
+        drafts=tuple(_with_cases(one, holding) for one in kept.drafts),
+        rules=tuple(
+            replace(one, readings="edited", cases=holding[one.id]) if one.id in edited else one for one in kept.rules
+        ),
+        findings=(*(one for one in kept.findings if not changed.intersection(one.rules)), *lost),
+    )
+
+
+def _changed(kept: Kept, policies: Policies) -> set[str]:
+    """The rules with another hash; if all have one, as a key such as `unlisted` changed, those with other words."""
+    hashes, words = rule_hashes(policies), policies_in_words(policies)
+    changed = [one for one in kept.rules if hashes[one.id] != one.hash]
+    if len(changed) == len(kept.rules):
+        changed = [one for one in changed if words[one.id].text != one.words]
+    return {one.id for one in changed}
+
+
+def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
+    """The cases to which the rule gives the expected verdict."""
+    judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
+    return tuple(
+        record
+        for record, one in judged
+        if one.case and one.verdict and (rule.id in one.verdict.rules) is expects_violation(one.case, rule.id)
+    )
+
+
+def _with_cases(draft: Draft, cases: Mapping[str, Cases]) -> Draft:
+    return replace(draft, rules=tuple(replace(one, cases=cases.get(one.id, one.cases)) for one in draft.rules))
+
+
+def _finding(rule: ReviewedRule, holding: Cases) -> ReviewFinding:
+    lost = ", ".join(repr(one.get("id")) for one in rule.cases if one not in holding)
+    text = f"The rule was changed by hand. These cases of its translation do not hold and are left out: {lost}."
+    return ReviewFinding("edited", text, tuple(rule.quotes), (rule.id,), blocking=False)

@@ -1,19 +1,45 @@
-"""The inputs of a translation, apart from the model."""
+"""The inputs of a translation, apart from the model.
+
+Results that a translation needs again.
+
+The document as text for a model: every sentence with its number, under its headings.
+
+The part of a prompt that all requests of a translation share.
+
+Requests to a model: a prompt, its answer, and another attempt if the answer cannot be read.
+
+requests   asks, counts and limits
+answers    reads the YAML or JSON block of an answer
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from guardagent.policy.documents import PolicyDocument, Sentence
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
-from guardagent.translation.memory import ResultMemory
-from guardagent.translation.samples import TraceSamples
-from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.samples import FactDescription, TraceSamples, render
 from guardagent.translation.tools import ToolSchema
+
+T = TypeVar("T")
+
+
+class ResultMemory:
+    """Keeps results by keys that decide them. Safe to share between threads, which may compute a result twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Returns the result of a key, which is computed on its first use. An exception is no result."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +95,68 @@ class TranslationContext:
     def first_number(self, number: int) -> int:
         """Returns the number of the first sentence that is identical with one: it is translated, and counts for all."""
         return self.document.first_numbers[self.sentence(number).hash]
+
+
+def document_text(sentences: Sequence[Sentence]) -> str:
+    """Returns the whole document, one line for each sentence."""
+    return "\n".join(_line(one) for one in sentences)
+
+
+def sentences_text(sentences: Iterable[Sentence]) -> str:
+    """Returns some sentences, each with its headings and the text that it needs to be understood."""
+    return "\n\n".join("\n".join(_with_context(one)) for one in sentences)
+
+
+def _line(sentence: Sentence) -> str:
+    text = " ".join(sentence.text.split())
+    if sentence.kind == "heading":
+        return f"[{sentence.number}] {'#' * (len(sentence.path) + 1)} {text}"
+    return f"[{sentence.number}] {'- ' if sentence.kind == 'item' else ''}{text}"
+
+
+def _with_context(sentence: Sentence) -> Iterator[str]:
+    if sentence.path:
+        yield f"under: {' > '.join(sentence.path)}"
+    for one in sentence.context:
+        yield f"after: {' '.join(one.split())}"
+    yield f"[{sentence.number}] {' '.join(sentence.text.split())}"
+
+
+MOST_SAMPLES = 30_000
+
+
+def shared_data(context: TranslationContext) -> dict[str, str]:
+    """Returns the document, the tools, the samples and the operator's functions as strings.
+
+    Raises:
+        InputError: a file of functions cannot be read.
+    """
+    return {
+        "document": document_text(context.document.sentences),
+        "tools": "\n".join(map(_tool, context.tools)),
+        "samples": render(context.samples, MOST_SAMPLES) if context.samples else "",
+        "functions": _functions(context),
+    }
+
+
+def facts_text(context: TranslationContext) -> str:
+    """Returns the facts that the host gives, one per line."""
+    return "\n".join(
+        f"{one.name}{f' ({one.type})' if one.type else ''}{f': {one.description}' if one.description else ''}"
+        for one in context.facts
+    )
+
+
+def _tool(tool: ToolSchema) -> str:
+    shown: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    if tool.output_schema is not None:
+        shown["output"] = tool.output_schema
+    return json.dumps(shown, ensure_ascii=False, default=str)
+
+
+def _functions(context: TranslationContext) -> str:
+    if not context.toolbox:
+        return ""
+    from guardagent.sandbox.toolbox import Toolbox
+
+    return "\n\n".join(tool.describe() for tool in Toolbox(list(context.toolbox)).values())

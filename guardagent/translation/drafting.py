@@ -1,18 +1,26 @@
-"""An author of drafts: asks a model for a draft, has it examined, and asks for corrections."""
+"""An author of drafts: asks a model for a draft, has it examined, and asks for corrections.
+
+Drafts: the rules that a model writes for some sentences of a document.
+
+draft   the types of a draft and its problems
+
+Groups of sentences that are drafted in one request.
+
+The part of a draft that can be used in spite of its problems.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError
+from guardagent.policy.documents import Sentence
 from guardagent.translation.answers import read_draft
-from guardagent.translation.context import TranslationContext
-from guardagent.translation.document_text import sentences_text
+from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
 from guardagent.translation.drafts import Ambiguity, Draft, Problem, RuleDraft
-from guardagent.translation.prompt_data import facts_text, shared_data
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, Request
 
@@ -203,3 +211,76 @@ def _dumper() -> Any:
         _OneLine, lambda dumper, one: dumper.represent_mapping("tag:yaml.org,2002:map", one, flow_style=True)
     )
     return Dumper
+
+
+MOST = 4
+LONGEST = 8  # of sentences that only make sense together
+
+
+def draft_batches(sentences: Sequence[Sentence], first: int = MOST) -> tuple[tuple[int, ...], ...]:
+    """Returns the numbers of sentences in batches of at most four that stand under the same headings.
+
+    A sentence that only makes sense after another one, such as 'Otherwise …' or an item of its list, is in the same
+    batch, which may then have up to eight.
+
+    Args:
+        sentences: the sentences to draft, in the order of the document.
+        first: the size of the first batch under each heading. With another size, the same sentences have other
+            neighbours, so that a second draft does not inherit what one neighbour suggests.
+    """
+    return tuple(_batches(sentences, first))
+
+
+def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, ...]]:
+    batch: list[int] = []
+    path: tuple[str, ...] | None = None
+    limit = first
+    for unit in _units(sentences):
+        if batch and (unit[0].path != path or len(batch) + len(unit) > limit):
+            yield tuple(batch)
+            batch, limit = [], MOST if unit[0].path == path else first
+        path = unit[0].path
+        batch += [one.number for one in unit]
+    if batch:
+        yield tuple(batch)
+
+
+def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
+    """Yields runs of sentences of which each needs an earlier one of its run to be understood."""
+    unit: list[Sentence] = []
+    for one in sentences:
+        if unit and not (one.path == unit[0].path and _needs(one, unit) and len(unit) < LONGEST):
+            yield unit
+            unit = []
+        unit.append(one)
+    if unit:
+        yield unit
+
+
+def _needs(one: Sentence, others: Sequence[Sentence]) -> bool:
+    return any(each.text in one.context for each in others)
+
+
+def usable_part(result: DraftResult) -> Draft | None:
+    """Returns a draft without the rules that have fatal problems; None if nothing of it can be used.
+
+    A sentence that such a rule rests on is not part of it, nor are the other rules of that sentence: a sentence is
+    translated as a whole or not at all.
+    """
+    draft = result.draft
+    fatal = [one for one in result.problems if one.fatal]
+    if draft is None or any(not one.rule and not one.sentences for one in fatal):
+        return None
+    failed = {one.rule for one in fatal if one.rule}
+    left_out = {number for one in fatal for number in one.sentences if not one.rule}
+    while True:
+        before = len(failed), len(left_out)
+        left_out |= {number for rule in draft.rules if rule.id in failed for number in rule.sentences} & {
+            *draft.sentences
+        }
+        failed |= {rule.id for rule in draft.rules if left_out & {*rule.sentences}}
+        if before == (len(failed), len(left_out)):
+            break
+    rules = tuple(one for one in draft.rules if one.id not in failed)
+    sentences = tuple(one for one in draft.sentences if one not in left_out)
+    return replace(draft, sentences=sentences, rules=rules) if sentences else None

@@ -1,20 +1,276 @@
-"""Samples of an agent's calls, from a file of traces or of cases: what its tools get and return, and what is known."""
+"""Samples of an agent's calls, from a file of traces or of cases: what its tools get and return, and what is known.
+
+Hides values that look like secrets: samples are shown to a model and to reviewers.
+
+Outputs that look like failures, by their beginnings: candidates for `failed_output`.
+
+The shape of values: paths with their types, and the values of those that have few.
+
+The facts that the host gives to a session, described in a file.
+
+Samples as text for a model or a reviewer, within a limit of characters.
+
+An agent as recorded calls show it: samples of calls, shapes of values, failures; and the facts of its host.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.files import parse_json
+from guardagent._support import json_values
+from guardagent._support.files import parse_json, parse_yaml, read_text
 from guardagent.batch.records import Case, LineReader, Trace, open_bytes, read_case, read_trace
-from guardagent.errors import ContentError
-from guardagent.translation.samples_pieces.concealment import conceal
-from guardagent.translation.samples_pieces.failures import FailedOutput, FailureCounts
-from guardagent.translation.samples_pieces.shapes import Shape, ShapePath, parsed
+from guardagent.errors import ContentError, UnknownNameError
+from guardagent.models.redaction import scrub
+from guardagent.packs.secrets.functions import assignments, card_numbers, disorder
 from guardagent.types import Event, thaw
+
+HIDDEN = "[secret]"
+_DEEPEST_VALUE = 30
+_NAME = re.compile(
+    r"passw|pwd|secret|token|api_?key|private_?key|credential|\bauth(?:orization)?\b|\bcvv|\bssn\b|\bpin\b",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[pousr]_\w{20,}|\bxox[abprs]-[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bAIza[\w-]{30,}|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END|$)"
+    r"|\bBearer\s+[\w.~+/-]{12,}=*"
+)
+_WORD = re.compile(r"[A-Za-z0-9+/_=-]{24,}")
+_DISORDER = 4.0  # bits for each character: names and dates have less
+
+
+def conceal(value: Any, depth: int = 0) -> Any:
+    """Returns a JSON value with a mark in place of secrets: by the name of a field, or by their form."""
+    if depth > _DEEPEST_VALUE:
+        return HIDDEN
+    if isinstance(value, str):
+        return conceal_text(value)
+    if isinstance(value, Mapping):
+        return {
+            conceal_text(str(key)): HIDDEN if _NAME.search(str(key)) and _is_value(one) else conceal(one, depth + 1)
+            for key, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [conceal(one, depth + 1) for one in value]
+    return value
+
+
+@lru_cache(maxsize=20_000)  # traces repeat their strings
+def conceal_text(text: str) -> str:
+    """Returns a string with a mark in place of secrets."""
+    text = _KNOWN.sub(HIDDEN, scrub(text))
+    for one in [*(found["value"] for found in assignments(text)), *_WORD.findall(text)]:
+        if _is_random(one):
+            text = text.replace(one, HIDDEN)
+    return re.sub(r"\d[\d -]{11,}\d", lambda found: HIDDEN if card_numbers(found[0]) else found[0], text)
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+
+
+def _is_random(text: str) -> bool:
+    has_both = re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
+    return len(text) >= 16 and bool(has_both) and disorder(text) >= _DISORDER
+
+
+_OPENING = re.compile(
+    r"\W*(?:error|errno|fail|exception|traceback|cannot|could not|can't|unable|invalid|unknown|not found|no such|"
+    r"denied|unauthori|forbidden|time(?:d )?\s?out|refused|rejected|bad request|[45]\d\d\b|\w+(?:error|exception)\b)",
+    re.IGNORECASE,
+)
+_FIELDS = ("error", "errors", "isError", "exception")
+_LONGEST_BEGINNING = 40
+
+
+@dataclass(frozen=True, slots=True)
+class FailedOutput:
+    """A beginning of outputs that look like failures.
+
+    Attributes:
+        prefix: the beginning, up to its first colon or for some words.
+        count: how many outputs begin so.
+        others: how many calls with such an output the traces record as not failed.
+        example: one output.
+    """
+
+    prefix: str
+    count: int
+    others: int
+    example: str
+
+
+class FailureCounts:
+    """Collects failures."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def add(self, output: Any, status: str | None) -> None:
+        """Adds the output of a call, without secrets, if it looks like a failure or the call failed."""
+        text = _failure_text(output)
+        if text is None and status == "failed" and output is not None:
+            text = output if isinstance(output, str) else str(output)
+        if not text:
+            return
+        prefix = _prefix(text)
+        self._counts[prefix] += 1
+        self._others[prefix] += status == "ok"
+        self._examples.setdefault(prefix, text[:200])
+
+    def outputs(self) -> tuple[FailedOutput, ...]:
+        """The failures, the most frequent first."""
+        return tuple(
+            FailedOutput(prefix, count, self._others[prefix], self._examples[prefix])
+            for prefix, count in self._counts.most_common()
+        )
+
+
+def _failure_text(output: Any) -> str | None:
+    if isinstance(output, Mapping):
+        name = next((name for name in _FIELDS if output.get(name)), None)
+        return None if name is None else f'{{"{name}": {output[name]}'
+    return output if isinstance(output, str) and _OPENING.match(output) else None
+
+
+def _prefix(text: str) -> str:
+    head, colon, _ = text[:_LONGEST_BEGINNING].partition(":")
+    return head + colon if colon else " ".join(re.sub(r"\d+", "#", text[:_LONGEST_BEGINNING]).split()[:3])
+
+
+_MOST_KEYS = 60  # of a mapping that is kept; further ones count as '*'
+_FEWEST_KEYS = 4  # of a mapping whose keys are words
+_MOST_VALUES = 8
+_LONGEST_VALUE = 40
+_DEEPEST_SHAPE = 8
+_TYPES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "list",
+    dict: "object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePath:
+    """A place in values, such as `flights[].price` or `users.*.name`.
+
+    Attributes:
+        types: the types there, the most frequent first.
+        values: all values there, if they are few and come back; else empty.
+    """
+
+    path: str
+    types: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(slots=True)
+class Shape:
+    """Collects values of one place."""
+
+    types: Counter[str] = field(default_factory=Counter)
+    values: Counter[Any] = field(default_factory=Counter)
+    keys: dict[str, Shape] = field(default_factory=dict)
+    items: Shape | None = None
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Adds a value; its strings are without secrets."""
+        self.types[_TYPES.get(type(value), type(value).__name__)] += 1
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            self._add_value(value)
+        if depth >= _DEEPEST_SHAPE:
+            return
+        if isinstance(value, Mapping):
+            for key, one in value.items():
+                place = key if key in self.keys or len(self.keys) < _MOST_KEYS else "*"
+                self.keys.setdefault(place, Shape()).add(one, depth + 1)
+        elif isinstance(value, list | tuple):
+            self.items = self.items or Shape()
+            for one in value:
+                self.items.add(one, depth + 1)
+
+    def paths(self, place: str = "") -> Iterator[ShapePath]:
+        """Yields the place itself and those within, an object before its fields."""
+        if self.types:
+            yield ShapePath(place or "(whole)", tuple(name for name, _ in self.types.most_common()), self._few_values())
+        for key, one in self._fields().items():
+            yield from one.paths(f"{place}.{key}" if place else key)
+        if self.items is not None:
+            yield from self.items.paths(f"{place}[]")
+
+    def _add_value(self, value: str | int) -> None:
+        if len(self.values) <= _MOST_VALUES and len(str(value)) <= _LONGEST_VALUE:
+            self.values[value] += 1
+        else:
+            self.values["\0"] += 1  # there are others
+
+    def _few_values(self) -> tuple[Any, ...]:
+        """The values of strings that come back, as those of a status do and those of an id do not."""
+        strings = all(isinstance(value, str) and value != "\0" for value in self.values)
+        few = 0 < len(self.values) <= _MOST_VALUES and sum(self.values.values()) >= 2 * len(self.values) + 1
+        return tuple(sorted(self.values)) if strings and few else ()
+
+    def _fields(self) -> Mapping[str, Shape]:
+        """The fields of an object; those of a mapping whose keys are data are merged into '*'."""
+        if not self._keys_are_data():
+            return self.keys
+        merged = Shape()
+        for one in self.keys.values():
+            merged.merge(one)
+        return {"*": merged}
+
+    def _keys_are_data(self) -> bool:
+        if "*" in self.keys or len(self.keys) >= _MOST_KEYS:
+            return True
+        ids = sum(bool(re.search(r"\d{2}|\W", key)) for key in self.keys)
+        return ids * 2 > len(self.keys) or self._keys_are_alike()
+
+    def _keys_are_alike(self) -> bool:
+        """Whether the fields are objects of one kind, and few values have each: fields of a record come back."""
+        objects = [one for one in self.keys.values() if set(one.types) == {"object"} and one.keys]
+        kinds = Counter(frozenset(one.keys) for one in objects)
+        count = len(self.keys)
+        alike = sum(kinds.values()) == count >= _FEWEST_KEYS and max(kinds.values()) * 2 > count
+        return alike and all(sum(one.types.values()) * 2 < self.types["object"] for one in self.keys.values())
+
+    def merge(self, other: Shape) -> None:
+        """Adds the values of another place."""
+        self.types += other.types
+        for value, count in other.values.items():
+            if value in self.values or len(self.values) <= _MOST_VALUES:
+                self.values[value] += count
+            else:
+                self.values["\0"] += count
+        for key, one in other.keys.items():
+            self.keys.setdefault(key, Shape()).merge(one)
+        if other.items is not None:
+            self.items = self.items or Shape()
+            self.items.merge(other.items)
+
+
+def parsed(output: Any) -> Any:
+    """Returns a string that is a JSON object or list as its value, and anything else as it is."""
+    if isinstance(output, str) and output.lstrip()[:1] in ("{", "["):
+        try:
+            return json_values.loads(output)
+        except ValueError:
+            return output
+    return output
+
 
 _EXAMPLES = 3
 _LONGEST_CALL = 200  # characters of arguments or an output
@@ -159,3 +415,87 @@ class _Calls:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 2]} …"
+
+
+TYPES = ("string", "number", "integer", "boolean", "list", "object", "date", "datetime")
+_KEYS = ("description", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class FactDescription:
+    """A fact. `type` is one of `TYPES`; empty if it is unknown."""
+
+    name: str
+    description: str = ""
+    type: str = ""
+
+
+def read_fact_descriptions(path: Path | str) -> tuple[FactDescription, ...]:
+    """Reads a YAML or JSON file: name -> description, or name -> {description, type}.
+
+    Raises:
+        InputError: the file cannot be read, or has another form.
+    """
+    text = read_text(path)
+    value = (parse_json if str(path).endswith(".json") else parse_yaml)(text, path)
+    if not isinstance(value, Mapping) or not value:
+        raise ContentError(f"is a {type(value).__name__}; expected names of facts with their descriptions", path)
+    return tuple(_fact(name, one, path) for name, one in value.items())
+
+
+def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
+    if not isinstance(name, str) or not name.strip():
+        raise ContentError(f"the name of a fact is {name!r}; expected a string", path)
+    fields = {"description": value or ""} if isinstance(value, str | None) else value
+    if not isinstance(fields, Mapping):
+        raise ContentError(
+            f"{name!r} is a {type(value).__name__}; expected a description, or 'description' and 'type'", path
+        )
+    for key, one in fields.items():
+        if key not in _KEYS:
+            raise UnknownNameError("key", str(key), _KEYS, f"{path}: {name!r}")
+        if not isinstance(one, str):
+            raise ContentError(f"the {key} of {name!r} is a {type(one).__name__}; expected a string", path)
+    if (kind := fields.get("type", "")) and kind not in TYPES:
+        raise UnknownNameError("type", kind, TYPES, f"{path}: {name!r}")
+    return FactDescription(name, fields.get("description", ""), kind)
+
+
+def render(samples: TraceSamples, limit: int = 20_000) -> str:
+    """Returns samples as text of at most `limit` characters.
+
+    All parts are shortened alike: each gets the same number of characters, and those that others do not need.
+    """
+    parts = ["\n".join(_tool_lines(one)) for one in samples.tools]
+    parts += [
+        "\n".join(lines) for lines in (_shape_lines("state", samples.state), _shape_lines("facts", samples.facts))
+    ]
+    left, texts = limit, {}
+    for waiting, (index, part) in enumerate(sorted(enumerate(parts), key=lambda one: len(one[1]))):
+        share = left // (len(parts) - waiting) - 1
+        texts[index] = _cut(part, max(0, share))
+        left -= len(texts[index]) + 1
+    return "\n".join(texts[index] for index in range(len(parts)))[:limit]
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return text[: max(0, limit - 2)].rpartition("\n")[0] + "\n…" if limit > 2 else ""
+
+
+def _tool_lines(samples: ToolSamples) -> Iterator[str]:
+    yield f"tool {samples.tool}: {samples.calls} calls"
+    for one in samples.examples:
+        status = {None: "", True: " (failed)", False: ""}[one.failed]
+        yield f"  {one.args} -> {'no output' if one.output is None else one.output}{status}"
+    for failure in samples.failures:
+        yield f"  failure {failure.prefix!r}: {failure.count}, {failure.others} of them recorded as not failed"
+    yield from _shape_lines("  arguments", samples.arguments)
+    yield from _shape_lines("  output", samples.outputs)
+
+
+def _shape_lines(name: str, paths: tuple[ShapePath, ...]) -> Iterator[str]:
+    for one in paths:
+        values = f" in {json.dumps(one.values, ensure_ascii=False)}" if one.values else ""
+        yield f"{name} {one.path}: {' or '.join(one.types)}{values}"

@@ -1,34 +1,211 @@
-"""The stages that ask the model: the survey, two drafts of each batch of sentences, and drafts mended after answers."""
+"""The stages that ask the model: the survey, two drafts of each batch of sentences, and drafts mended after answers.
+
+The owner's answers so far: those that a request shows, and those that concern the draft of another sentence.
+
+Takes rules that stand up again, because a new answer about another sentence concerns them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
-from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
+from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewFinding, ReviewQuestion
+from guardagent.translation.change import FallenRule, Kept
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting import DraftAuthor, DraftResult
-from guardagent.translation.drafting_pieces.batches import draft_batches
-from guardagent.translation.drafting_pieces.usable import usable_part
+from guardagent.translation.drafting import DraftAuthor, DraftResult, draft_batches, usable_part
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
 from guardagent.translation.examination import examine
-from guardagent.translation.pipeline.owner_answers import OwnerAnswers
 from guardagent.translation.readings import (
+    AMBIGUITY,
     GroupReading,
     Mending,
     Ruling,
     SentenceGroup,
     ambiguity_questions,
     read_group,
+    rulings_of,
     sentence_groups,
 )
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey
+
+MOST_CHARACTERS = 6_000  # of answers in one request, apart from those about its own sentences
+_SAME_HEADING = 2  # as much as two shared words
+_DECLARE = ("define", "constants", "counters")
+_WORD = re.compile(r"[^\W_]{3,}")
+_COMMON = frozenset(
+    "about after again all allowed also and any are answered answer been before being but call called calls can case "
+    "does each else ever every for from has have how its itself may mean means meant more most must never not now only "
+    "other otherwise over own rule same shall should some such than that the their them then there these they "
+    "this those tool under until was were what when where which who will with within without would yes".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The things that a text or a rule is about."""
+
+    words: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+class OwnerAnswers:
+    """The answers to the questions of earlier runs whose sentences the document still has.
+
+    Args:
+        context: the inputs.
+        questions: the questions of earlier runs.
+        answers: the answers, by the id of their question.
+        policy: the content of the policy file: a question names the rules that it decides about.
+    """
+
+    def __init__(
+        self,
+        context: TranslationContext,
+        questions: Sequence[ReviewQuestion],
+        answers: Mapping[str, RecordedAnswer],
+        policy: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._context, self._policy = context, policy or {}
+        self._rules = {one["id"]: one for one in self._policy.get("policies", ())}
+        there = context.document.first_numbers
+        self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
+        self._unapplied = {one.question for one in answers.values() if not one.applied}
+
+    @property
+    def unapplied(self) -> tuple[Ruling, ...]:
+        """The rulings that no run has applied."""
+        return tuple(one for one in self.rulings if one.question.id in self._unapplied)
+
+    def shown(self, sentences: Sequence[int]) -> dict[str, str]:
+        """Returns the answers for a request about some sentences, as texts by the keys of their rulings.
+
+        Those about the sentences themselves come first. The others follow as far as there is room: those under the same
+        heading and with most words in common first.
+        """
+        wanted = [self._context.sentence(one) for one in sentences]
+        hashes, paths = {one.hash for one in wanted}, {one.path for one in wanted}
+        words = frozenset(chain.from_iterable(map(self._words, (one.text for one in wanted))))
+
+        def relevance(one: Ruling) -> int:
+            same = any(each.path in paths for each in self._sentences(one))
+            return len(words & self._subjects[one.key].words) + _SAME_HEADING * same
+
+        own = [one for one in self.rulings if hashes & {*one.question.sentences}]
+        others = sorted((one for one in self.rulings if one not in own), key=relevance, reverse=True)
+        return {one.key: text for one, text in (*((one, _text(one)) for one in own), *_first(others))}
+
+    def concerning(self, draft: Draft) -> tuple[Ruling, ...]:
+        """Returns the new answers about other sentences that concern the rules of a draft, and that it does not know.
+
+        They concern it if they share a name that the policy declares, such as a definition; or if the question is about
+        a meaning, and its words are in the sentences of the draft, whose rules have a tool in common with it.
+        """
+        own = {self._context.sentence(one).hash for one in draft.sentences}
+        others = [one for one in self.unapplied if not own & {*one.question.sentences}]
+        unknown = [one for one in others if one.key not in draft.rulings]
+        subject = self._subject_of(draft) if unknown else _Subject()
+        return tuple(one for one in unknown if self._concerns(one, subject, draft))
+
+    def _concerns(self, one: Ruling, subject: _Subject, draft: Draft) -> bool:
+        about = self._subjects[one.key]
+        if about.names & subject.names:
+            return True
+        quoted = {self._context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
+        if quoted & {*one.question.sentences}:
+            return True
+        if not (one.question.id.startswith(AMBIGUITY) or one.is_own_words):
+            return False
+        shared = {word for word in about.words & subject.words if word in self._distinctive}
+        return bool(shared) and (bool(about.tools & subject.tools) or not about.tools)
+
+    # --- subjects
+
+    @cached_property
+    def _subjects(self) -> Mapping[str, _Subject]:
+        return {one.key: self._subject(one) for one in self.rulings}
+
+    def _subject(self, one: Ruling) -> _Subject:
+        """The subject of an answer: the question without the sentence that it quotes, the answer, and the rules.
+
+        The words about a witness are those of one call, not of a meaning.
+        """
+        text = one.question.text if one.question.witness is None else ""
+        for sentence in self._sentences(one):
+            text = text.replace(" ".join(sentence.text.split()), " ", 1)
+        rules = [self._rules[name] for name in one.question.rules if name in self._rules]
+        witness = one.question.witness or {}
+        formal = json.dumps([witness, one.choice.policy, rules], default=str)
+        used = self._names(json.dumps([*rules, *one.choice.policy.get("policies", ())], default=str))
+        return _Subject(
+            frozenset(self._words(f"{text} {one.choice.answer}")), self._tools(f"{formal} {one.question.text}"), used
+        )
+
+    def _subject_of(self, draft: Draft) -> _Subject:
+        quoted = {number for rule in draft.rules for number in rule.quotes}
+        texts = [self._context.sentence(one).text for one in sorted({*draft.sentences, *quoted})]
+        formal = json.dumps([one.rule for one in draft.rules], default=str)
+        return _Subject(frozenset(self._words(" ".join(texts))), self._tools(formal), self._names(formal))
+
+    def _sentences(self, one: Ruling) -> list[Any]:
+        numbers = self._context.document.first_numbers
+        return [self._context.sentence(numbers[name]) for name in one.question.sentences if name in numbers]
+
+    def _tools(self, text: str) -> frozenset[str]:
+        return frozenset(
+            one.name for one in self._context.tools if re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", text)
+        )
+
+    def _names(self, text: str) -> frozenset[str]:
+        """The names in a formula that are no tools and no words of the language: those that a policy declares."""
+        return frozenset(re.findall(r"\w+", text)) & self._declared
+
+    @cached_property
+    def _declared(self) -> frozenset[str]:
+        """The names that the policy file and the readings of the answers declare."""
+        policies = [self._policy, *(one.choice.policy for one in self.rulings)]
+        names = (name for one in policies for key in _DECLARE for name in one.get(key, ()))
+        return frozenset(str(name).partition("(")[0] for name in names)
+
+    def _words(self, text: str) -> Iterator[str]:
+        return (_stem(one) for one in _WORD.findall(text.casefold().replace("_", " ")) if one not in _COMMON)
+
+    @cached_property
+    def _distinctive(self) -> frozenset[str]:
+        """The words that not every other sentence has."""
+        sentences = self._context.document.sentences
+        counts = Counter(chain.from_iterable({*self._words(one.text)} for one in sentences))
+        return frozenset(word for word, count in counts.items() if count <= max(3, len(sentences) // 5))
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("s") if len(word) > 3 else word
+
+
+def _text(one: Ruling) -> str:
+    """The ruling with the reading that was chosen."""
+    meaning = "" if one.choice.allowed is None or not one.choice.words else f" It means: {one.choice.words}"
+    return f"{one.text}{meaning}"
+
+
+def _first(rulings: Iterable[Ruling]) -> Iterator[tuple[Ruling, str]]:
+    room = MOST_CHARACTERS
+    for one in rulings:
+        text = _text(one)
+        room -= len(text)
+        if room >= 0:
+            yield one, text
+
 
 LEAST_CALLS = 12  # of a short document, for which three per sentence leave no correction
 CALLS_PER_SENTENCE = 3
@@ -239,3 +416,146 @@ def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, 
     """The problems with which a draft cannot be compared with another one."""
     with _SOLVER:
         return examine(draft, context, only_fatal=True)
+
+
+_WHY = "an answer about another sentence concerns it"
+
+
+def reconsidered(
+    standing: Kept, previous: Review, owner: OwnerAnswers, context: TranslationContext
+) -> tuple[Kept, tuple[SentenceGroup, ...]]:
+    """Returns what stands without the rules that new answers concern, and these as groups of sentences.
+
+    Both authors of a group begin with the rule as it stands, since two drafts of it agreed or a person decided. A rule
+    that a person wrote or changed stands: only its writer knows why.
+
+    Args:
+        standing: what stands of the earlier translation.
+        previous: its review.
+        owner: the answers.
+        context: the inputs.
+    """
+    if not owner.unapplied:
+        return standing, ()
+    readings = {one.id: one.readings for one in standing.rules}
+    groups = [one for one in _groups(standing, owner) if _may_change(one, readings) and _is_concerned(one, owner)]
+    found = tuple(_with_singles(one, readings) for one in groups)
+    return _without(standing, previous, found, context), found
+
+
+def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
+    """The rules that stand, by the sentences that need them. They follow all answers that were applied."""
+    enforceable = {one.number for one in standing.sentences if one.fate == "rule"}
+    new = {one.key for one in owner.unapplied}
+    applied = tuple(one.key for one in owner.rulings if one.key not in new)
+    for draft in standing.drafts:
+        numbers = tuple(one for one in draft.sentences if one in enforceable)
+        known = [replace(draft, sentences=numbers, rulings=applied)]
+        yield from sentence_groups(known, known, numbers)
+
+
+def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
+    rules = [rule.id for draft in group.drafts for rule in draft.rules]
+    return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
+
+
+def _is_concerned(group: SentenceGroup, owner: OwnerAnswers) -> bool:
+    return any(owner.concerning(draft) for draft in group.drafts)
+
+
+def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:
+    """The group; without a second draft if there was none, as nothing would confirm it."""
+    single = any(readings[rule.id] == "single" for draft in group.drafts for rule in draft.rules)
+    return replace(group, second=None) if single else group
+
+
+def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
+    """The part that stands without some groups, and without the entries of the review about them alone."""
+    numbers = {number for one in groups for number in one.sentences}
+    rules = {rule.id for one in groups for draft in one.drafts for rule in draft.rules}
+    hashes = {context.sentence(one).hash for one in numbers}
+
+    def stands(sentences: Iterable[str], about: Iterable[str]) -> bool:
+        return not hashes.intersection(sentences) and not rules.intersection(about)
+
+    drafts = (
+        replace(
+            one,
+            sentences=tuple(number for number in one.sentences if number not in numbers),
+            rules=tuple(rule for rule in one.rules if rule.id not in rules),
+        )
+        for one in standing.drafts
+    )
+    kept_ids = {one.id for one in previous.questions if stands(one.sentences, one.rules)}
+    return replace(
+        standing,
+        drafts=tuple(one for one in drafts if one.rules),
+        sentences=tuple(one for one in standing.sentences if one.number not in numbers),
+        rules=tuple(one for one in standing.rules if one.id not in rules),
+        questions=tuple(one for one in standing.questions if one.id in kept_ids),
+        answers=tuple(one for one in standing.answers if one.question in kept_ids),
+        findings=tuple(one for one in standing.findings if stands(one.sentences, one.rules)),
+        confirmations=tuple(one for one in standing.confirmations if stands([one.sentence], one.rules)),
+        fallen=(*standing.fallen, *(FallenRule(one, _WHY) for one in sorted(rules))),
+        translate=tuple(sorted({*standing.translate, *numbers})),
+    )
+
+
+def kept_confirmations(previous: Review, now: Review) -> Review:
+    """Returns a review with the confirmations of sentences that were taken up again and came out as they were.
+
+    A sentence did if its fate, its rules, and what a person saw with them (questions, answers, findings) are the same.
+    A blocking finding that is new voids a confirmation: who confirmed has not seen it.
+    """
+    before, after = _Seen(previous), _Seen(now)
+    known = {one.sentence for one in now.confirmations}
+    same = [
+        one
+        for one in previous.confirmations
+        if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
+    ]
+    known_findings = {_identity(one) for one in previous.findings if one.blocking}
+    new = [one for one in now.findings if one.blocking and _identity(one) not in known_findings]
+    standing = [one for one in now.confirmations if not any(_concerns(finding, one) for finding in new)]
+    return replace(now, confirmations=(*standing, *same))
+
+
+def _identity(one: ReviewFinding) -> object:
+    """A finding with the same words about another rule is another one."""
+    return one.kind, one.message, frozenset(one.sentences), frozenset(one.rules)
+
+
+def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
+    return confirmed.sentence in finding.sentences or not confirmed.rules.keys().isdisjoint(finding.rules)
+
+
+class _Seen:
+    """The content that a person sees with a sentence before they confirm it."""
+
+    def __init__(self, review: Review) -> None:
+        self._review = review
+        self._sentences = {one.hash: one for one in review.sentences}
+        self._rules = {one.id: one for one in review.rules}
+
+    def of(self, sentence: str) -> object:
+        """A value that is equal if nothing differs; None if the review does not have the sentence."""
+        found = self._sentences.get(sentence)
+        if found is None:
+            return None
+        rules = {*found.rules}
+        answers = {one.question: (one.choice, one.words) for one in self._review.answers}
+        return (
+            found.fate,
+            found.reason,
+            sorted((one.id, one.hash, one.words, one.readings) for name, one in self._rules.items() if name in rules),
+            sorted(
+                (one.id, one.text, str(answers.get(one.id)))
+                for one in self._review.questions
+                if sentence in one.sentences or rules & {*one.rules}
+            ),
+            sorted(
+                (one.kind, one.message, one.blocking)
+                for one in self._review.findings
+                if sentence in one.sentences or rules & {*one.rules}
+            ),
+        )

@@ -9,12 +9,9 @@ from typing import Any
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.file.policy_keys import Key, choice, keys, mapping, name, regular_expression
 from guardagent.policy.review.record import FATES, Fate, NeededFact
-from guardagent.translation.context import TranslationContext
-from guardagent.translation.document_text import sentences_text
+from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
 from guardagent.translation.drafts import Ambiguity
-from guardagent.translation.model.answers import listed, optional_text, read_answer, sentence_number
-from guardagent.translation.prompt_data import facts_text, shared_data
-from guardagent.translation.requests import ModelRequests, Request
+from guardagent.translation.requests import ModelRequests, Request, listed, optional_text, read_answer, sentence_number
 
 BATCH = 40
 MODEL_FATES = tuple(one for one in FATES if one != "open")

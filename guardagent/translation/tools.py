@@ -1,13 +1,33 @@
-"""One tool as its author describes it, and the forms in which tools are written down."""
+"""One tool as its author describes it, and the forms in which tools are written down.
+
+The schema of a Python function, from its type hints and its docstring.
+
+The schemas of Python objects: functions, and the tools of agent frameworks, told apart by their attributes.
+
+Reads the tools of an agent from wherever they are described.
+
+The tools of an agent: from a JSON file, from Python objects, or from an MCP server.
+
+Tools that change something: all but those that their authors, or their names, call reading.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import inspect
+import json
+import os
+import re
+import shlex
+import sys
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from guardagent._support.files import parse_json, read_text
 from guardagent.batch.json_object import near_miss
-from guardagent.errors import InputError
+from guardagent.errors import InputError, error_text
 
 _FORMS = (
     "expected {'type': 'function', 'function': {'name', 'description', 'parameters'}}, "
@@ -167,3 +187,293 @@ def _output(function: Mapping[str, Any], name: str, where: str) -> Mapping[str, 
 
 def _keys(value: Mapping[str, Any]) -> str:
     return f"{', '.join(map(repr, value)) or 'none':.200}"
+
+
+_SECTION = re.compile(
+    r"^(?:Args|Arguments|Parameters|Returns|Return|Raises|Yields|Examples?|Notes?):?\s*$|^:\w+", re.MULTILINE
+)
+_ARGUMENTS = re.compile(r"^(?:Args|Arguments|Parameters):?\s*\n(?:-+\n)?(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_GOOGLE = re.compile(r"^(\s+)\*{0,2}(\w+)[^\n:]{0,100}:[ \t]*(.*(?:\n\1\s+\S.*)*)", re.MULTILINE)
+_FIELD = re.compile(r"^:param (?:\w+ )?(\w+):[ \t]*(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
+
+
+def schema_of_function(fn: Callable[..., Any], name: str = "") -> ToolSchema:
+    """Returns the schema of a function's arguments. An argument without a type hint can be anything.
+
+    Raises:
+        InputError: an argument has no JSON schema, or cannot be passed by name.
+    """
+    name = name or getattr(fn, "__name__", "")
+    where = f"the function {name!r}"
+    if not name or name == "<lambda>":
+        raise InputError(f"{fn!r} has no name; expected a named function")
+    try:
+        signature = inspect.signature(fn)
+        hints = typing.get_type_hints(_plain(fn), include_extras=True)
+    except Exception as error:  # noqa: BLE001 - annotations are code of the host
+        raise InputError(f"{where} has annotations that cannot be read: {error_text(error)}") from None
+    doc = inspect.getdoc(fn) or ""
+    definitions: dict[str, Any] = {}
+    properties = {}
+    described = _descriptions(doc)
+    for one in signature.parameters.values():
+        if one.kind is one.VAR_KEYWORD:
+            continue
+        if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
+            raise InputError(f"{where}: the argument {one.name!r} has no name in a call; expected named arguments")
+        schema = _json_schema(hints.get(one.name, Any), f"{where}: the argument {one.name!r}", definitions)
+        properties[one.name] = {**schema, **_default(one), **_described(described.get(one.name), schema)}
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    named = [one for one in signature.parameters.values() if one.name in properties]
+    parameters["required"] = [one.name for one in named if one.default is one.empty]
+    parameters["additionalProperties"] = len(named) < len(signature.parameters)
+    if definitions:
+        parameters["$defs"] = definitions
+    return ToolSchema(name, _SECTION.split(doc, maxsplit=1)[0].strip(), parameters, _output_schema(hints))
+
+
+def _plain(fn: Any) -> Any:
+    """Returns the function that has the annotations."""
+    found = inspect.unwrap(getattr(fn, "func", fn))
+    return found if inspect.isroutine(found) else type(found).__call__
+
+
+def _json_schema(hint: Any, where: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    try:
+        schema = dict(TypeAdapter(hint).json_schema())
+    except Exception as error:  # noqa: BLE001 - pydantic raises many types, and types have code of their own
+        reason = error_text(error).partition("\n")[0]
+        raise InputError(f"{where} has a type without JSON schema: {reason:.200}; expected a plain type") from None
+    for name, definition in schema.pop("$defs", {}).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise InputError(f"{where}: two types are named {name!r}; expected each name once")
+    return schema
+
+
+def _output_schema(hints: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the schema of the returned value; None if it is not annotated, or has none."""
+    from pydantic import TypeAdapter
+
+    if hints.get("return") in (None, type(None), Any):
+        return None
+    try:
+        return TypeAdapter(hints["return"]).json_schema(mode="serialization")
+    except Exception:  # noqa: BLE001 - as above; an output without schema is known by its samples
+        return None
+
+
+def _default(parameter: inspect.Parameter) -> dict[str, Any]:
+    if parameter.default is parameter.empty:
+        return {}
+    try:
+        json.dumps(parameter.default, allow_nan=False)
+    except (TypeError, ValueError):
+        return {}
+    return {"default": parameter.default}
+
+
+def _described(text: str | None, schema: Mapping[str, Any]) -> dict[str, str]:
+    return {"description": text} if text and "description" not in schema else {}
+
+
+def _descriptions(doc: str) -> dict[str, str]:
+    """The descriptions of arguments in a docstring: a section 'Args:' or fields ':param name:'."""
+    section = _ARGUMENTS.search(doc)
+    found = {match[2]: match[3] for match in _GOOGLE.finditer(section[1])} if section else {}
+    found |= {match[1]: match[2] for match in _FIELD.finditer(doc)}
+    return {name: " ".join(text.split()) for name, text in found.items()}
+
+
+_SCHEMAS: tuple[Callable[[Any], Any], ...] = (
+    lambda tool: tool.params_json_schema,  # OpenAI Agents
+    lambda tool: tool.tool_call_schema,  # LangChain: its `input_schema` has also what the host injects
+    lambda tool: tool.inputSchema,  # MCP
+    lambda tool: tool.input_schema,
+    lambda tool: tool.args_schema,  # CrewAI
+    lambda tool: tool.metadata.get_parameters_dict(),  # LlamaIndex
+    lambda tool: tool.function_schema.json_schema,  # Pydantic AI
+    lambda tool: tool.schema["parameters"],  # AutoGen
+    lambda tool: tool.parameters,  # FastMCP
+)
+_FUNCTIONS = ("func", "function", "fn")
+_OUTPUTS = ("outputSchema", "output_schema")
+
+
+def schemas_of(value: Any, where: str) -> list[ToolSchema]:
+    """Returns the schemas of an object: tools in a list, a mapping, or an agent's `tools`; one tool; or decoded JSON.
+
+    Raises:
+        InputError: something in it is not a tool, or its schema cannot be read.
+    """
+    if _is_json(value):
+        return list(tools_of(value, where))
+    if isinstance(value, list | tuple | set | frozenset):
+        return [schema_of(one, f"{where}[{index}]") for index, one in enumerate(value)]
+    if isinstance(value, Mapping) and not isinstance(value.get("name", value.get("function")), str | Mapping):
+        return [schema_of(one, f"{where}[{name!r}]", str(name)) for name, one in value.items()]
+    inner = getattr(value, "tools", None)
+    if not isinstance(value, Mapping) and isinstance(inner, list | tuple | Mapping):
+        return schemas_of(inner, f"{where}.tools")
+    return [schema_of(value, where)]
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is decoded JSON, as far as its outermost level shows."""
+    if isinstance(value, Mapping):
+        return all(isinstance(one, Mapping | list | str | int | float | None) for one in value.values())
+    return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+
+
+def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
+    """Returns the schema of one tool. Errors as for `schemas_of`."""
+    if isinstance(tool, Mapping):
+        return read_tool(tool, where)
+    if inspect.isroutine(tool):
+        return schema_of_function(tool, name)
+    if inspect.isclass(tool):
+        raise InputError(f"{where} is the class {tool.__name__!r}; expected a function, or an instance that is a tool")
+    found = _name(tool)
+    schema = _schema(tool) if found else None
+    if schema is not None:
+        described = object_schema(schema, f"{where}: the schema of {found!r}")
+        hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
+        return ToolSchema(
+            found, _description(tool), described, _output_of(tool), hint if isinstance(hint, bool) else None
+        )
+    function = next((one for key in _FUNCTIONS if callable(one := getattr(tool, key, None))), None)
+    if function is None and callable(tool):
+        function = tool
+    if function is None:
+        raise InputError(f"{where} is a {type(tool).__name__}; expected a function, or a tool of an agent framework")
+    return schema_of_function(function, found or name)
+
+
+def _name(tool: Any) -> str:
+    for owner in (tool, getattr(tool, "metadata", None)):
+        if isinstance(name := getattr(owner, "name", None), str) and name:
+            return name
+    return ""
+
+
+def _description(tool: Any) -> str:
+    for owner in (tool, getattr(tool, "metadata", None)):
+        if isinstance(text := getattr(owner, "description", None), str) and text:
+            return text
+    return inspect.getdoc(tool) or ""
+
+
+def _schema(tool: Any) -> Any:
+    """Returns the first schema among the attributes that frameworks use."""
+    for read in _SCHEMAS:
+        try:
+            schema = read(tool)
+        except Exception:  # noqa: BLE001, S112 - properties are code of the framework
+            continue
+        to_schema = getattr(schema, "model_json_schema", None)
+        schema = to_schema() if to_schema is not None else schema
+        if isinstance(schema, Mapping):
+            return schema
+    return None
+
+
+def _output_of(tool: Any) -> Mapping[str, Any] | None:
+    found = (getattr(tool, key, None) for key in _OUTPUTS)
+    return next((one for one in found if isinstance(one, Mapping)), None)
+
+
+_MCP = "mcp:"
+
+
+def read_tools(source: Any) -> tuple[ToolSchema, ...]:
+    """Returns the tools of an agent.
+
+    Args:
+        source: a JSON file, `-` for standard input; `module:attribute` or `file.py:attribute`, which is imported;
+            `mcp:COMMAND`, which is started, or `mcp:URL`; or the tools as functions, objects or decoded JSON.
+
+    Raises:
+        InputError: the source does not exist, or what it has is no tool; the message says what it is.
+        GuardError: the server does not list its tools.
+    """
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if not isinstance(source, str):
+        return unique(schemas_of(source, "tools"), "tools")
+    if source.startswith(_MCP):
+        return _from_server(source.removeprefix(_MCP).strip())
+    if ":" in source and not source.endswith(".json"):
+        return _from_object(source)
+    return tools_of(parse_json(read_text(source), source), source)
+
+
+def _from_object(target: str) -> tuple[ToolSchema, ...]:
+    from guardagent.workflow.model.targets import TargetError, load_attribute
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
+            return unique(schemas_of(load_attribute(target), target), target)
+    except TargetError as error:
+        raise InputError(f"{target}: {error}") from None
+
+
+def _from_server(command: str) -> tuple[ToolSchema, ...]:
+    import asyncio
+
+    from guardagent.frameworks.mcp.adapter.catalogue import tools_of as list_tools
+    from guardagent.frameworks.mcp.adapter.server_side import CommandTarget, Target
+
+    target: Target
+    if command.startswith(("http://", "https://")):
+        from guardagent.frameworks.mcp.adapter import require_mcp
+        from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
+
+        require_mcp()
+        target = UrlTarget(command, {})
+    else:
+        target = CommandTarget(_words(command))
+    found = asyncio.run(list_tools(target))
+    definitions = [
+        {"name": one.name, "description": one.description, "inputSchema": one.schema, **_output_keys(one.more)}
+        for one in found
+    ]
+    return tools_of(definitions, f"{_MCP}{command}")
+
+
+def _output_keys(more: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: one for key, one in more.items() if key in ("outputSchema", "annotations")}
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"'{_MCP}{command}': {error}; expected a command as in a shell") from None
+    if not words:
+        raise InputError(f"'{_MCP}' has no command; expected such as 'mcp:python server.py'")
+    return words
+
+
+_READS = frozenset(
+    "browse calculate check compare compute count describe estimate exists fetch find get has inspect is list load "
+    "lookup look query quote read retrieve search show status summarize think validate verify view".split()
+)
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def writing_tools(tools: Iterable[ToolSchema]) -> tuple[ToolSchema, ...]:
+    """Returns the tools that change something, as far as annotations and names tell: in doubt, a tool does."""
+    return tuple(one for one in tools if not is_reading(one))
+
+
+def is_reading(tool: ToolSchema) -> bool:
+    """Whether a tool changes nothing: its author says so, or its name begins with a verb such as `get` or `search`.
+
+    The verb may stand after a prefix, as in `orders.list` and `shop__get_order`.
+    """
+    if tool.read_only is not None:
+        return tool.read_only
+    last = re.split(r"[.:/]|__", tool.name)[-1]
+    words = [one.casefold() for one in _WORDS.findall(last)]
+    return bool(words) and words[0] in _READS

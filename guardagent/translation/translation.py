@@ -1,15 +1,29 @@
-"""Translates a policy document: reads the inputs, runs the stages, and writes the files."""
+"""Translates a policy document: reads the inputs, runs the stages, and writes the files.
+
+Keeps the drafts of sentences with open questions until there are answers, so that nothing is drafted twice.
+
+The translation of a document, from its inputs to its files.
+
+inputs            the inputs that the caller names, read
+owner_answers     the answers so far, and what they concern
+reconsideration   rules that stand, and that a new answer about another sentence concerns
+stages            survey, drafts, readings
+open_groups       the drafts of sentences with open questions
+recording         the record for the review
+translation       runs everything, and writes the files
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from guardagent._support.files import folder_lock, save_text, shared_folder_lock
-from guardagent.errors import InputError
+from guardagent._support.files import folder_lock, parse_json, read_text, save_text, shared_folder_lock
+from guardagent.errors import AnswerError, ContentError, InputError
 from guardagent.models import Model, load_model
 from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
@@ -18,21 +32,97 @@ from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.record import NeededFact, Review
 from guardagent.policy.review.requirement import reviewed_sentences
+from guardagent.translation.answers import read_draft
 from guardagent.translation.assembly import PolicyAssembly, assemble
-from guardagent.translation.change import Kept, kept, require_same_document, require_translation
-from guardagent.translation.change_pieces.edits import with_edits
+from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Problem
+from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.examination import examine_policy
-from guardagent.translation.pipeline.inputs import TranslationInputs, read_inputs
-from guardagent.translation.pipeline.open_groups import load_groups, save_groups
-from guardagent.translation.pipeline.owner_answers import OwnerAnswers
-from guardagent.translation.pipeline.reconsideration import kept_confirmations, reconsidered
-from guardagent.translation.recording import Recording, parts_of
+from guardagent.translation.readings import SentenceGroup
+from guardagent.translation.recording import Recording, TranslationInputs, parts_of, read_inputs
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples_pieces.facts import FactDescription
-from guardagent.translation.stages import Progress, StageResults, Stages
+from guardagent.translation.samples import FactDescription
+from guardagent.translation.stages import OwnerAnswers, Progress, StageResults, Stages, kept_confirmations, reconsidered
+
+_FILE = "open-groups.json"
+
+
+def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: TranslationContext) -> None:
+    """Writes groups to a folder, with the hashes of all sentences, as their numbers change with the document.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    save_text(folder / _FILE, json.dumps([_record(one, context) for one in groups], ensure_ascii=False, indent=1))
+
+
+def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
+    """Reads the groups of a folder that consist of some of the given sentences, with their present numbers.
+
+    Raises:
+        ContentError: the file is no record of groups.
+    """
+    path = folder / _FILE
+    if not path.exists():
+        return ()
+    numbers = context.document.first_numbers
+    records = parse_json(read_text(path), path)
+    try:
+        found = [_group(one, numbers) for one in records]
+    except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
+        raise ContentError(f"is no record of open questions ({error}); delete it", path) from None
+    return tuple(one for one in found if one is not None and {*one.sentences} <= {*sentences})
+
+
+def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]:
+    return {
+        "sentences": list(group.sentences),
+        "hashes": {str(one): context.sentence(one).hash for one in _numbers(group)},
+        "first": _draft_record(group.first),
+        "second": _draft_record(group.second),
+        "problems": list(group.problems),
+        "enforceable": group.enforceable,
+    }
+
+
+def _numbers(group: SentenceGroup) -> set[int]:
+    """The numbers that its drafts mention."""
+    others = (
+        number for draft in group.drafts for number in (*draft.declined, *(one.sentence for one in draft.ambiguities))
+    )
+    return {*group.grounds, *others}
+
+
+def _draft_record(draft: Draft | None) -> dict[str, Any] | None:
+    if draft is None:
+        return None
+    says_something = draft.rules or draft.declined or draft.ambiguities
+    return {"answer": draft_text(draft) if says_something else "", "rulings": list(draft.rulings)}
+
+
+def _group(record: Mapping[str, Any], numbers: Mapping[str, int]) -> SentenceGroup | None:
+    """The group with the present numbers of its sentences; None if one of them is not in the document any more."""
+    if not {*record["hashes"].values()} <= numbers.keys():
+        return None
+    now = {int(old): numbers[name] for old, name in record["hashes"].items()}
+    sentences = tuple(sorted(now[one] for one in record["sentences"]))
+    first, second = (_draft(record[side], sentences, now) for side in ("first", "second"))
+    return SentenceGroup(sentences, first, second, tuple(record["problems"]), bool(record["enforceable"]))
+
+
+def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Mapping[int, int]) -> Draft | None:
+    if record is None:
+        return None
+    draft = read_draft(record["answer"], sentences) if record["answer"] else Draft(sentences)
+    return replace(
+        draft,
+        rules=tuple(replace(one, quotes={now[at]: words for at, words in one.quotes.items()}) for one in draft.rules),
+        declined={now[at]: reason for at, reason in draft.declined.items()},
+        ambiguities=tuple(replace(one, sentence=now[one.sentence]) for one in draft.ambiguities),
+        rulings=tuple(map(str, record["rulings"])),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
-from guardagent.translation.pipeline import translate
+from guardagent.translation.translation import translate
 from guardagent.workflow import graphs_of, verify_all
 from guardagent.workflow.analysis.checks import CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding

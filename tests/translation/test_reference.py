@@ -16,14 +16,16 @@ from guardagent.policy.functions import rule_functions
 from guardagent.policy.language import grammar
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
-from guardagent.translation.reference import MOST_BRIEF_CHARACTERS, MOST_CHARACTERS, language_reference
-from guardagent.translation.reference_examples import (
+from guardagent.translation.reference import (
     CASES,
     EXAMPLES,
     FILE,
+    MOST_BRIEF_CHARACTERS,
+    MOST_CHARACTERS,
     ExampleCall,
     ExampleConversation,
     ReferenceExample,
+    language_reference,
 )
 from guardagent.types import Event
 

@@ -9,9 +9,381 @@ frame         the keys that no draft has
 layout        the content as YAML
 policy_lines  an earlier file in lines, which are kept
 cases         the verdicts of the whole policy on the cases of each rule
+
+The cases of an assembled policy: each has the verdict of the whole policy as its expectation.
+
+The keys of an assembled policy file that do not come from drafts.
+
+Unites the rules of several drafts: ids become unique, and the same rule stands once.
+
+Assembles the drafts of all sentences to one policy file with its cases.
 """
 
-from guardagent.translation.assembly.assembly import PolicyAssembly, assemble
-from guardagent.translation.assembly.policy_lines import PolicyLines, read_policy_lines
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from guardagent._support.execution import timed_verdict
+from guardagent.batch.audit import judge_trace
+from guardagent.batch.cases import judge_case
+from guardagent.batch.records import read_case, read_trace
+from guardagent.errors import ContentError, InputError, name_hint
+from guardagent.policy.file.policy_file import read_policy_data
+from guardagent.policy.file.policy_keys import MAX_NAME
+from guardagent.policy.file.yaml_reader import nodes_of, parse
+from guardagent.policy.load import load_policies
+from guardagent.policy.policies import Policies
+from guardagent.translation.assembly.layout import PolicyLines, policy_text, read_policy_lines, same_value
+from guardagent.translation.assembly.parts import (
+    AssemblyPart,
+    Declaration,
+    DeclaredName,
+    NameTable,
+    declarations_of,
+    names_of,
+    used_declarations,
+)
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
+from guardagent.types import Verdict
 
 __all__ = ["PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
+
+
+_MOST_SHOWN = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFiles:
+    """The cases of a policy as JSON Lines.
+
+    Attributes:
+        cases: records with a proposed call, for `guardagent test`.
+        traces: records with events, for `guardagent audit`.
+        problems: cases that the whole policy does not judge as their rule does.
+    """
+
+    cases: str
+    traces: str
+    problems: tuple[Problem, ...]
+
+
+def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> CaseFiles:
+    """Judges the cases of rules.
+
+    Args:
+        rules: the rules; their cases have the expectation of the rule alone.
+        policies: the whole policy; without it, there are no cases.
+    """
+    lines: dict[bool, list[str]] = {True: [], False: []}
+    problems = []
+    for rule, record in _named(rules) if policies else ():
+        assert policies is not None
+        try:
+            verdict = _verdict(policies, record)
+            line = _line({**record, "label": verdict.label, "rules": list(verdict.rules)})
+        except (InputError, TypeError, ValueError, RecursionError) as error:
+            problems.append(_problem(rule, f"the case {record['id']!r} cannot be read: {error}"))
+            continue
+        lines["events" in record].append(f"{line}\n")
+        problems += [_problem(rule, one, line) for one in _differences(rule, record, verdict)]
+    return CaseFiles("".join(lines[False]), "".join(lines[True]), tuple(problems))
+
+
+def _named(rules: Sequence[RuleDraft]) -> Iterator[tuple[RuleDraft, dict[str, Any]]]:
+    """Yields the cases with unique ids."""
+    ids: set[str] = set()
+    for rule in rules:
+        for record in rule.cases:
+            name = f"{rule.id}/{str(record.get('id') or 'case').removeprefix(f'{rule.id}/')}"
+            found = next(one for at in count(1) if (one := name if at == 1 else f"{name} ({at})") not in ids)
+            ids.add(found)
+            yield rule, {**record, "id": found}
+
+
+def _verdict(policies: Policies, record: Mapping[str, Any]) -> Verdict:
+    read: Any = read_trace if "events" in record else read_case
+    judge: Any = judge_trace if "events" in record else judge_case
+    case = read(_line(record), "cases", 1, policies.failed_output)
+    return timed_verdict(partial(judge, policies, case))
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    text.encode()  # half of a surrogate pair raises here
+    return text
+
+
+def _differences(rule: RuleDraft, record: Mapping[str, Any], verdict: Verdict) -> Iterator[str]:
+    """Yields how the verdict contradicts the expectation of the rule alone. Other rules may also deny."""
+    label, expected = record.get("label"), record.get("rules")
+    expected = expected if isinstance(expected, list | tuple) else ()
+    found = f"the whole policy finds label {verdict.label} and violations of {', '.join(verdict.rules) or 'no rule'}"
+    if rule.id in expected and rule.id not in verdict.rules:
+        yield f"the case {record['id']!r} expects a violation of the rule, but {found}"
+    elif rule.id in verdict.rules and rule.id not in expected and (label == 0 or "rules" in record):
+        yield f"the case {record['id']!r} expects no violation of the rule, but {found}"
+    elif label == 1 and verdict.label == 0:
+        yield f"the case {record['id']!r} expects that the call is denied, but {found}"
+
+
+def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
+    return Problem("case", message, rule.id, rule.sentences, example[:_MOST_SHOWN])
+
+
+def frame_of(context: TranslationContext, unlisted: str | None, previous: PolicyLines | None) -> dict[str, Any]:
+    """Returns the keys: those of the context, and those of the earlier file that a person may have written."""
+    keys = dict(context.frame)
+    old = {} if previous is None else previous.content
+    for key, value in old.items():
+        if key == "tools":
+            keys[key] = _tools(keys[key], value)
+        elif key == "toolbox":
+            keys[key] = _with_new_files(value, keys.get(key, []))
+        elif key not in (*DECLARATIONS, "policies"):
+            keys[key] = value
+    return keys if unlisted is None else {**keys, "unlisted": unlisted}
+
+
+def frame_problems(context: TranslationContext, previous: PolicyLines | None) -> Iterator[Problem]:
+    """Yields where the earlier file contradicts the context. The file stands."""
+    old = "" if previous is None else previous.content.get("failed_output", "")
+    if old and context.failed_output and old != context.failed_output:
+        message = f"the policy file has 'failed_output: {old}', and this translation expects {context.failed_output!r}"
+        yield Problem("failed_output", f"{message}; the file stands: correct it, or keep the option out")
+
+
+def _tools(tools: list[str], old: Any) -> Any:
+    """The tools of the context; with the arguments that the earlier file declares, and in its order if they agree."""
+    if set(old) == set(tools):
+        return old
+    return {one: old.get(one) for one in tools} if isinstance(old, Mapping) else tools
+
+
+def _with_new_files(old: Any, new: list[str]) -> Any:
+    files = [old] if isinstance(old, str) else old
+    more = [one for one in new if one not in files]
+    return [*files, *more] if more else old
+
+
+_KEYS = ("id", "temporal", "solver", "request", "program", "message", "remedy", "on_violation", "applies_to")
+
+
+@dataclass(slots=True)
+class RuleTable:
+    """The rules of the drafts so far.
+
+    Args:
+        reserved: all ids of the drafts; a new id is none of them.
+        fixed: the policies of an earlier file by their ids: equal ones stay as they are.
+    """
+
+    reserved: Collection[str]
+    fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: dict[str, RuleDraft] = field(default_factory=dict)
+    _same: dict[str, str] = field(default_factory=dict)
+
+    def add(self, rules: Sequence[RuleDraft]) -> dict[str, str]:
+        """Adds the rules of a draft, and returns the new ids of those that got one."""
+        ids = {one.id: self._id(one) for one in rules}
+        renamed = {old: new for old, new in ids.items() if old != new}
+        for one in rules:
+            self._put(replace(one, id=ids[one.id], cases=tuple(_case(case, one.id, renamed) for case in one.cases)))
+        return renamed
+
+    def ordered(self) -> tuple[RuleDraft, ...]:
+        """The rules in the order of their first sentences; those without a sentence come last."""
+        return tuple(sorted(self.rules.values(), key=lambda one: (not one.quotes, min(one.quotes, default=0))))
+
+    def _id(self, rule: RuleDraft) -> str:
+        substance = _substance(rule.rule)
+        if rule.id in self.rules and _substance(self.rules[rule.id].rule) == substance:
+            return rule.id
+        if self.fixed.get(rule.id) != rule.source and substance in self._same:
+            return self._same[substance]
+        found = rule.id if rule.id not in self.rules else self._free(rule.id)
+        self.rules[found] = replace(rule, id=found, quotes={}, cases=())
+        self._same.setdefault(substance, found)
+        return found
+
+    def _put(self, rule: RuleDraft) -> None:
+        first = self.rules[rule.id]
+        cases = (*first.cases, *(one for one in rule.cases if one not in first.cases))
+        self.rules[rule.id] = replace(first, quotes={**rule.quotes, **first.quotes}, cases=cases)
+
+    def _free(self, name: str) -> str:
+        names = (f"{name[: MAX_NAME - len(end)].rstrip()}{end}" for end in (f"_{at}" for at in count(2)))
+        return next(one for one in names if one not in self.rules and one not in self.reserved)
+
+
+def source_of(rule: RuleDraft) -> dict[str, Any]:
+    """Returns a rule as in a policy file, with its keys in the usual order."""
+    source = rule.source
+    return {key: source[key] for key in (*_KEYS, *(key for key in source if key not in _KEYS)) if key in source}
+
+
+def _substance(rule: Mapping[str, Any]) -> str:
+    """A text that is the same for rules that differ in their message and remedy only."""
+    decisive = {key: one for key, one in rule.items() if key not in ("message", "remedy")}
+    if isinstance(decisive.get("temporal"), str):
+        decisive["temporal"] = [decisive["temporal"].strip()]
+    return json.dumps({"on_violation": "block", **decisive}, sort_keys=True)
+
+
+def _case(case: Mapping[str, Any], rule: str, renamed: Mapping[str, str]) -> Mapping[str, Any]:
+    """A case with new ids, and without the old id of its rule in its own."""
+    found = dict(case)
+    if isinstance(case.get("rules"), list | tuple):
+        found["rules"] = [renamed.get(one, one) for one in case["rules"]]
+    if rule in renamed:
+        found["id"] = str(case.get("id", "")).removeprefix(f"{rule}/")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAssembly:
+    """A policy file and its cases. With a fatal problem, the file is empty.
+
+    Attributes:
+        content: the file as a mapping, for `load_policies(data=…)`.
+        text: the same as YAML.
+        cases: JSON Lines for `guardagent test`; label and rules are those of the whole policy.
+        traces: JSON Lines for `guardagent audit`: cases that judge the end of a conversation.
+        rules: the rules as they stand in the file, in its order, with their cases and the quotes of all drafts.
+        renamed: for each draft, the new ids of its rules by the old ones, if they differ.
+        problems: what has to be resolved.
+        policies: the loaded rules, without guard requests, which a model judges; None if there are none.
+    """
+
+    content: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    cases: str = ""
+    traces: str = ""
+    rules: tuple[RuleDraft, ...] = ()
+    renamed: tuple[Mapping[str, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
+    policies: Policies | None = None
+
+
+def assemble(
+    parts: Sequence[Draft],
+    context: TranslationContext,
+    *,
+    unlisted: Literal["allow", "deny"] | None = None,
+    title: str = "",
+    previous: PolicyLines | None = None,
+) -> PolicyAssembly:
+    """Assembles drafts to one policy file. Of two rules or declarations with one name, the later is renamed.
+
+    Args:
+        parts: the drafts, each with the rules of one group of sentences; those that are kept come first.
+        context: the inputs of the translation.
+        unlisted: the decision on calls that no rule concerns; without it, the earlier file decides, or the default.
+        title: the first line of the file, as a comment.
+        previous: the file that this one replaces. Rules of it that `parts` have unchanged, keys that no translation
+            writes, and comments stay as they are.
+
+    Raises:
+        ContentError: the earlier file cannot be changed without a loss.
+    """
+    if not any(part.rules for part in parts):
+        return _failed(Problem("empty", "no sentence has a rule; expected at least one rule", fatal=True))
+    if problems := [found for part in parts if (found := _shape_problem(part, context))]:
+        return _failed(*problems)
+    try:
+        united, names, renamed = _united(parts, previous)
+        content = _content(united, names.declared.values(), frame_of(context, unlisted, previous), context)
+    except InputError as error:
+        return _failed(Problem("syntax", str(error), fatal=True))
+    if names.problems:
+        return _failed(*names.problems)
+    policies = _policies(content, united, context)
+    if isinstance(policies, Problem):
+        return _failed(policies)
+    files = case_files(united, policies)
+    text = _written(content, united, title, previous)
+    problems = [*frame_problems(context, previous), *files.problems]
+    return PolicyAssembly(content, text, files.cases, files.traces, united, renamed, tuple(problems), policies)
+
+
+def _failed(*problems: Problem) -> PolicyAssembly:
+    return PolicyAssembly(problems=problems)
+
+
+def _shape_problem(part: Draft, context: TranslationContext) -> Problem | None:
+    """The problem of a draft that no policy file can hold. Its names are checked with the whole policy."""
+    declared = {key: one for key, one in part.declarations.items() if one}
+    problem = Problem("syntax", "", sentences=part.sentences, fatal=True)
+    if unknown := sorted(declared.keys() - {*DECLARATIONS}):
+        message = f"unknown key {unknown[0]!r} in the declarations{name_hint(unknown[0], DECLARATIONS)}"
+        return replace(problem, message=message)
+    content = {"version": 1, **declared, "policies": [one.source for one in part.rules]}
+    try:
+        if part.rules:
+            read_policy_data(content, context.folder)
+    except InputError as error:
+        return replace(problem, message=str(error))
+    return None
+
+
+def _united(
+    parts: Sequence[Draft], previous: PolicyLines | None
+) -> tuple[tuple[RuleDraft, ...], NameTable, tuple[Mapping[str, str], ...]]:
+    names = NameTable({} if previous is None else _standing(previous))
+    rules = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules if previous else {})
+    renamed = tuple(rules.add(names.add(AssemblyPart.of(part), part.sentences).rules) for part in parts)
+    return rules.ordered(), names, renamed
+
+
+def _standing(previous: PolicyLines) -> dict[DeclaredName, Declaration]:
+    """The declarations of the earlier file that a person wrote: those that no rule uses, and labels and counters."""
+    declared = declarations_of(previous.content)
+    used = used_declarations(declared, names_of(previous.drafts))
+    return used_declarations(declared, [key for key in declared if key not in used or key[0] in ("label", "counter")])
+
+
+def _content(
+    rules: Sequence[RuleDraft], declared: Iterable[Declaration], frame: Mapping[str, Any], context: TranslationContext
+) -> dict[str, Any]:
+    sections: dict[str, dict[str, Any]] = {section: {} for section in DECLARATIONS}
+    for one in declared:
+        sections[one.section][one.key] = one.value
+    found = {key: one for key, one in sections.items() if one}
+    whole = {**frame, **found, "policies": [source_of(one) for one in rules]}
+    plain: dict[str, Any] = nodes_of(whole, context.folder).plain
+    return plain
+
+
+def _policies(
+    content: Mapping[str, Any], rules: Sequence[RuleDraft], context: TranslationContext
+) -> Policies | Problem | None:
+    checked = [one for one in content["policies"] if "request" not in one]
+    if not checked:
+        return None
+    try:
+        return load_policies(data={**content, "policies": checked}, folder=context.folder)
+    except InputError as error:
+        found = re.search(r"data\.policies\[(\d+)\]", str(error))
+        rule = next((one for one in rules if found and one.id == checked[int(found[1])]["id"]), None)
+        problem = Problem("syntax", str(error), fatal=True)
+        return replace(problem, rule=rule.id, sentences=rule.sentences) if rule else problem
+
+
+def _written(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines | None) -> str:
+    """The text of the policy file, which is read again to be sure that it says the same."""
+    text = policy_text(content, rules, title, previous)
+    path = Path("policies.yaml") if previous is None else previous.path
+    try:
+        node = parse(text.encode(), path, None)
+    except ContentError:
+        node = None
+    if node is None or not same_value(node.plain, content):
+        raise ContentError("cannot be changed without a change of meaning; expected keys and policies in lines", path)
+    return text

@@ -1,14 +1,108 @@
-"""A draft in the assembly: its rules, and its declarations one by one."""
+"""A draft in the assembly: its rules, and its declarations one by one.
+
+The names in the source text of a rule, and their replacement. The grammar decides which words are names.
+
+Merges the declarations of several drafts. A name with two meanings gets another name in the later draft.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import count
+from typing import Any, Literal
 
-from guardagent.translation.assembly.names import NameUse, Role, Start, names_in, with_name
-from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
+from guardagent.policy.file.constants import RESERVED
+from guardagent.policy.language.grammar import Node, TemporalError, tree_of
+from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
+
+Role = Literal["value", "bound", "tag", "counter", "label"]
+Start = Literal["start", "condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """A name at a place of a text.
+
+    Attributes:
+        role: `value` is a constant, a definition or a variable; `bound` is a variable or the label of a call where it
+            is bound. Every string is also a `label`, since rules name the sources of values in strings.
+        start: the offset in the text.
+    """
+
+    role: Role
+    name: str
+    start: int
+
+
+def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
+    """Returns the names in a rule, or in a condition.
+
+    Raises:
+        TemporalError: the text does not parse.
+    """
+    tree = tree_of(text, start)
+    lines = [0, *(found.end() for found in re.finditer("\n", text))]
+    try:
+        return tuple(NameUse(role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
+    except RecursionError:
+        raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
+
+
+def with_name(text: str, start: Start, roles: frozenset[Role], old: str, new: str) -> str:
+    """Returns a text with another name at each place that has one of the roles."""
+    for one in sorted(names_in(text, start), key=lambda one: -one.start):
+        if one.role in roles and one.name == old:
+            text = text[: one.start] + new + text[one.start + len(old) :]
+    return text
+
+
+def _uses(node: Node) -> Iterator[tuple[Role, Any]]:  # noqa: C901 - a case for each kind
+    inner = node.children
+    match node.data:
+        case "group" | "tagged":
+            yield "tag", inner[0]
+        case "variable":
+            yield "value", inner[0]
+        case "label" | "count_items":
+            yield "bound", inner[0]
+        case "quantified":
+            yield "bound", inner[1]
+        case "pattern" if inner[0] is not None:
+            yield "bound", inner[0]
+        case "argument" if inner[1].data == "variable":
+            yield "bound", inner[1].children[0]
+            return
+        case "flow_labels":
+            yield from (("label", one) for one in inner)
+        case "text":
+            yield "label", _inside(inner[0])
+        case "apply":
+            inner = yield from _applied(*inner)
+    for child in inner:
+        if isinstance(child, Node):
+            yield from _uses(child)
+
+
+def _applied(name: Any, *operands: Any) -> Any:
+    """Yields the names of `name(...)`; returns the operands that are values."""
+    words = {"counter": operands[:1], "seen": operands}.get(str(name), ())
+    if not all(isinstance(one, Node) and one.data == "variable" for one in words):
+        words = ()
+    if not words:
+        yield "value", name
+    yield from (("counter" if name == "counter" else "label", one.children[0]) for one in words)
+    return operands[len(words) :]
+
+
+def _inside(token: Any) -> Any:
+    """A string without its quotes."""
+    inside = type(token)(token[1:-1])
+    inside.line, inside.column = token.line, token.column + 1
+    return inside
+
 
 Change = Callable[[str, Start], str]
 DeclaredName = tuple[Role, str]
@@ -205,3 +299,61 @@ def _names_of_declaration(one: Declaration) -> list[DeclaredName]:
     if one.section == "labels":
         return [("tag", name) for name in one.tags()]
     return [(use.role, use.name) for use in _visited_uses(one.changed)]
+
+
+class NameTable:
+    """The names of the drafts so far.
+
+    Args:
+        declared: declarations that are there before the first draft.
+    """
+
+    def __init__(self, declared: Mapping[DeclaredName, Declaration]) -> None:
+        self.declared = dict(declared)
+        self.problems: list[Problem] = []
+        self._bound = bound_names(declared.values())
+
+    def add(self, part: AssemblyPart, sentences: Sequence[int]) -> AssemblyPart:
+        """Adds the names of a draft, and returns the draft with names of one meaning.
+
+        A name that cannot be replaced becomes a problem of the draft.
+        """
+        while (key := self._clash(part)) is not None:
+            if not _is_replaceable(part, key):
+                self.problems.append(_problem(key, part, sentences))
+                break
+            part = part.renamed(key, self._free(part, key))
+        self.declared |= {key: one for key, one in part.declared.items() if key not in self.declared}
+        self._bound |= part.bound
+        return part
+
+    def _clash(self, part: AssemblyPart) -> DeclaredName | None:
+        """A name of a draft that has another meaning so far."""
+        for key, one in part.declared.items():
+            if self.declared.get(key, one).meaning != one.meaning or (key[0] == "value" and key[1] in self._bound):
+                return key
+        bound = sorted(part.bound)
+        return next((("value", one) for one in bound if ("value", one) in self.declared), None)
+
+    def _free(self, part: AssemblyPart, key: DeclaredName) -> str:
+        space, name = key
+        taken = part.names | self._bound | RESERVED
+        meaning = part.declared[key].meaning if key in part.declared else None
+        for found in (f"{name}_{at}" for at in count(2)):
+            there = self.declared.get((space, found))
+            if found not in taken and (there is None or there.meaning == meaning):
+                return found
+        raise AssertionError(name)
+
+
+def _is_replaceable(part: AssemblyPart, key: DeclaredName) -> bool:
+    """Whether all places of a name are names in the syntax tree: labels, and tags of labels, are in strings too."""
+    space, name = key
+    labels = [one for one in part.declared.values() if one.section == "labels"]
+    return space != "label" and not (space == "tag" and any(name in one.tags() for one in labels))
+
+
+def _problem(key: DeclaredName, part: AssemblyPart, sentences: Sequence[int]) -> Problem:
+    section, name = part.declared[key].section, key[1]
+    message = f"{name!r} in '{section}:' has another meaning in the rules of other sentences; choose another name"
+    return Problem("name", message, sentences=tuple(sentences), fatal=True)

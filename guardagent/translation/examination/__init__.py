@@ -33,8 +33,7 @@ from guardagent.translation.examination.examined import (
     judged_cases,
     lint_problems,
 )
-from guardagent.translation.samples import read_records
-from guardagent.translation.samples_pieces.concealment import conceal
+from guardagent.translation.samples import conceal, read_records
 from guardagent.types import Verdict, thaw
 
 __all__ = ["examine", "examine_policy"]

@@ -42,10 +42,8 @@ from guardagent.translation.examination.examined import (
     problem_of,
     segments,
 )
-from guardagent.translation.samples import ToolSamples
-from guardagent.translation.samples_pieces.shapes import ShapePath
-from guardagent.translation.tools import ToolSchema
-from guardagent.translation.tools_pieces.effects import writing_tools
+from guardagent.translation.samples import ShapePath, ToolSamples
+from guardagent.translation.tools import ToolSchema, writing_tools
 
 Check = Callable[[Any], Iterator[Problem]]
 

@@ -26,8 +26,7 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
-from guardagent.translation.samples import TraceSamples
-from guardagent.translation.samples_pieces.shapes import ShapePath
+from guardagent.translation.samples import ShapePath, TraceSamples
 from guardagent.translation.tools import ToolSchema
 from guardagent.types import Verdict
 

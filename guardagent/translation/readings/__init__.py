@@ -8,10 +8,14 @@ rulings     the answers, and whether a draft keeps them
 group_reading  read_group: the rules that stand, the questions that are open, the drafts to mend
 """
 
-from guardagent.translation.readings.group_reading import GroupReading, Mending, read_group
-from guardagent.translation.readings.groups import SentenceGroup, sentence_groups
-from guardagent.translation.readings.questions import ambiguity_questions
-from guardagent.translation.readings.rulings import AMBIGUITY, Ruling, rulings_of
+from guardagent.translation.readings.group_reading import (
+    GroupReading,
+    Mending,
+    SentenceGroup,
+    read_group,
+    sentence_groups,
+)
+from guardagent.translation.readings.questions import AMBIGUITY, Ruling, ambiguity_questions, rulings_of
 
 __all__ = [
     "AMBIGUITY",

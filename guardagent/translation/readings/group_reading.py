@@ -1,8 +1,15 @@
-"""Reads a group of sentences: which draft stands, what is to be asked, and which draft is to be mended."""
+"""Reads a group of sentences: which draft stands, what is to be asked, and which draft is to be mended.
+
+Selects some sentences of several drafts: their rules, with what these rules need.
+
+Groups the sentences of a document: rules connect the sentences on which they rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,16 +18,193 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence import Different, Same, Undecided
 from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Ambiguity, Draft
-from guardagent.translation.readings.comparison import MAX_QUESTIONS, DraftPart, PartComparison, compared, loaded
-from guardagent.translation.readings.groups import SentenceGroup
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.readings.questions import (
+    AMBIGUITY,
+    MAX_QUESTIONS,
+    OUTCOMES,
+    READINGS,
+    DraftPart,
+    PartComparison,
+    Ruling,
     ambiguity_questions,
     case_question,
+    compared,
     fate_question,
+    loaded,
+    outcome_at,
     readings_question,
+    rulings_of,
 )
-from guardagent.translation.readings.rulings import AMBIGUITY, OUTCOMES, READINGS, Ruling, outcome_at, rulings_of
+
+Declarations = Mapping[str, Mapping[str, Any]]
+
+
+def selected(
+    drafts: Sequence[Draft], sentences: tuple[int, ...], rules: Sequence[RuleDraft], ambiguities: Iterable[Ambiguity]
+) -> Draft:
+    """One draft of some sentences.
+
+    Args:
+        drafts: the drafts that concern these sentences.
+        sentences: the sentences.
+        rules: those of their rules that rest on them.
+        ambiguities: those of their ambiguities that concern them.
+
+    Raises:
+        InputError: two of the drafts have rules of one id, or different declarations of one name.
+    """
+    ids = [one.id for one in rules]
+    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
+    text = _text([one.source for one in rules])
+    seen = [set(one.rulings) for one in drafts]
+    return Draft(
+        sentences,
+        tuple(rules),
+        _needed(text, drafts),
+        tuple(dict.fromkeys(fact for one in drafts for fact in one.facts if _mentions(text, fact.name))),
+        {number: why for one in drafts for number, why in one.declined.items() if number in sentences},
+        tuple(ambiguities),
+        tuple(sorted(set.intersection(*seen))) if seen else (),
+    )
+
+
+def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
+    """The declarations that a text mentions, and those that these mention."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting = [text]
+    while waiting:
+        mentioned = waiting.pop()
+        for key, name, value in _declared(drafts):
+            if not _mentions(mentioned, name.partition("(")[0]):
+                continue
+            known = found.setdefault(key, {})
+            if name not in known:
+                waiting.append(_text(value))
+            if known.setdefault(name, value) != value:
+                raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
+    return found
+
+
+def _declared(drafts: Sequence[Draft]) -> Iterable[tuple[str, str, Any]]:
+    for draft in drafts:
+        for key, names in draft.declarations.items():
+            for name, value in names.items():
+                yield key, str(name), value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+_NOTHING = 0  # stands for the sentence of rules that quote none
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceGroup:
+    """Sentences that are read together.
+
+    Attributes:
+        sentences: their numbers; empty for the rules that quote no sentence.
+        first, second: the drafts of these sentences; None if a side has no draft of all of them. A side without rules
+            declined the sentences, or forgot them.
+        problems: the reasons that drafts of these sentences cannot stand together.
+        enforceable: whether the sentences need rules.
+    """
+
+    sentences: tuple[int, ...]
+    first: Draft | None
+    second: Draft | None
+    problems: tuple[str, ...] = ()
+    enforceable: bool = True
+
+    @property
+    def drafts(self) -> tuple[Draft, ...]:
+        """Both drafts, as far as there are any."""
+        return tuple(one for one in (self.first, self.second) if one is not None)
+
+    @property
+    def grounds(self) -> tuple[int, ...]:
+        """The sentences, and those that their rules quote as well, such as definitions."""
+        quoted = {number for draft in self.drafts for rule in draft.rules for number in rule.quotes}
+        return tuple(sorted({*self.sentences, *quoted}))
+
+
+def sentence_groups(
+    first: Sequence[Draft], second: Sequence[Draft], enforceable: Collection[int]
+) -> tuple[SentenceGroup, ...]:
+    """Groups the sentences that the rules of either side connect, in the order of the document.
+
+    A rule connects the enforceable sentences that it quotes; definitions do not connect. A rule that quotes no
+    enforceable sentence is in the group of those that it quotes, and the rules that quote none are in one group.
+
+    Args:
+        first: the drafts of one side, of different sentences.
+        second: those of the other side.
+        enforceable: the sentences that need rules. Each of them is in one group.
+    """
+    grouping = _Grouping(first, second, frozenset(enforceable))
+    return tuple(map(grouping.group, grouping.components()))
+
+
+class _Grouping:
+    def __init__(self, first: Sequence[Draft], second: Sequence[Draft], enforceable: frozenset[int]) -> None:
+        self._sides, self._enforceable = (first, second), enforceable
+
+    def components(self) -> list[frozenset[int]]:
+        found: list[frozenset[int]] = []
+        for one in self._connected():
+            touching = [other for other in found if other & one]
+            found = [other for other in found if not other & one] + [one.union(*touching)]
+        return sorted(found, key=min)
+
+    def _connected(self) -> Iterator[frozenset[int]]:
+        yield from (frozenset({number}) for number in self._enforceable)
+        rules = [rule for drafts in self._sides for draft in drafts for rule in draft.rules]
+        yield from map(self._anchors, rules)
+        quoted = {number for rule in rules for number in rule.quotes}
+        for draft in (one for drafts in self._sides for one in drafts):
+            apart = {*draft.declined, *(one.sentence for one in draft.ambiguities)} - quoted
+            yield from (frozenset({number}) for number in apart)
+
+    def _anchors(self, rule: RuleDraft) -> frozenset[int]:
+        quoted = frozenset(rule.quotes)
+        return quoted & self._enforceable or quoted or frozenset({_NOTHING})
+
+    def group(self, component: frozenset[int]) -> SentenceGroup:
+        problems: list[str] = []
+        quoted = {number for drafts in self._sides for rule in self._rules(drafts, component) for number in rule.quotes}
+        first, second = (self._side(drafts, component, quoted, problems) for drafts in self._sides)
+        sentences = tuple(sorted(component - {_NOTHING}))
+        return SentenceGroup(sentences, first, second, tuple(problems), bool(component & self._enforceable))
+
+    def _rules(self, drafts: Iterable[Draft], component: frozenset[int]) -> list[RuleDraft]:
+        return [rule for draft in drafts for rule in draft.rules if self._anchors(rule) <= component]
+
+    def _side(
+        self, drafts: Sequence[Draft], component: frozenset[int], quoted: Collection[int], problems: list[str]
+    ) -> Draft | None:
+        covered = {number for draft in drafts for number in draft.sentences}
+        if not drafts or not component & self._enforceable <= covered:
+            return None
+        concerned = [one for one in drafts if component & _sentences(one) or self._rules([one], component)]
+        rules = self._rules(concerned, component)
+        ambiguities = [one for draft in drafts for one in draft.ambiguities if one.sentence in component | {*quoted}]
+        try:
+            return selected(concerned, tuple(sorted(component - {_NOTHING})), rules, ambiguities)
+        except InputError as error:
+            problems.append(str(error))
+            return None
+
+
+def _sentences(draft: Draft) -> set[int]:
+    """The sentences that a draft is about, or says something about."""
+    return {*draft.sentences, *draft.declined, *(one.sentence for one in draft.ambiguities)}
 
 
 @dataclass(frozen=True, slots=True)

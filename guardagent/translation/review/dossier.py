@@ -1,21 +1,38 @@
-"""A review file, joined with the policy file as it stands now."""
+"""A review file, joined with the policy file as it stands now.
+
+Answers and confirmations of several people in one review file.
+
+A boundary case as three short strings.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
+from guardagent._support.files import shared_folder_lock
+from guardagent.errors import InputError
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
-from guardagent.policy.review import read_review, review_path, review_problems, rule_hashes
-from guardagent.policy.review.record import Confirmation, Review, ReviewedSentence, ReviewFinding
+from guardagent.policy.review import read_review, review_path, review_problems, rule_hashes, write_review
+from guardagent.policy.review.record import (
+    Confirmation,
+    RecordedAnswer,
+    Review,
+    ReviewedRule,
+    ReviewedSentence,
+    ReviewFinding,
+    ReviewQuestion,
+)
 from guardagent.policy.review.requirement import document_problems
 from guardagent.policy.words import policies_in_words
-from guardagent.translation.review.entry import QuestionEntry, ReviewEntry, RuleEntry, Standing
+from guardagent.translation.review import QuestionEntry, ReviewEntry, RuleEntry, Standing
+from guardagent.types.verdicts import format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +163,165 @@ def is_about(confirmation: Confirmation, entry: ReviewEntry) -> bool:
     if entry.sentence:
         return confirmation.sentence == entry.sentence.hash
     return not confirmation.sentence and entry.rules[0].id in confirmation.rules
+
+
+class ReviewConflictError(InputError):
+    """The policy or its review has changed since it was shown, so nothing was saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStore:
+    """The review of one policy file. Each change reads the files again, and is saved at once.
+
+    Attributes:
+        policies: the policy file.
+        by: the reviewer's name.
+    """
+
+    policies: Path
+    by: str
+
+    def answer(self, shown: ReviewEntry, question: ReviewQuestion, answer: int | str) -> None:
+        """Records an answer; it replaces the one that was shown.
+
+        Args:
+            shown: the entry as shown.
+            question: one of its questions.
+            answer: the position of a choice, or the reviewer's own words.
+
+        Raises:
+            ReviewConflictError: the entry, or the answer, is no longer as shown.
+            InputError: a file is invalid or cannot be written.
+        """
+
+        def change(review: Review) -> Review:
+            kept = [one for one in review.answers if one.question != question.id]
+            choice, words = (None, answer) if isinstance(answer, str) else (answer, "")
+            new = RecordedAnswer(question.id, choice, self.by, _now(), words=words)
+            return replace(review, answers=(*kept, new))
+
+        self._change(shown, change)
+
+    def confirm(self, shown: ReviewEntry) -> None:
+        """Records that the reviewer confirms an entry as shown. Rules that a person changed become `edited`.
+
+        For a rule that rests on no sentence and is no longer in the policy, this ends its confirmation.
+
+        Raises:
+            ReviewConflictError: the entry is no longer as shown.
+            InputError: nobody can confirm the entry now, or as for `answer`.
+        """
+        if shown.obstacle:
+            raise InputError(f"{shown.name}: cannot be confirmed: {shown.obstacle}")
+
+        def change(review: Review) -> Review:
+            kept = tuple(one for one in review.confirmations if not is_about(one, shown))
+            if not shown.sentence and not shown.rules[0].hash:
+                return replace(review, confirmations=kept)
+            name = shown.sentence.hash if shown.sentence else ""
+            own = Confirmation(name, shown.fate, shown.rule_hashes, self.by, _now())
+            return replace(review, rules=_with_edits(review.rules, shown), confirmations=(*kept, own))
+
+        self._change(shown, change)
+
+    def _change(self, shown: ReviewEntry, change: Callable[[Review], Review]) -> None:
+        with shared_folder_lock(self.policies.parent):
+            current = read_dossier(self.policies)
+            if shown not in current.entries:
+                raise ReviewConflictError(_difference(shown, current))
+            write_review(review_path(self.policies), change(current.review))
+
+
+def _now() -> str:
+    """The time, with its zone."""
+    return dt.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _with_edits(rules: Iterable[ReviewedRule], entry: ReviewEntry) -> tuple[ReviewedRule, ...]:
+    known = {one.id: one for one in rules}
+    for one in entry.rules:
+        if one.recorded is None:
+            known[one.id] = ReviewedRule(one.id, one.hash, {}, one.words, readings="edited")
+        elif one.recorded.hash != one.hash:
+            known[one.id] = replace(one.recorded, hash=one.hash, words=one.words, readings="edited")
+    return tuple(known.values())
+
+
+def _difference(shown: ReviewEntry, current: ReviewDossier) -> str:
+    """Says who was quicker, or that the content is another."""
+    same = next((one for one in current.entries if one.sentence == shown.sentence and one.rules == shown.rules), None)
+    quicker = [] if same is None else [one.answer for one in same.questions if one.answer]
+    if same and same.confirmation and same.confirmation != shown.confirmation:
+        return f"{shown.name}: {same.confirmation.by} has confirmed it meanwhile; nothing was saved"
+    if new := [one for one in quicker if one not in [old.answer for old in shown.questions]]:
+        return f"{shown.name}: {new[0].by} has answered meanwhile; nothing was saved"
+    return f"{shown.name}: it has changed since it was shown; nothing was saved"
+
+
+_KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "now")
+_LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A case.
+
+    Attributes:
+        call: the proposed call; for a trace, its end.
+        before: the earlier calls, and what else is known.
+        expected: the expected verdict.
+    """
+
+    call: str
+    before: str
+    expected: str
+
+
+def case_rows(cases: Iterable[Mapping[str, Any]]) -> list[CaseRow]:
+    """Returns a row for each record of `check` or `audit`."""
+    return [case_row(one) for one in cases]
+
+
+def case_row(record: Mapping[str, Any]) -> CaseRow:
+    """Returns the row of a record, whose values may be anything."""
+    is_trace = "proposed" not in record
+    calls = _list(record.get("events" if is_trace else "history"))
+    parts = [*(_earlier(one) for one in calls), *_known(record)]
+    call = "the end of the conversation" if is_trace else _call(record["proposed"])
+    return CaseRow(call, "; ".join(parts) or "nothing", _expected(record))
+
+
+def _list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else []
+
+
+def _call(value: Any) -> str:
+    if not isinstance(value, Mapping) or not isinstance(value.get("args", {}), Mapping):
+        return format_value(value, _LONGEST)
+    arguments = ", ".join(f"{name}={format_value(one)}" for name, one in value.get("args", {}).items())
+    return f"{value.get('tool')}({arguments})"
+
+
+def _earlier(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return format_value(value)
+    failed = " failed" if value.get("failed") is True else ""
+    output = f" → {format_value(value['output'])}" if value.get("output") is not None else ""
+    return f"{_call(value)}{failed}{output}"
+
+
+def _known(record: Mapping[str, Any]) -> Iterator[str]:
+    for name in _KNOWN:
+        value = record.get(name)
+        if isinstance(value, Mapping) and name not in ("state", "principal"):
+            yield from (f"{key}: {format_value(one)}" for key, one in value.items())
+        elif value is not None:
+            yield f"{name}: {format_value(value, _LONGEST)}"
+
+
+def _expected(record: Mapping[str, Any]) -> str:
+    label, rules = record.get("label"), record.get("rules")
+    if type(label) is not int or label not in (0, 1):
+        return "missing"
+    is_unknown = label == 1 and rules is not None and not _list(rules)
+    return "denied: unknown" if is_unknown else ("allowed", "denied")[label]

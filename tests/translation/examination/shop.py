@@ -13,8 +13,7 @@ from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.examination import examine
-from guardagent.translation.samples import TraceSamples, read_samples
-from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.samples import FactDescription, TraceSamples, read_samples
 from guardagent.translation.tools import tools_of
 
 DOCUMENT = """\

@@ -12,7 +12,7 @@ import pytest
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.drafts import Ambiguity, Draft
 from guardagent.translation.examination import examine
-from guardagent.translation.samples_pieces.facts import FactDescription
+from guardagent.translation.samples import FactDescription
 from guardagent.translation.tools import ToolSchema
 from tests.translation.examination.shop import case, context, draft, problems, rule, samples
 

@@ -26,8 +26,8 @@ from guardagent.policy.review.record import (
 )
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.review.dialogue import ReviewDialogue
-from guardagent.translation.review.status import Selection
-from guardagent.translation.review.store import ReviewStore
+from guardagent.translation.review.dossier import ReviewStore
+from guardagent.translation.review.page import Selection
 
 DOCUMENT = """\
 Look up the customer before a refund. Refunds are at most 500 euros. Be friendly.

@@ -10,8 +10,7 @@ from guardagent.models import load_model
 from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting import DraftAuthor
-from guardagent.translation.drafting_pieces.usable import usable_part
+from guardagent.translation.drafting import DraftAuthor, usable_part
 from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve

@@ -11,7 +11,7 @@ from guardagent.policy.documents import read_document
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Draft, RuleDraft
-from guardagent.translation.pipeline.owner_answers import MOST_CHARACTERS, OwnerAnswers
+from guardagent.translation.stages import MOST_CHARACTERS, OwnerAnswers
 from guardagent.translation.tools import ToolSchema
 
 DOCUMENT = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from guardagent.translation.samples_pieces.shapes import Shape
+from guardagent.translation.samples import Shape
 
 
 def test_keys_that_look_like_words_are_data_if_few_values_have_each() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.policy.review.record import ReviewFinding
-from guardagent.translation.pipeline.reconsideration import kept_confirmations
+from guardagent.translation.stages import kept_confirmations
 from tests.policy.review.reviews import review_of, shop
 
 FINDING = ReviewFinding("contradictory", "Two rules contradict each other.", rules=("refunds",))

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import GuardError, InputError
-from guardagent.translation.tools import ToolSchema
-from guardagent.translation.tools_pieces.reader import read_tools
+from guardagent.translation.tools import ToolSchema, read_tools
 
 SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
 HERE = "tests.translation.tools.agent"

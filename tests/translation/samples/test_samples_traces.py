@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.errors import InputError
-from guardagent.translation.samples import ToolSamples, TraceSamples, read_samples
-from guardagent.translation.samples_pieces.rendering import render
+from guardagent.translation.samples import ToolSamples, TraceSamples, read_samples, render
 
 
 def samples(tmp_path: Path, *records: Any) -> TraceSamples:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.translation.tools import ToolSchema
-from guardagent.translation.tools_pieces.effects import is_reading, writing_tools
-from guardagent.translation.tools_pieces.reader import read_tools
+from guardagent.translation.tools import ToolSchema, is_reading, read_tools, writing_tools
 
 
 @pytest.mark.parametrize(

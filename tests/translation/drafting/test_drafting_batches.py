@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from guardagent.policy.documents import read_document
-from guardagent.translation.drafting_pieces.batches import draft_batches
+from guardagent.translation.drafting import draft_batches
 
 
 def test_batches_end_with_their_heading_and_differ_between_drafts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.translation.samples_pieces.facts import FactDescription, read_fact_descriptions
+from guardagent.translation.samples import FactDescription, read_fact_descriptions
 
 
 def test_facts_have_descriptions_and_types(tmp_path: Path) -> None:
