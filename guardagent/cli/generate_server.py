@@ -87,8 +87,8 @@ def generate_server(
         behind_proxy=insecure,
         names=tuple(allow_host or ()),
     )
+    from guardagent.server.completions import load_batch, open_guard, run_completions_server
     from guardagent.server.completions.application import CompletionSettings
-    from guardagent.server.completions.completions_server import load_batch, open_guard, run_completions_server
     from guardagent.server.completions.generation import ServedConversations
 
     principals: dict[str, Any] | None = None if access is None else {}

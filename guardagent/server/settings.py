@@ -7,22 +7,174 @@ policies:
     tenants: [shop, bank]
     principal: host
 state: postgresql://guard@db.example/guards
+
+The settings of the console.
+
+The settings of how long a server keeps what it no longer needs.
+
+The settings of webhooks.
+
+The settings of `guardagent serve`.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
+from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approval_record import ApprovalRules
-from guardagent.server.settings_pieces.console_settings import ConsoleSettings
-from guardagent.server.settings_pieces.retention_settings import RETENTION_KEYS, RetentionSettings, read_retention
-from guardagent.server.settings_pieces.webhook_settings import WebhookSettings, read_webhook
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """The time for which people stay signed in.
+
+    Attributes:
+        is_served: whether there is a console at all.
+        idle_seconds: without use.
+        longest_seconds: in any case.
+    """
+
+    is_served: bool = True
+    idle_seconds: float = 1800.0
+    longest_seconds: float = 43_200.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """The times after which a server deletes. The log is not concerned.
+
+    Attributes:
+        answer_hours: of answers to requests with an idempotency key, for their repetitions.
+        session_days: of sessions that have ended, after they were opened.
+        approval_days: of approvals that are decided or expired, after they were requested.
+        abandoned_days: after which a session that is still open is ended; None for never.
+    """
+
+    answer_hours: float = 1.0
+    session_days: float = 90.0
+    approval_days: float = 90.0
+    abandoned_days: float | None = None
+
+
+RETENTION_KEYS = tuple(one.name for one in fields(RetentionSettings))
+
+
+def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
+    """Reads the settings.
+
+    Raises:
+        InputError: a time is invalid.
+    """
+    for name, one in value.items():
+        is_never = one is None and name == "abandoned_days"
+        if not (is_never or (type(one) in (int, float) and 0 < one <= 36_500)):
+            unit = name.partition("_")[2]
+            raise InputError(f"{name!r} of 'retention' is {one!r}; expected a number of {unit} above 0")
+    return RetentionSettings(**value)
+
+
+WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]
+EVENTS: tuple[WebhookEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
+_WEBHOOK_KEYS = ("url", "secret_file", "events", "tenants", "include_arguments")
+_PREFIX = "whsec_"
+_SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """An address that is told about approvals.
+
+    Attributes:
+        url: the address: https, or http on this machine.
+        secret_file: a secret in each line; messages are signed with all of them, so that they can be exchanged.
+        events: the events that are sent.
+        tenants: the tenants whose events are sent; None for all.
+        include_arguments: whether messages have the arguments of calls.
+    """
+
+    url: str
+    secret_file: Path
+    events: tuple[WebhookEvent, ...] = EVENTS
+    tenants: frozenset[str] | None = None
+    include_arguments: bool = False
+
+    def secrets(self) -> list[bytes]:
+        """Reads the secrets.
+
+        Raises:
+            InputError: the file is missing, or a line is no secret.
+        """
+        lines = [line.strip() for line in read_text(self.secret_file).splitlines() if line.strip()]
+        if not lines:
+            raise InputError(f"{self.secret_file}: is empty; expected a line 'whsec_' and base64")
+        return [_secret(line, self.secret_file) for line in lines]
+
+
+def read_webhook(value: Any, place: str, folder: Path) -> WebhookSettings:
+    """Reads a webhook of a settings file, and its secrets once.
+
+    Raises:
+        InputError: it is invalid.
+    """
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(_WEBHOOK_KEYS)}")
+    for name in value:
+        if name not in _WEBHOOK_KEYS:
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), _WEBHOOK_KEYS)}")
+    for name in ("url", "secret_file"):
+        if not isinstance(value.get(name), str):
+            raise InputError(f"{place} lacks {name!r}; expected a string")
+    events, tenants = value.get("events", list(EVENTS)), value.get("tenants")
+    if not (isinstance(events, list) and events and all(one in EVENTS for one in events)):
+        raise InputError(f"'events' of {place} is {events!r}; expected a list of these: {', '.join(EVENTS)}")
+    if not (tenants is None or (isinstance(tenants, list) and all(isinstance(one, str) for one in tenants))):
+        raise InputError(f"'tenants' of {place} is {tenants!r}; expected a list of names")
+    if type(value.get("include_arguments", False)) is not bool:
+        raise InputError(f"'include_arguments' of {place} is {value['include_arguments']!r}; expected true or false")
+    found = WebhookSettings(
+        _url(value["url"], place),
+        folder / value["secret_file"],
+        tuple(events),
+        None if tenants is None else frozenset(tenants),
+        value.get("include_arguments", False),
+    )
+    found.secrets()
+    return found
+
+
+def _url(text: str, place: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+        is_safe = is_safe and bool(parts.hostname) and parts.username is None and text.isprintable()
+    except ValueError:
+        is_safe = False
+    if not is_safe:
+        raise InputError(f"'url' of {place} is {text!r}; expected 'https://…' without a user, or http on this machine")
+    return text
+
+
+def _secret(line: str, path: Path) -> bytes:
+    try:
+        found = base64.b64decode(line.removeprefix(_PREFIX), validate=True) if line.startswith(_PREFIX) else b""
+    except binascii.Error:
+        found = b""
+    if not _SHORTEST <= len(found) <= _LONGEST:
+        raise InputError(
+            f"{path}: a line is no secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
+        )
+    return found
+
 
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"

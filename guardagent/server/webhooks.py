@@ -1,15 +1,35 @@
-"""Sends messages, in a thread for each address, so that a slow one holds up no other."""
+"""Sends messages, in a thread for each address, so that a slow one holds up no other.
+
+The messages that are still to be sent, in the state that servers share.
+
+A message is stored before the change that it tells about: a server that is killed in between loses none. When it
+is due, its content comes from the approval as it is then; if the change never took place, nothing is sent.
+
+The content of a message, and its signature by the Standard Webhooks scheme.
+
+Webhooks: signed messages about approvals, which no restart loses.
+
+webhook_outbox      what is still to be sent, in the state that servers share
+webhook_message     the content of a message, and its signature
+webhook_delivery    sends it, in a thread for each address
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
+import json
 import logging
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,9 +37,179 @@ from guardagent.errors import error_text
 from guardagent.server.approval_record import ApprovalRecord
 from guardagent.server.approvals import ApprovalDesk
 from guardagent.server.service.errors import UnknownItemError
-from guardagent.server.settings_pieces.webhook_settings import WebhookSettings
-from guardagent.server.webhooks_pieces.webhook_message import content_of, headers_of
-from guardagent.server.webhooks_pieces.webhook_outbox import WebhookMessage, WebhookOutbox
+from guardagent.server.settings import WebhookEvent, WebhookSettings
+from guardagent.server.state import StateStore, StoredItem
+
+KIND, TENANT = "webhook", ""
+LEASE_SECONDS = 60.0
+LONGEST = 3 * 86_400.0  # seconds for which a message is sent again
+_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 3600.0
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMessage:
+    """A message that is to be sent.
+
+    Attributes:
+        id: the same each time it is sent, so that a receiver recognizes repetitions.
+        url: where it goes.
+        event: what it tells about.
+        approval: the id of the approval.
+        step: the number of the answer; 0 for other events.
+        requested: when the approval was requested; another request of the same call has another time.
+        due: when it is to be sent, in seconds since the epoch.
+        stored: when it was first due.
+        attempts: how often it was sent in vain.
+    """
+
+    id: str
+    url: str
+    event: WebhookEvent
+    tenant: str
+    approval: str
+    step: int
+    requested: float
+    due: float
+    stored: float
+    attempts: int = 0
+
+
+class WebhookOutbox:
+    """Stores messages, and hands each out to one server at a time.
+
+    Args:
+        state: stores them.
+        webhooks: the addresses.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(
+        self, state: StateStore, webhooks: Mapping[str, WebhookSettings], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._state, self._webhooks, self._clock = state, webhooks, clock
+
+    def add(
+        self,
+        event: WebhookEvent,
+        tenant: str,
+        approval: str,
+        requested: float,
+        *,
+        step: int = 0,
+        due: float | None = None,
+    ) -> None:
+        """Stores a message for each address that wants it.
+
+        Raises:
+            StateError: it cannot be stored; then the change must not take place.
+        """
+        when = self._clock() if due is None else due
+        for url, one in self._webhooks.items():
+            if event in one.events and (one.tenants is None or tenant in one.tenants):
+                text = json.dumps([url, event, tenant, approval, requested, step])
+                name = f"msg_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+                message = WebhookMessage(name, url, event, tenant, approval, step, requested, when, when)
+                self._state.add(KIND, TENANT, name, _content(message))
+
+    def claim(self, url: str) -> Iterator[WebhookMessage]:
+        """Yields the messages to an address that are due. No other server gets one of them meanwhile."""
+        for item in self._items():
+            message = WebhookMessage(item.name, **item.value)
+            now = self._clock()
+            if message.url != url or message.due > now:
+                continue
+            leased = replace(message, due=now + LEASE_SECONDS)
+            if self._state.replace(KIND, TENANT, item.name, item.version, _content(leased)):
+                yield message
+
+    def sent(self, message: WebhookMessage) -> None:
+        """Forgets a message that was sent, or need not be."""
+        self._state.delete(KIND, TENANT, message.id)
+
+    def failed(self, message: WebhookMessage) -> bool:
+        """Puts a message off. Returns whether it is abandoned instead."""
+        now = self._clock()
+        if now - message.stored > LONGEST:
+            self.sent(message)
+            return True
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(message.attempts, 20))
+        item = self._state.get(KIND, TENANT, message.id)
+        if item is not None:
+            later = replace(message, due=now + pause, attempts=message.attempts + 1)
+            self._state.replace(KIND, TENANT, message.id, item.version, _content(later))
+        return False
+
+    def _items(self) -> Iterator[StoredItem]:
+        before = None
+        while True:
+            items = self._state.page(KIND, TENANT, before, _PAGE)
+            yield from items
+            if len(items) < _PAGE:
+                return
+            before = items[-1].number
+
+
+def _content(message: WebhookMessage) -> dict[str, object]:
+    found = asdict(message)
+    del found["id"]
+    return found
+
+
+def content_of(message: WebhookMessage, record: ApprovalRecord | None, *, with_arguments: bool) -> bytes | None:
+    """Returns the body; None if what it would tell has not taken place.
+
+    Args:
+        message: the message.
+        record: the approval as it is now; None if there is none.
+        with_arguments: whether the body has the arguments of the call.
+    """
+    if record is None or record.created != message.requested or not _took_place(message, record):
+        return None
+    data: dict[str, Any] = {
+        "id": message.approval,
+        "tenant": message.tenant,
+        "status": record.status,
+        "policy": record.policy,
+        "rules": list(record.rules),
+        "tool": record.call["tool"],
+        "session": record.session,
+        "requested_by": record.requested_by,
+        "quorum": record.quorum,
+        "agreeing": list(record.agreeing),
+        "deadline": _time(record.deadline),
+    }
+    if message.step:
+        step = record.steps[message.step - 1]
+        data["answer"] = {"by": step["by"], "choice": step["choice"], "reason": step["reason"], "at": _time(step["at"])}
+    if with_arguments:
+        data |= {"args": record.call["args"], "edited_args": record.args}
+    body = {"type": message.event, "timestamp": _time(message.stored), "data": data}
+    return json.dumps(body, ensure_ascii=True, default=str).encode()
+
+
+def headers_of(message: WebhookMessage, body: bytes, secrets: Iterable[bytes], now: float) -> Mapping[str, str]:
+    """Returns the headers of a message: its id, the time, and a signature by each secret."""
+    signed = f"{message.id}.{int(now)}.".encode() + body
+    signatures = [base64.b64encode(hmac.digest(one, signed, hashlib.sha256)).decode() for one in secrets]
+    return {
+        "content-type": "application/json",
+        "user-agent": "guardagent",
+        "webhook-id": message.id,
+        "webhook-timestamp": str(int(now)),
+        "webhook-signature": " ".join(f"v1,{one}" for one in signatures),
+    }
+
+
+def _took_place(message: WebhookMessage, record: ApprovalRecord) -> bool:
+    if message.event == "approval.expired":
+        return record.status == "expired"
+    return message.event == "approval.requested" or len(record.steps) >= message.step
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
 
 SEND_SECONDS = 10.0
 POLL_SECONDS = 1.0

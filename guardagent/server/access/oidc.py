@@ -1,4 +1,17 @@
-"""Verifies the bearer tokens of an OpenID provider, by PyJWT."""
+"""Verifies the bearer tokens of an OpenID provider, by PyJWT.
+
+The file that names an OpenID provider, and says which of its claims mean which role and tenant.
+
+issuer: https://login.example.com/
+audience: guardagent
+keys: https://login.example.com/keys.json
+roles:
+  claim: groups
+  values: {guarded-agents: agent, finance-leads: approver}
+tenant:
+  claim: organisation
+  values: {"4711": shop}
+"""
 
 from __future__ import annotations
 
@@ -6,12 +19,173 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from guardagent._support.files import parse_yaml, read_text
+from guardagent._support.http import is_loopback
 from guardagent._support.requirements import require
-from guardagent.errors import AccessError, ForbiddenError, InputError, UnauthenticatedError, error_text
-from guardagent.server.access.caller import Caller, roles_of
-from guardagent.server.access.oidc_settings import OidcSettings
+from guardagent.errors import (
+    AccessError,
+    ContentError,
+    ForbiddenError,
+    InputError,
+    UnauthenticatedError,
+    error_text,
+    name_hint,
+)
+from guardagent.server.access.caller import Caller, CallerRole, roles_of
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Those with a public key. A token that is signed with a shared secret, or not at all, is never accepted."""
+
+DEFAULT_ALGORITHMS = ("RS256", "ES256")
+
+_KEYS = ("issuer", "audience", "keys", "algorithms", "principal", "roles", "tenant", "leeway")
+_MAX_LEEWAY = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimValues:
+    """The meanings of the values of a claim.
+
+    Attributes:
+        path: the keys that lead to the claim; none for a value that needs no claim.
+        values: a value of the claim -> its meaning. Any other value has none.
+    """
+
+    path: tuple[str, ...]
+    values: Mapping[str, str]
+
+    def of(self, claims: Mapping[str, Any]) -> frozenset[str]:
+        """Returns the meanings of the claim in a token."""
+        found: Any = claims
+        for key in self.path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        listed = found if isinstance(found, list) else [found]
+        return frozenset(self.values[one] for one in listed if isinstance(one, str) and one in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """An OpenID provider as the operator describes it.
+
+    Attributes:
+        issuer: the exact claim `iss`.
+        audience: a value of the claim `aud`.
+        keys: the URL of the provider's public keys (JWKS).
+        roles: the roles of the claims.
+        tenant: the tenant of the claims; a string for one that is always the same.
+        algorithms: the accepted signatures.
+        principal: the claim with the caller's id.
+        leeway: how many seconds the clocks may differ.
+
+    Raises:
+        InputError: an algorithm has no public key, or none is named.
+    """
+
+    issuer: str
+    audience: str
+    keys: str
+    roles: ClaimValues
+    tenant: ClaimValues | str
+    algorithms: tuple[str, ...] = DEFAULT_ALGORITHMS
+    principal: str = "sub"
+    leeway: float = 30
+
+    def __post_init__(self) -> None:
+        for one in self.algorithms or (None,):
+            if one not in ALGORITHMS:
+                raise InputError(f"'algorithms' has {one!r}; expected a list of these: {', '.join(ALGORITHMS)}")
+
+
+def read_oidc_settings(path: Path | str) -> OidcSettings:
+    """Reads the description of an OpenID provider.
+
+    Raises:
+        InputError: the file is missing or invalid.
+    """
+    value = parse_yaml(read_text(path), path)
+    try:
+        found = _mapping(value, "the file", _KEYS, required=("issuer", "audience", "keys", "roles", "tenant"))
+        return OidcSettings(
+            issuer=_text(found["issuer"], "issuer"),
+            audience=_text(found["audience"], "audience"),
+            keys=_url(found["keys"]),
+            roles=_roles(found["roles"]),
+            tenant=_tenant(found["tenant"]),
+            algorithms=_listed(found.get("algorithms", list(DEFAULT_ALGORITHMS))),
+            principal=_text(found.get("principal", "sub"), "principal"),
+            leeway=_leeway(found.get("leeway", 30)),
+        )
+    except InputError as error:
+        raise ContentError(str(error), path) from None
+
+
+def _mapping(value: Any, place: str, known: tuple[str, ...], required: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is a {type(value).__name__}; expected a mapping with {', '.join(required)}")
+    for name in value:
+        if name not in known:
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), known)}")
+    missing = [name for name in required if name not in value]
+    if missing:
+        raise InputError(f"{place} lacks {missing[0]!r}; expected {', '.join(required)}")
+    return value
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"{place!r} is {value!r}; expected a string that is not empty")
+    return value
+
+
+def _url(value: Any) -> str:
+    text = _text(value, "keys")
+    try:
+        found = urlsplit(text)
+        is_safe = found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname))
+    except ValueError:
+        is_safe = False
+    if not is_safe or not found.hostname:
+        raise InputError(f"'keys' is {text!r}; expected a URL that begins with 'https://'")
+    return text
+
+
+def _leeway(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_LEEWAY:
+        raise InputError(f"'leeway' is {value!r}; expected seconds from 0 to {_MAX_LEEWAY}")
+    return value
+
+
+def _roles(value: Any) -> ClaimValues:
+    found = _claim_values(value, "roles")
+    roles_of(found.values.values())
+    return found
+
+
+def _tenant(value: Any) -> ClaimValues | str:
+    found = value if isinstance(value, str) else _claim_values(value, "tenant")
+    for name in [found] if isinstance(found, str) else found.values.values():
+        Caller("a caller", frozenset({CallerRole.ADMIN}), name)  # requires a valid name
+    return found
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _claim_values(value: Any, place: str) -> ClaimValues:
+    found = _mapping(value, f"'{place}'", ("claim", "values"), required=("claim", "values"))
+    path = _listed(found["claim"]) or (None,)
+    values = found["values"]
+    if not isinstance(values, dict) or not values:
+        raise InputError(f"'values' of {place!r} is {values!r}; expected a mapping from values of the claim")
+    meanings = {_text(one, f"values of {place}"): _text(of, f"values of {place}") for one, of in values.items()}
+    return ClaimValues(tuple(_text(one, f"claim of {place}") for one in path), meanings)
+
 
 MAX_TOKEN = 8192  # characters
 _TIMEOUT = 5.0  # seconds, for the provider's keys

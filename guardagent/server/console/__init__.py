@@ -17,8 +17,7 @@ from urllib.parse import quote, urlencode
 
 from guardagent._terminal import printable
 from guardagent.server.access import AccessedOperation, Caller
-from guardagent.server.access.caller import EVERY_TENANT
-from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.access.caller import EVERY_TENANT, PERMITTED
 from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
 

@@ -45,7 +45,7 @@ from guardagent.server.console import (
 from guardagent.server.console.pages import PAGES
 from guardagent.server.http.error_answers import error_answer
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.settings_pieces.console_settings import ConsoleSettings
+from guardagent.server.settings import ConsoleSettings
 from guardagent.server.state import StateStore, StoredItem
 
 if TYPE_CHECKING:

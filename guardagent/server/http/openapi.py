@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.access.caller import PERMITTED
 from guardagent.server.http.routes import MAX_LIMIT, ApiRoute
 
 _ERROR = {

@@ -1,23 +1,268 @@
-"""The guards of a server: one for each tenant, version of a policy and attachment."""
+"""The guards of a server: one for each tenant, version of a policy and attachment.
+
+The tools of agents, stored so that every server knows them.
+
+The sessions of agents' hosts, stored so that every server can go on with them.
+
+Answers to requests that are repeated with the same idempotency key, on any server.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
+import json
+import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.names import ToolSpec
+from guardagent.enforcement.wire import Fields, read_tool, write_tool
 from guardagent.errors import InputError, LedgerError, UnknownNameError
 from guardagent.policy.policies import Policies
-from guardagent.server.service.attachments import Attachments, ToolAttachment
-from guardagent.server.service.host_sessions import HostSession, HostSessions
+from guardagent.server.access import Caller
+from guardagent.server.service.errors import (
+    RepeatedKeyError,
+    RequestConflictError,
+    RequestRunningError,
+    UnknownItemError,
+)
 from guardagent.server.service.policies import CandidatePolicies
-from guardagent.server.service.policy_catalogue import PolicyCatalogue, unchanging
-from guardagent.server.service.stores import ServerStores
+from guardagent.server.service.stores import PolicyCatalogue, ServerStores, unchanging
 from guardagent.server.settings import PolicySettings
+from guardagent.server.state import StateStore, StoredItem
+from guardagent.types import freeze
+
+MAX_TOOLS = 1000
+_KIND = "attachment"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAttachment:
+    """The tools of an agent that a policy guards.
+
+    Attributes:
+        id: the digest of tenant, policy and content.
+        aliases: a tool's name in the host -> its name in the rules.
+        absent: tools that rules name and this agent is known not to have.
+    """
+
+    id: str
+    tenant: str
+    policy: str
+    tools: tuple[ToolSpec, ...]
+    aliases: Mapping[str, str]
+    absent: tuple[str, ...]
+
+
+def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, Any]]:
+    """Reads the request of an agent's host. Returns the attachment, and its content for the store.
+
+    Raises:
+        WireError: it is invalid.
+    """
+    fields = Fields(value)
+    policy = fields.string("policy", "default")
+    tools = fields.items("tools", read_tool)
+    aliases = fields.object("aliases", {})
+    absent = fields.strings("absent", ())
+    fields.end()
+    if len(tools) > MAX_TOOLS:
+        raise InputError(f"'tools' has {len(tools):,} tools; expected at most {MAX_TOOLS:,}")
+    if not all(isinstance(one, str) for one in aliases.values()):
+        raise InputError("'aliases' has a value that is no string; expected names of tools")
+    content = {
+        "policy": policy,
+        "tools": [write_tool(one) for one in tools],
+        "aliases": aliases,
+        "absent": sorted(absent),
+    }
+    return _attachment(tenant, content), content
+
+
+class Attachments:
+    """The attachments of all tenants.
+
+    Args:
+        state: stores them.
+    """
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+
+    def add(self, attachment: ToolAttachment, content: Mapping[str, Any]) -> None:
+        """Stores an attachment, unless it is there."""
+        self._state.add(_KIND, attachment.tenant, attachment.id, content)
+
+    def find(self, tenant: str, name: str) -> ToolAttachment:
+        """Returns an attachment of a tenant.
+
+        Raises:
+            UnknownItemError: the tenant has no such attachment.
+        """
+        found = self._state.get(_KIND, tenant, name)
+        if found is None:
+            raise UnknownItemError(f"there is no attachment {name[:80]!r}; expected the id of one that was attached")
+        return _attachment(tenant, found.value)
+
+
+def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
+    text = json.dumps([tenant, content], sort_keys=True, separators=(",", ":"))
+    tools = tuple(read_tool(one, f"tools[{at}]") for at, one in enumerate(content["tools"]))
+    name = f"at_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+    aliases = freeze(content["aliases"])
+    return ToolAttachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))
+
+
+SESSION = "session"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
+_CACHED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class HostSession:
+    """A session of an agent's host. Only its status changes.
+
+    Attributes:
+        owner: the id of the caller that opened it.
+        digest: the version of the policy under which it runs.
+        principal: on whose behalf the agent acts, as rules read it.
+        created: when it was opened, in seconds since the epoch.
+        candidate: the id of the policy that judges it too, without effect; empty if there is none.
+        status: `open`, or `ended`.
+        verdict: the verdict on its end.
+        number: grows from session to session; 0 until it is stored.
+    """
+
+    id: str
+    tenant: str
+    owner: str
+    attachment: str
+    policy: str
+    digest: str
+    principal: Mapping[str, Any]
+    created: float
+    candidate: str = ""
+    status: str = "open"
+    verdict: Mapping[str, Any] | None = None
+    number: int = 0
+
+    @property
+    def conversation(self) -> str:
+        """Its name in the ledger and in the log; no tenant has a slash, so two tenants never share one."""
+        return f"{self.tenant}/{self.id}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Its value in the store."""
+        content = asdict(self)
+        return {name: value for name, value in content.items() if name not in ("id", "tenant", "number")}
+
+
+class HostSessions:
+    """The sessions of all tenants. What never changes of a session is read once.
+
+    Args:
+        state: stores them.
+    """
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+        self._known: dict[tuple[str, str], HostSession] = {}
+
+    def open(self, session: HostSession) -> HostSession:
+        """Stores a new session. Returns the one that is there if the same caller has opened it alike.
+
+        Raises:
+            InputError: the id is invalid.
+            RequestConflictError: another session has this id.
+        """
+        if not _ID.fullmatch(session.id):
+            raise InputError(
+                f"the session's id is {session.id[:80]!r}; expected up to 200 letters, digits and . _ : @ + -"
+            )
+        if self._state.add(SESSION, session.tenant, session.id, session.content):
+            return session
+        found = self.read(session.tenant, session.id)
+        if _opening(found) != _opening(session):
+            raise RequestConflictError(f"another session has the id {session.id!r}; expected a new id")
+        return found
+
+    def of_caller(self, caller: Caller, name: str) -> HostSession:
+        """Returns a session of a caller, who opened it; its status may be outdated.
+
+        Raises:
+            UnknownItemError: the caller has no such session.
+        """
+        found = self.known(caller.tenant, name)
+        if found.owner != caller.id:
+            raise _unknown(name)
+        return found
+
+    def known(self, tenant: str, name: str) -> HostSession:
+        """Returns a session of a tenant; its status may be outdated.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        found = self._known.get((tenant, name))
+        if found is None:
+            found = self.read(tenant, name)
+            while len(self._known) >= _CACHED:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[tenant, name] = found
+        return found
+
+    def read(self, tenant: str, name: str) -> HostSession:
+        """Returns a session of a tenant with its current status.
+
+        Raises:
+            UnknownItemError: the tenant has no such session.
+        """
+        item = self._state.get(SESSION, tenant, name)
+        if item is None:
+            raise _unknown(name)
+        return HostSession(name, tenant, number=item.number, **item.value)
+
+    def end(self, session: HostSession, verdict: Mapping[str, Any]) -> HostSession:
+        """Stores the end of a session. Returns it with the verdict of the server that ended it first."""
+        item = self._state.get(SESSION, session.tenant, session.id)
+        if item is None:
+            raise _unknown(session.id)
+        found = HostSession(session.id, session.tenant, number=item.number, **item.value)
+        if found.status != "open":
+            return found
+        ended = replace(found, status="ended", verdict=verdict)
+        stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
+        return ended if stored else self.read(session.tenant, session.id)
+
+    def page(self, tenant: str, before: int | None, limit: int) -> list[HostSession]:
+        """Returns the newest sessions of a tenant, those with numbers below `before`."""
+        items = self._state.page(SESSION, tenant, before, limit)
+        return [HostSession(one.name, tenant, number=one.number, **one.value) for one in items]
+
+
+def new_session(
+    name: str, caller: Caller, attachment: ToolAttachment, digest: str, principal: Mapping[str, Any], candidate: str
+) -> HostSession:
+    """Returns a session that a caller opens."""
+    about = (attachment.id, attachment.policy, digest, principal, time.time(), candidate)
+    return HostSession(name, caller.tenant, caller.id, *about)
+
+
+def _opening(session: HostSession) -> tuple[Any, ...]:
+    return session.owner, session.attachment, session.policy, session.principal
+
+
+def _unknown(name: str) -> UnknownItemError:
+    return UnknownItemError(f"there is no session {name[:80]!r}; expected the id of a session that this caller opened")
+
 
 MAX_GUARDS = 500
 MAX_CONVERSATIONS = 5000  # that this process keeps in memory; the ledger has all
@@ -170,3 +415,74 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     if name not in found:
         raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
     return lambda conversation: found[name](_parts(conversation)[1])
+
+
+ANSWER = "answer"
+RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone
+
+
+class RepeatedRequests:
+    """Keeps the answers to requests with keys.
+
+    Args:
+        state: stores them.
+    """
+
+    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._clock = state, clock
+
+    def once(self, tenant: str, caller: str, key: str | None, request: Any, run: Callable[[], Any]) -> Any:
+        """Runs a request, unless it has run; returns its answer.
+
+        Args:
+            tenant: the tenant of the caller.
+            caller: the id of the caller, whose keys are its own.
+            key: the key; without one, the request runs.
+            request: its address and its body.
+            run: runs it.
+
+        Raises:
+            RepeatedKeyError: another request had this key.
+            RequestRunningError: the first one is running.
+        """
+        if key is None:
+            return run()
+        name = _digest([caller, key])
+        digest, now = _digest(request), self._clock()
+        begun = {"request": digest, "since": now, "answer": None}
+        if not self._state.add(ANSWER, tenant, name, begun):
+            found = self._state.get(ANSWER, tenant, name)
+            if found is not None:
+                if (answer := self._earlier(found, digest, now)) is not None:
+                    return answer
+                if not self._state.replace(ANSWER, tenant, name, found.version, begun):
+                    raise _running()
+        return self._run(tenant, name, begun, run)
+
+    def _earlier(self, found: StoredItem, digest: str, now: float) -> Any:
+        """The answer of an earlier request; None if its server is gone."""
+        if found.value["request"] != digest:
+            raise RepeatedKeyError("another request had this key; expected a new key for each request")
+        if found.value["answer"] is None and now - found.value["since"] < RUNNING_SECONDS:
+            raise _running()
+        return found.value["answer"]
+
+    def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
+        try:
+            answer = run()
+        except BaseException:
+            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
+            raise
+        item = self._state.get(ANSWER, tenant, name)
+        if item is not None:
+            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
+        return answer
+
+
+def _running() -> RequestRunningError:
+    return RequestRunningError("the first request with this key is running; send it again in a second")
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,10 +1,19 @@
-"""Candidates for the policies of a server: judged beside the live version, or replayed on the log, without effect."""
+"""Candidates for the policies of a server: judged beside the live version, or replayed on the log, without effect.
+
+The versions of policies that servers have had in force, with their rules in words: what changed, and when.
+
+Counts the violations of rules in the newest verdicts of a log.
+
+Reports on a policy for people: rules in words with their hits, lint, and versions with differences.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +21,13 @@ from guardagent.batch.replay import replay
 from guardagent.batch.replay.conversation import NoModel, ReplayPolicy
 from guardagent.errors import InputError, LedgerError
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_text
+from guardagent.policy.lint import lint_report
 from guardagent.policy.load import load_policies, read_policy_files
+from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
+from guardagent.policy.words import policies_in_words
 from guardagent.server.service.errors import RequestConflictError
-from guardagent.server.service.policy_catalogue import PolicyCatalogue
+from guardagent.server.service.stores import LogQueries, PolicyCatalogue
 from guardagent.server.settings import PolicySettings
 from guardagent.server.state import StateStore
 
@@ -120,3 +132,189 @@ def _paths(file: PolicyFile) -> Iterator[Path]:
         yield from (path.resolve() for path in (rule.program, solver) if path is not None)
     if file.shadow is not None:
         yield from _paths(file.shadow)
+
+
+_KIND = "policy_version"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersionRecord:
+    """A version of a policy.
+
+    Attributes:
+        digest: its digest.
+        since: when a server first had it in force, or had it again; in seconds since the epoch.
+        rules: the rules in words, by their ids.
+    """
+
+    digest: str
+    since: float
+    rules: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """A rule that two versions do not share alike; the words are None where there is no such rule."""
+
+    rule: str
+    earlier: str | None
+    later: str | None
+
+
+class PolicyHistory:
+    """The history of all policies, in the state that servers share.
+
+    Args:
+        state: stores it.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._clock = state, clock
+
+    def note(self, name: str, version: Policies) -> None:
+        """Notes that a version is in force. One that is there and is not the newest is so again."""
+        newest = self.versions(name, 1)
+        if newest and newest[0].digest == version.digest:
+            return
+        self._state.delete(_KIND, name, version.digest)
+        rules = {rule: words.text for rule, words in policies_in_words(version).items()}
+        self._state.add(_KIND, name, version.digest, {"since": self._clock(), "rules": rules})
+
+    def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
+        """Returns the versions of a policy, the newest first."""
+        items = self._state.page(_KIND, name, None, limit)
+        return [PolicyVersionRecord(one.name, one.value["since"], one.value["rules"]) for one in items]
+
+
+def changes(earlier: PolicyVersionRecord, later: PolicyVersionRecord) -> list[RuleChange]:
+    """Returns the rules that were added, removed or changed, by their ids."""
+    names = sorted({*earlier.rules, *later.rules})
+    found = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
+    return [one for one in found if one.earlier != one.later]
+
+
+@dataclass(slots=True)
+class RuleHits:
+    """The verdicts in which a rule was violated.
+
+    Attributes:
+        decisions: their number by decision.
+        near_misses: those in which every violated rule asks for an earlier step: the call itself violated no other.
+        last: the time of the last one; empty without any.
+    """
+
+    decisions: dict[str, int]
+    near_misses: int = 0
+    last: str = ""
+
+    @property
+    def total(self) -> int:
+        """The number of all."""
+        return sum(self.decisions.values())
+
+
+def rule_hits(
+    policies: Policies, digests: Collection[str], verdicts: Iterable[Mapping[str, Any]]
+) -> dict[str, RuleHits]:
+    """Returns the hits of each rule, by its id.
+
+    Args:
+        policies: the current version.
+        digests: the versions that count.
+        verdicts: entries of the log, in order.
+    """
+    found = {name: RuleHits({}) for name in policies.ids}
+    order = {rule.id for rule in policies.rules if needs_earlier_step(rule)}
+    for entry in verdicts:
+        if entry.get("policy") not in digests:
+            continue
+        violated = list(dict.fromkeys(entry.get("rules") or ()))
+        for name in violated:
+            if name in found:
+                hits = found[name]
+                hits.decisions[entry["decision"]] = hits.decisions.get(entry["decision"], 0) + 1
+                hits.near_misses += all(one in order for one in violated)
+                hits.last = entry["time"]
+    return found
+
+
+JSON = dict[str, Any]
+_VERDICTS = 2000  # the newest ones, for the hits of rules
+_LINT_SECONDS = 10.0
+
+
+class PolicyReports:
+    """Reports on the policies of a server; each is for a tenant that may use the policy.
+
+    Args:
+        policies: the policies.
+        history: their versions.
+        candidates: those that judge too, without effect.
+        log: the logs of tenants.
+    """
+
+    def __init__(
+        self, policies: PolicyCatalogue, history: PolicyHistory, candidates: CandidatePolicies, log: LogQueries
+    ) -> None:
+        self._policies, self._history, self._candidates, self._log = policies, history, candidates, log
+        self._lint: dict[str, JSON] = {}
+
+    def explain(self, tenant: str, name: str) -> JSON:
+        """Returns the rules of the current version in words, with their hits among the newest verdicts.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self._policies.settings(name, tenant)
+        current = self._policies.current(name)
+        words, digests = policies_in_words(current), {one.digest for one in self._history.versions(name)}
+        verdicts = self._log.entries(tenant, None, _VERDICTS, kind="verdict")
+        hits = rule_hits(current, digests | {current.digest}, verdicts)
+        shadow = self._log.entries(tenant, None, _VERDICTS, kind="shadow")
+        rules = [{"id": one, "words": words[one].text if one in words else "", "hits": hits[one]} for one in hits]
+        return {
+            "name": name,
+            "digest": current.digest,
+            "rules": rules,
+            "verdicts": len(verdicts),
+            "candidate": self._candidates.chosen(tenant, name),
+            "differences": shadow[-20:][::-1],
+        }
+
+    def lint(self, tenant: str, name: str) -> JSON:
+        """Returns the findings of lint on the current version.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self._policies.settings(name, tenant)
+        current = self._policies.current(name)
+        if current.digest not in self._lint:
+            report = lint_report(current, seconds=_LINT_SECONDS)
+            findings = [asdict(one) for one in report.findings]
+            self._lint = {current.digest: {"findings": findings, "undecided": report.undecided}}
+        return {"name": name, "digest": current.digest, **self._lint[current.digest]}
+
+    def versions(self, tenant: str, name: str) -> JSON:
+        """Returns the versions, the newest first, each with what changed since the one before.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        self._policies.settings(name, tenant)
+        found = self._history.versions(name)
+        pairs = zip(found, [*found[1:], None], strict=True)
+        return {
+            "name": name,
+            "versions": [(one, None if earlier is None else changes(earlier, one)) for one, earlier in pairs],
+        }
+
+    def words(self, name: str, digest: str, rules: Iterable[str]) -> dict[str, str]:
+        """Returns rules of a version in words, by their ids; without those that this server does not know."""
+        version: Policies | None = self._policies.version(name, digest)
+        if version is not None:
+            known = {rule: words.text for rule, words in policies_in_words(version).items()}
+        else:
+            known = next((dict(one.rules) for one in self._history.versions(name) if one.digest == digest), {})
+        return {rule: known[rule] for rule in rules if rule in known}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from guardagent.server.access.permissions import PERMITTED
+from guardagent.server.access.caller import PERMITTED
 from guardagent.server.console.pages import PAGES
 from tests.server.servers import ROLES, LocalServer, local_server
 

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.server.console.application import ConsoleSessions
-from guardagent.server.settings_pieces.console_settings import ConsoleSettings
+from guardagent.server.settings import ConsoleSettings
 from guardagent.server.state import open_state
 
 TOKEN = "ga_0123456789ab_" + "c" * 64

@@ -18,10 +18,8 @@ from typing import Any
 import pytest
 
 from guardagent.server.approvals import ApprovalDesk
-from guardagent.server.settings import ServerSettings
-from guardagent.server.settings_pieces.webhook_settings import read_webhook
-from guardagent.server.webhooks import WebhookDelivery
-from guardagent.server.webhooks_pieces.webhook_outbox import WebhookOutbox
+from guardagent.server.settings import ServerSettings, read_webhook
+from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
 from tests.server.servers import LocalServer, local_server, local_settings
 
 SECRETS = [b"an old secret of 24 bytes", b"another secret, longer than that one"]

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.service.retention import Retention
-from guardagent.server.settings import read_server_settings
-from guardagent.server.settings_pieces.retention_settings import RetentionSettings
+from guardagent.server.service.guard_service import Retention
+from guardagent.server.settings import RetentionSettings, read_server_settings
 from tests.server.servers import LocalServer, local_server
 
 DAY = 86_400.0

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.settings import read_server_settings
-from guardagent.server.settings_pieces.webhook_settings import read_webhook
+from guardagent.server.settings import read_server_settings, read_webhook
 
 GOOD = f"whsec_{base64.b64encode(b'x' * 32).decode()}"
 

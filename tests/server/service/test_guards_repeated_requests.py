@@ -10,7 +10,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.server.service.errors import RepeatedKeyError, RequestRunningError
-from guardagent.server.service.repeated_requests import RUNNING_SECONDS, RepeatedRequests
+from guardagent.server.service.guards import RUNNING_SECONDS, RepeatedRequests
 from guardagent.server.state import open_state
 
 
