@@ -38,7 +38,7 @@ def init(
 
 
 def _init_project(*, as_json: bool) -> None:
-    from guardagent.hooks.project_setup import set_up
+    from guardagent.hooks.installation import set_up
 
     found = set_up(Path.cwd(), Path.home())
     if as_json:

@@ -23,8 +23,7 @@ Denials = Annotated[bool, typer.Option("--denials", help="Leave out calls that w
 
 def watch(*, once: Once = False, denials: Denials = False) -> None:
     """Show the verdicts of installed hooks as they come, and answer calls that wait for a person."""
-    from guardagent.hooks.hook_lock import state_folder
-    from guardagent.hooks.hook_state import PendingAsks
+    from guardagent.hooks.hook_state import PendingAsks, state_folder
     from guardagent.server.state import open_state
 
     folder = state_folder()

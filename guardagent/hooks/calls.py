@@ -1,15 +1,77 @@
-"""The tool calls of earlier sessions, from the transcripts that Claude Code keeps."""
+"""The tool calls of earlier sessions, from the transcripts that Claude Code keeps.
+
+The arguments of an agent's tool call as rules judge them: with its working folder, and with resolved paths.
+
+Settings in which an event has groups of hooks, each with a matcher: `hooks.EVENT[].hooks[]`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent.hooks.call_arguments import judged_arguments
+from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
+
+SHELL_TOOLS = frozenset(("Bash", "Shell", "run_shell_command", "shell", "local_shell", "exec_command", "Terminal"))
+_PATCH_TOOLS = frozenset(("apply_patch", "ApplyPatch"))
+_PATHS = ("file_path", "notebook_path", "path", "dir_path", "target_file", "absolute_path")
+_FOLDERS = ("cwd", "workdir", "dir_path", "directory", "working_directory")
+
+
+def judged_arguments(tool: str, args: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    """Returns the arguments of a call.
+
+    Args:
+        tool: its name.
+        args: the arguments of the host.
+        cwd: the working folder of the agent; empty if the host does not say.
+    """
+    found = dict(args)
+    if tool in _PATCH_TOOLS and isinstance(found.get("command"), str):
+        found["patch"] = found.pop("command")
+    if tool in SHELL_TOOLS or tool in _PATCH_TOOLS:
+        if cwd:
+            folder = next((found[name] for name in _FOLDERS if isinstance(found.get(name), str) and found[name]), "")
+            found["cwd"] = os.path.join(cwd, folder) if folder else cwd
+            if (branch := checked_out_branch(found["cwd"])) is not None:
+                found["git_branch"] = branch
+        return found
+    for name in _PATHS:
+        if isinstance(value := found.get(name), str) and value:
+            found[name] = real_path(value, cwd)
+    return found
+
+
+def checked_out_branch(folder: str) -> str | None:
+    """Returns the branch of the repository around a folder: empty without one, None if it cannot be told."""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if folder == (above := os.path.dirname(folder)):
+            return ""
+        folder = above
+    try:
+        with open(os.path.join(folder, ".git", "HEAD"), encoding="utf-8") as file:
+            head = file.read(1000).strip()
+    except (OSError, ValueError):  # such as a worktree, whose .git is a file
+        return None
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
+
+
+def real_path(path: str, cwd: str) -> str:
+    """Returns a path without links, relative to a working folder if it is relative.
+
+    A path that cannot be resolved stays as it is.
+    """
+    whole = os.path.join(cwd or os.sep, os.path.expanduser(path))
+    try:
+        return os.path.realpath(whole)
+    except (OSError, ValueError):
+        return path
+
 
 MAX_BYTES = 20 * 1024 * 1024
 
@@ -81,3 +143,59 @@ def _content(line: dict[str, Any]) -> list[dict[str, Any]]:
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+
+
+MARK = "guardagent/hooks/client.py"
+"""A part of each installed command, by which it is found again."""
+
+
+def add_hooks(settings: dict[str, Any], commands: Mapping[str, str], **options: Any) -> None:
+    """Adds a group for all tools to each event.
+
+    Raises:
+        InputError: the settings have another shape.
+    """
+    events = _object(settings.setdefault("hooks", {}), "hooks")
+    for event, command in commands.items():
+        groups = _list(events.setdefault(event, []), event)
+        groups.append({"matcher": "*", "hooks": [{"type": "command", "command": command, **options}]})
+
+
+def remove_hooks(settings: dict[str, Any]) -> int:
+    """Removes the hooks of this package, and groups and events that are empty then. Returns how many there were."""
+    events, count = settings.get("hooks"), 0
+    if not isinstance(events, dict):
+        return 0
+    for event, groups in list(events.items()):
+        for group in list(groups) if isinstance(groups, list) else []:
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            if not isinstance(hooks, list):
+                continue
+            others = [one for one in hooks if not is_ours(one)]
+            count += len(hooks) - len(others)
+            if others:
+                group["hooks"] = others
+            elif hooks:
+                groups.remove(group)
+        if groups == []:
+            del events[event]
+    if not events:
+        del settings["hooks"]
+    return count
+
+
+def is_ours(hook: Any) -> bool:
+    """Whether a hook is one of this package."""
+    return isinstance(hook, dict) and MARK in str(hook.get("command", "")).replace("\\", "/")
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{name!r} of the settings is a {type(value).__name__}; expected an object")
+    return value
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"the hooks of {name!r} in the settings are a {type(value).__name__}; expected a list")
+    return value

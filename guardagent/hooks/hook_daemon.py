@@ -20,11 +20,9 @@ from guardagent._support import json_values
 from guardagent._support.files import log_as_text
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.client import BEFORE, MAX_EVENT, SOCKET, STALE, frame, unframe
-from guardagent.hooks.hook_event import HookKind, HookOutput
-from guardagent.hooks.hook_host import HOSTS, HookHost, denied
+from guardagent.hooks.hook_event import HOSTS, HookHost, HookKind, HookOutput, denied
 from guardagent.hooks.hook_judge import HookJudge
-from guardagent.hooks.hook_lock import read_lock
-from guardagent.hooks.session_retention import delete_old_sessions
+from guardagent.hooks.hook_state import delete_old_sessions, read_lock
 
 IDLE_SECONDS = 1800.0
 QUIET_SECONDS = 60.0

@@ -13,14 +13,10 @@ from typing import Any
 from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
-from guardagent.hooks.call_arguments import judged_arguments
-from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind
-from guardagent.hooks.hook_host import HookHost
-from guardagent.hooks.hook_lock import HookLock, changed
-from guardagent.hooks.hook_state import PendingAsks
+from guardagent.hooks.calls import judged_arguments
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind
+from guardagent.hooks.hook_state import HookLock, PendingAsks, SessionRetention, changed, record_unchecked
 from guardagent.hooks.protection import Protection
-from guardagent.hooks.session_retention import SessionRetention
-from guardagent.hooks.unchecked_calls import record_unchecked
 from guardagent.log import AuditLog
 from guardagent.policy.file.inclusions import policy_contents
 from guardagent.server.state import open_state

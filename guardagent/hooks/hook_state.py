@@ -1,17 +1,36 @@
-"""Calls that wait for a person who answers in `guardagent watch`, in the state that all hooks of a user share."""
+"""Calls that wait for a person who answers in `guardagent watch`, in the state that all hooks of a user share.
+
+Records a call that the host ran although no verdict allowed it: its hook gave no answer, or was not obeyed.
+
+The lock of an installed hook: which policy judges, and the hash that it must have.
+
+Deletes the sessions of hosts that were not used for long: their histories, and what was asked about their calls.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
+from guardagent._support import json_values
+from guardagent.enforcement import HostCall, Outcome, SqliteLedger
 from guardagent.errors import InputError
-from guardagent.server.state import StateStore
-from guardagent.types import thaw
+from guardagent.log import AuditLog
+from guardagent.log.records import verdict_record
+from guardagent.policy.load import load_policies
+from guardagent.policy.policies import Policies
+from guardagent.server.state import StateStore, StoredItem, open_state
+from guardagent.session.session import Session
+from guardagent.session.snapshot import HistoryChangedError
+from guardagent.types import Event, Verdict, freeze, thaw
 
 Status = Literal["pending", "approved", "rejected", "used", "expired"]
 SECONDS = 3600.0
@@ -115,3 +134,248 @@ def _content(ask: PendingAsk) -> dict[str, Any]:
     content = asdict(ask)
     del content["name"]
     return content
+
+
+UNCHECKED = "unchecked"
+"""The kind of its entry in the log, and its tag for rules."""
+_TRIES = 50
+
+
+def record_unchecked(session: Session, log: AuditLog, call: HostCall, outcome: Outcome) -> Verdict | None:
+    """Records the call with its outcome, so that rules see it as any other. Its entry in the log says what they object.
+
+    Returns:
+        What the rules say about it; None if it was recorded before.
+
+    Raises:
+        GuardError: the history or the log cannot be written.
+    """
+    if any(one.id == call.id for one in session.history):
+        return None
+    failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
+    status = session.status_of(outcome.output, failed or outcome.failed)
+    assert status != "withdrawn"
+    event = Event(
+        tool=call.tool,
+        args=freeze(call.args),
+        output=outcome.output,
+        status=status,
+        tags=frozenset((UNCHECKED,)),
+        agent=call.agent,
+        id=call.id,
+        time=time.time(),
+    )
+    verdict = _observed(session, event)
+    record = verdict_record(
+        verdict,
+        tool=call.tool,
+        args=thaw(call.args),
+        conversation=session.id,
+        agent=call.agent,
+        call_id=call.id,
+        policy=session.policies.digest,
+        tags=event.tags,
+    )
+    log.append({**record, "kind": UNCHECKED, "status": status, "output": outcome.output})
+    return verdict
+
+
+def _observed(session: Session, event: Event) -> Verdict:
+    for _ in range(_TRIES):
+        try:
+            return session.observe(event)
+        except HistoryChangedError:
+            session.catch_up()
+    raise HistoryChangedError(f"other processes kept extending the history; {event.tool!r} was not recorded")
+
+
+VERSION = 2
+KEEP_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class HookLock:
+    """One installed hook.
+
+    Attributes:
+        host: the name of the host.
+        settings: the host's file with the hook.
+        policy: the policy file.
+        digest: the hash of the policy and all its files.
+        project: the folder of the project; empty for a hook of the user.
+        keep_days: for how many days after its last use a session is kept.
+    """
+
+    host: str
+    settings: str
+    policy: str
+    digest: str
+    project: str = ""
+    keep_days: int = KEEP_DAYS
+
+    @property
+    def name(self) -> str:
+        """The name of its file, without the suffix."""
+        return f"{self.host}-{hashlib.sha256(self.settings.encode()).hexdigest()[:12]}"
+
+    def write(self, folder: Path) -> Path:
+        """Writes the lock into a state folder. Returns its file."""
+        path = folder / f"{self.name}.json"
+        new = path.with_suffix(f".{secrets.token_hex(4)}")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump({"version": VERSION, **asdict(self)}, file, indent=2)
+        new.replace(path)
+        return path
+
+    def load(self) -> Policies:
+        """Loads the policy.
+
+        Raises:
+            InputError: it is invalid, or has changed.
+        """
+        policies = load_policies(self.policy)
+        if policies.digest != self.digest:
+            raise InputError(changed(self.policy))
+        return policies
+
+    @classmethod
+    def of(cls, host: str, settings: Path, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> HookLock:
+        """Returns the lock of a policy as it is now.
+
+        Raises:
+            InputError: the policy or the number of days is invalid.
+        """
+        if keep_days < 1:
+            raise InputError(f"sessions are kept for {keep_days} days; expected at least one")
+        folder = "" if project is None else str(project.resolve())
+        lock = cls(host, str(settings), str(policy.resolve()), "", folder, keep_days)
+        return replace(lock, digest=load_policies(lock.policy).digest)
+
+
+def read_lock(path: Path) -> HookLock:
+    """Reads a lock.
+
+    Raises:
+        InputError: it is missing or malformed.
+    """
+    try:
+        value: Any = json_values.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
+    names = ("host", "settings", "policy", "digest", "project")
+    is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
+    days = value.get("keep_days") if is_whole else None
+    if type(days) is not int or days < 1 or not all(isinstance(value.get(name), str) for name in names):
+        raise InputError(f"{path}: is no lock of a hook; install the hook again")
+    return HookLock(**{name: value[name] for name in names}, keep_days=days)
+
+
+def read_locks(folder: Path) -> list[HookLock]:
+    """Reads all locks of a state folder.
+
+    Raises:
+        InputError: one is malformed.
+    """
+    return [read_lock(path) for path in sorted(folder.glob("*-*.json"))]
+
+
+def changed(policy: str) -> str:
+    """Returns the message about a policy that has changed."""
+    return f"{policy}: the policy has changed since the hook was installed; review it, and install the hook again"
+
+
+def state_path() -> Path:
+    """Returns where the state folder is, or would be."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "guardagent" / "hooks"
+
+
+def state_folder() -> Path:
+    """Returns the folder with the state of all hooks of this user, outside of any workspace.
+
+    Raises:
+        InputError: it cannot be created, or belongs to another user.
+    """
+    folder = state_path()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be used for the state of hooks: {error.strerror}") from None
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InputError(f"{folder}: other users can use it; expected a folder of your own with mode 700")
+    return folder
+
+
+_SESSION, _SESSION_TENANT = "session", ""
+_NOTE_SECONDS = 3600.0  # a use is written at most once in this time
+_DAY = 86400.0
+_PAGE = 200
+
+
+def delete_old_sessions(folder: Path, clock: Callable[[], float] = time.time) -> list[str]:
+    """Deletes the old sessions of a state folder, by the hooks that are installed. Returns their names.
+
+    Raises:
+        GuardError: a lock cannot be read, or the state cannot be written.
+    """
+    locks = read_locks(folder)
+
+    def keep_days(host: str) -> int:
+        return max((one.keep_days for one in locks if one.host == host), default=KEEP_DAYS)
+
+    state = open_state(f"sqlite:{folder / 'asks.db'}")
+    with closing(state), closing(SqliteLedger(folder / "ledger.db")) as ledger:
+        return SessionRetention(state, clock).delete_old(ledger, keep_days)
+
+
+class SessionRetention:
+    """Notes when each session was last used, and deletes old ones. The audit log keeps what was decided in them.
+
+    Args:
+        state: stores the times.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._clock = state, clock
+        self._noted: dict[str, float] = {}
+
+    def note_use(self, conversation: str) -> None:
+        """Notes that a session is used now, before its history changes.
+
+        Raises:
+            StateError: this cannot be written.
+        """
+        now = self._clock()
+        if now - self._noted.get(conversation, 0.0) < _NOTE_SECONDS:
+            return
+        value = {"used": now}
+        while not self._state.add(_SESSION, _SESSION_TENANT, conversation, value):
+            found = self._state.get(_SESSION, _SESSION_TENANT, conversation)
+            if found and self._state.replace(_SESSION, _SESSION_TENANT, conversation, found.version, value):
+                break
+        self._noted[conversation] = now
+
+    def delete_old(self, ledger: SqliteLedger, keep_days: Callable[[str], int]) -> list[str]:
+        """Deletes the sessions that were not used for long; no session may be in use meanwhile. Returns their names.
+
+        Args:
+            ledger: has their histories.
+            keep_days: the days for which the sessions of a host are kept.
+        """
+        asks, deleted = PendingAsks(self._state, self._clock), []
+        for item in self._items():
+            host = item.name.partition("/")[0]
+            if self._clock() - float(item.value["used"]) > keep_days(host) * _DAY:
+                ledger.end(item.name)
+                self._state.delete(_SESSION, _SESSION_TENANT, item.name)
+                deleted.append(item.name)
+        asks.delete_old(lambda ask: keep_days(ask.host) * _DAY)
+        return deleted
+
+    def _items(self) -> list[StoredItem]:
+        found: list[StoredItem] = []
+        while page := self._state.oldest(_SESSION, _SESSION_TENANT, found[-1].number if found else 0, _PAGE):
+            found.extend(page)
+        return found

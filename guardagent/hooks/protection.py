@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from guardagent.hooks.call_arguments import SHELL_TOOLS, real_path
+from guardagent.hooks.calls import SHELL_TOOLS, real_path
 from guardagent.packs.shell.commands import all_commands
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
 from guardagent.packs.shell.script import ShellCommand

@@ -12,7 +12,7 @@ import yaml
 pytest.importorskip("tree_sitter_bash")
 
 from guardagent import Decision, load_policies
-from guardagent.hooks.call_arguments import judged_arguments
+from guardagent.hooks.calls import judged_arguments
 from guardagent.hooks.protection import Protection
 from tests.hooks.payloads import POLICY
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from guardagent.hooks.calls import add_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
-from guardagent.hooks.nested_hooks import add_hooks
 
 
 class Host(ClaudeCodeHost):

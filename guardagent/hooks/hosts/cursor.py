@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from guardagent.errors import InputError
-from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
-from guardagent.hooks.hook_host import HookHost, object_field, text_field
-from guardagent.hooks.nested_hooks import is_ours
+from guardagent.hooks.calls import is_ours
+from guardagent.hooks.hook_event import (
+    HookAnswer,
+    HookDecision,
+    HookEvent,
+    HookHost,
+    HookKind,
+    HookOutput,
+    object_field,
+    text_field,
+)
 from guardagent.types import EMPTY
 
 

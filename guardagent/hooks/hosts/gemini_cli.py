@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
-from guardagent.hooks.hook_host import HookHost, object_field, text_field
-from guardagent.hooks.nested_hooks import add_hooks, remove_hooks
+from guardagent.hooks.calls import add_hooks, remove_hooks
+from guardagent.hooks.hook_event import (
+    HookAnswer,
+    HookDecision,
+    HookEvent,
+    HookHost,
+    HookKind,
+    HookOutput,
+    object_field,
+    text_field,
+)
 from guardagent.types import EMPTY
 
 

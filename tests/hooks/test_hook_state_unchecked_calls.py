@@ -15,9 +15,7 @@ pytest.importorskip("tree_sitter_bash")
 from guardagent.cli.watch import watch
 from guardagent.errors import InputError
 from guardagent.hooks.hook_daemon import HookDaemon
-from guardagent.hooks.hook_lock import HookLock, state_folder
-from guardagent.hooks.hook_state import PendingAsks
-from guardagent.hooks.session_retention import delete_old_sessions
+from guardagent.hooks.hook_state import HookLock, PendingAsks, delete_old_sessions, state_folder
 from guardagent.log.verification import Selection
 from guardagent.server.state import open_state
 from tests.hooks.payloads import EVENTS, POLICY, SHELLS, decision, event

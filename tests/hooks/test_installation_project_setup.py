@@ -12,9 +12,8 @@ pytest.importorskip("tree_sitter_bash")
 
 from guardagent import load_policies
 from guardagent.errors import InputError
-from guardagent.hooks.hook_lock import state_folder
-from guardagent.hooks.hook_state import PendingAsks
-from guardagent.hooks.project_setup import set_up
+from guardagent.hooks.hook_state import PendingAsks, state_folder
+from guardagent.hooks.installation import set_up
 from guardagent.server.state import open_state
 from tests.conftest import CommandResult
 

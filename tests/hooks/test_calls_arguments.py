@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guardagent.hooks.call_arguments import checked_out_branch, judged_arguments
+from guardagent.hooks.calls import checked_out_branch, judged_arguments
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
