@@ -4,23 +4,24 @@
 defines `EVALUATION`, built from the names below.
 """
 
-from guardagent.bench.answers import answer_is_right, items_of, same_text
 from guardagent.bench.evaluation import (
     BenchExample,
     Evaluation,
     PaperGenerated,
     PaperRow,
+    Record,
     Replay,
+    answer_is_right,
+    items_of,
     load_evaluation,
+    read_examples,
+    same_text,
     table_1,
     tables_6_and_7,
 )
-from guardagent.bench.experiment import Experiment, Judge
+from guardagent.bench.experiment import Experiment, Judge, judge_all, run_evaluation
 from guardagent.bench.metrics import METRICS, measure
-from guardagent.bench.records import Record, read_examples
-from guardagent.bench.runner import judge_all, run_evaluation
-from guardagent.bench.trajectories import RecordedCall
-from guardagent.bench.trajectory_guard import State
+from guardagent.bench.trajectories import RecordedCall, State
 
 __all__ = [
     "METRICS",

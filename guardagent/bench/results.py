@@ -1,18 +1,25 @@
-"""The file results.jsonl: one row per example, written when it is judged, so that an interrupted run can resume."""
+"""The file results.jsonl: one row per example, written when it is judged, so that an interrupted run can resume.
+
+Renders the results as Markdown: a table beside the paper's, and one table per breakdown.
+
+Draws plot.png: this run beside the paper's numbers, and this run by group.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
 from guardagent.batch.jobs import ResultLog, file_errors
-from guardagent.bench.evaluation import BenchExample, Evaluation
-from guardagent.bench.generation import describe
+from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
+from guardagent.bench.generation import describe, generated_tables, markdown
+from guardagent.bench.metrics import METRICS
 from guardagent.errors import ContentError, InputError
 from guardagent.guard import GuardAgent
 from guardagent.programs.generation import CHECKED_BY
@@ -149,3 +156,192 @@ def line_of(row: Mapping[str, Any]) -> str:
 
 def _answers(evaluation: Evaluation, answer: str | None, example: BenchExample) -> bool:
     return answer is not None and evaluation.answered(answer, example)
+
+
+Block = Mapping[str, Any]
+
+NOT_RUN = {
+    "program": "not run: --mode program",
+    "generate": "not run: needs a model (--mode generate --model M)",
+    "model-only": "not run: needs a model (--mode model-only --model M)",
+}
+
+
+def table(summary: Block, evaluation: Evaluation) -> str:
+    """The content of table.md."""
+    paper = evaluation.paper
+    parts = [
+        f"# {summary['name']}",
+        about(summary),
+        _main_table(summary, paper),
+        _notes(summary, paper),
+        *(_group_table(summary, dimension, paper) for dimension in summary["groups"]),
+        *generated_tables(summary, evaluation),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def shares(block: Block) -> dict[str, float | None]:
+    """The metrics of a block by name: the paper's five, then those of the evaluation."""
+    return {**{name: block[name] for name in METRICS}, **block["rates"]}
+
+
+def percent_text(values: Mapping[str, float | None], metric: str) -> str:
+    """Formats a percentage with one decimal; `n/a` for an empty denominator, a dash if not reported."""
+    if metric not in values:
+        return "-"
+    value = values[metric]
+    return "n/a" if value is None else f"{value:.1f}"
+
+
+def about(summary: Block) -> str:
+    """A sentence with version, mode, model and settings."""
+    model = f", model {summary['model']}" if summary["model"] else ""
+    all_settings = {name: value for name, value in summary["settings"].items() if name not in ("mode", "model")}
+    settings_in_use = {name: value for name, value in all_settings.items() if value is not None and value is not False}
+    changed = [name if value is True else f"{name} {value}" for name, value in settings_in_use.items()]
+    settings = f" Settings: {', '.join(changed).replace('_', ' ')}." if changed else ""
+    if summary["mode"] == "generate" and not all_settings["required_checks"]:
+        settings += " Without the host's required checks, as in the paper."
+    return (
+        f"GuardAgent {summary['version']}, mode {summary['mode']}{model}, guarding {summary['agent']}, "
+        f"on the {summary['n']} runs of {summary['data']}. All metrics in percent.{settings}"
+    )
+
+
+def _main_table(summary: Block, paper: Sequence[PaperRow]) -> str:
+    metrics = list(shares(summary))
+    rows = [line("**this run**", "measured", summary["n"], shares(summary), metrics)]
+    ran = {summary["mode"]}
+    if summary["mode"] == "auto":
+        alone = summary["unknown"]["program_alone"]
+        rows.append(line("its program alone", "measured", alone["n"], shares(alone), metrics))
+        ran.add("program")
+    rows += [line(mode, reason, None, {}, metrics) for mode, reason in NOT_RUN.items() if mode not in ran]
+    rows += [_paper_line(row.method, row, metrics) for row in paper if row.group is None]
+    return markdown(["guard", "source", "n", *metrics], rows)
+
+
+def _paper_line(first: str, row: PaperRow, metrics: Sequence[str]) -> list[str]:
+    return line(first, f"paper ({row.source})", row.n, row.values, metrics)
+
+
+def line(
+    first: str, source: str, n: int | None, values: Mapping[str, float | None], metrics: Sequence[str]
+) -> list[str]:
+    """A row of a table."""
+    return [first, source, "-" if n is None else str(n), *(percent_text(values, name) for name in metrics)]
+
+
+def _notes(summary: Block, paper: Sequence[PaperRow]) -> str:
+    counts, times = summary["counts"], summary["elapsed_ms"]
+    right = f"{counts['right_runs']} of the {counts['TN'] + counts['FP']} runs that must pass"
+    passed = f"{percent_text(summary, 'FRA_of_right_runs')} percent of these"
+    lines = [
+        f"- {right} gave the right answer without a guard; {passed} passed with the right answer.",
+        f"- Denied because they could not be checked: {summary['errors']}. Model calls: {_calls(summary)}.",
+        f"- Not decided by the program: {percent_text(summary['unknown'], 'share')} percent of the runs.",
+        f"- Time per verdict: median {times['median']:.1f} ms, p99 {times['p99']:.1f} ms.",
+    ]
+    if wrong := [row["id"] for row in summary["wrong"]]:
+        more = f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""
+        lines.append(f"- Rows with an error ({len(wrong)}; see summary.json): {', '.join(wrong[:20])}{more}.")
+    if paper:
+        lines.append("- Rows marked *paper* are quoted; their authors measured them on other examples.")
+    return "\n".join(lines)
+
+
+def _calls(summary: Block) -> str:
+    cached = (summary["generated"] or {"cached": 0})["cached"]
+    from_cache = f", {cached} of them answered from the cache" if cached else ""
+    return f"{summary['model_calls']}{from_cache}"
+
+
+def _group_table(summary: Block, dimension: str, paper: Sequence[PaperRow]) -> str:
+    groups = summary["groups"][dimension]
+    values = {group: shares(block) for group, block in groups.items()}
+    metrics = [name for name in shares(summary) if any(block[name] is not None for block in values.values())]
+    rows = []
+    for group, block in values.items():
+        rows.append(line(group, "measured", groups[group]["n"], block, metrics))
+        quoted = (row for row in paper if row.group == (dimension, group))
+        rows += [_paper_line(f"{group}: {row.method}", row, metrics) for row in quoted]
+    return f"## By {dimension}\n\n" + markdown([dimension, "source", "n", *metrics], rows)
+
+
+Values = Mapping[str, float | None]
+
+_WIDTH = 11
+_GREYS = ("#2f4b7c", "#6f86ad", "#a9b7d0", "#8c8c8c", "#bdbdbd", "#d9d9d9")
+_OURS = "#d1495b"
+_OURS_LIGHT = "#edae49"
+
+
+def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> None:
+    """Draws the summary.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    groups = summary["groups"]
+    heights = [3.6, *(1.2 + 0.45 * len(blocks) for blocks in groups.values())]
+    # An explicit canvas: pyplot would choose a backend for the whole process.
+    figure = Figure(figsize=(_WIDTH, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.15))
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    _draw_methods(axes[0], summary, [row for row in paper if row.group is None])
+    for axis, (dimension, blocks) in zip(axes[1:], groups.items(), strict=True):
+        _draw_groups(axis, dimension, {f"{name} (n={block['n']})": shares(block) for name, block in blocks.items()})
+    figure.savefig(path, dpi=120)
+
+
+def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> None:
+    """Draws the metrics with one bar per method."""
+    metrics = list(shares(summary))
+    series: list[tuple[str, Values, str]] = [(f"this run (measured, n={summary['n']})", shares(summary), _OURS)]
+    for number, row in enumerate(paper):
+        series.append((f"{row.method} (paper, n={row.n or '?'})", row.values, _GREYS[number % len(_GREYS)]))
+    width = 0.8 / len(series)
+    for number, (label, values, colour) in enumerate(series):
+        places = [place + (number - (len(series) - 1) / 2) * width for place in range(len(metrics))]
+        bars = axis.bar(places, [values.get(name) or 0 for name in metrics], width * 0.95, label=label, color=colour)
+        labels = [percent_text(values, name) for name in metrics]
+        axis.bar_label(bars, labels, fontsize=6.5, padding=1, rotation=90 if len(series) > 4 else 0)
+    axis.set_xticks(range(len(metrics)), metrics)
+    axis.set(title=_title(summary), ylabel="percent", ylim=(0, 118))
+    axis.set_yticks(range(0, 101, 20))
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    _tidy(axis)
+
+
+def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> None:
+    """Draws two bars per group: label accuracy, and a finer metric."""
+    finer_metric = _finer_metric(groups)
+    for offset, metric, colour in ((-0.2, "LPA", _OURS), (0.2, finer_metric, _OURS_LIGHT)):
+        places = [place + offset for place in range(len(groups))]
+        bars = axis.barh(places, [block[metric] or 0 for block in groups.values()], 0.36, label=metric, color=colour)
+        axis.bar_label(bars, [percent_text(block, metric) for block in groups.values()], fontsize=7, padding=2)
+    axis.set_yticks(range(len(groups)), [textwrap.fill(name, 36) for name in groups], fontsize=8)
+    axis.invert_yaxis()
+    axis.set(title=f"this run by {dimension}", xlabel="percent", xlim=(0, 108))
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    _tidy(axis)
+
+
+def _finer_metric(groups: Mapping[str, Values]) -> str:
+    """The metric beside LPA: the evaluation's own rate, else EA."""
+    own = [name for block in groups.values() for name in block if name not in ("LPA", "LPP", "LPR", "EA", "FRA")]
+    return own[0] if own else "EA"
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    return f"{summary['name']}: GuardAgent {summary['version']}, mode {summary['mode']}, guarding {summary['agent']}"
+
+
+def _tidy(axis: Any) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(length=0)

@@ -30,8 +30,7 @@ def bench_compare(
 
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
     """
-    from guardagent.bench.comparison import compare
-    from guardagent.bench.comparison_report import comparison_table
+    from guardagent.bench.comparison import compare, comparison_table
 
     found = compare(folders, compiled)
     table = comparison_table(found)

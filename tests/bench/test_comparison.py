@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import run_evaluation
-from guardagent.bench.comparison import compare
-from guardagent.bench.comparison_report import comparison_table
+from guardagent.bench.comparison import compare, comparison_table
 from guardagent.errors import ContentError, InputError
 from guardagent.testing import ScriptedModel
 from tests.bench.scripted_guard import data, guarding

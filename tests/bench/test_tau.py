@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import load_evaluation, run_evaluation
-from guardagent.bench.pass_k import match_expected, pass_hat_k
+from guardagent.bench.metrics import match_expected, pass_hat_k
 from guardagent.bench.trajectories import read_trajectories
 from guardagent.errors import ContentError, InputError
 from tests.conftest import CommandResult
