@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from guardagent.cli.starter import create
+from guardagent.cli.project import create
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 21

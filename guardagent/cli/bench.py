@@ -1,14 +1,21 @@
-"""The command `bench`: runs one evaluation."""
+"""The command `bench`: runs one evaluation.
+
+The command `bench-compare`: compares the results of several evaluations.
+
+The command `report`: figures on the results of an audit.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from guardagent._support.files import save_bytes
 from guardagent.cli.options import (
     CacheFolder,
     DebugRounds,
@@ -23,9 +30,15 @@ from guardagent.cli.options import (
     ToolboxFolder,
     Votes,
     model_of,
+    note,
+    print_json,
+    print_line,
     read_facts,
 )
-from guardagent.cli.output import note, print_json, print_line
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.bench.comparison import Comparison
 
 
 class BenchMode(StrEnum):
@@ -124,3 +137,90 @@ def bench(
     else:
         print_line((out / "table.md").read_text(encoding="utf-8"))
         note(f"Results written to {out}")
+
+
+Folders = Annotated[list[Path], typer.Argument(help="Folders written by 'bench --out' over the same data.")]
+Compiled = Annotated[
+    Path | None, typer.Option("--compiled", help="The report of 'compile --json', for the break-even (a file).")
+]
+ComparisonFolder = Annotated[Path | None, typer.Option("--out", help="The folder for compare.md and compare.json.")]
+
+
+def bench_compare(
+    folders: Folders, *, compiled: Compiled = None, out: ComparisonFolder = None, as_json: Json = False
+) -> None:
+    """Compare the results of several evaluations.
+
+    Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
+    """
+    from guardagent.bench.comparison import compare, comparison_table
+
+    found = compare(folders, compiled)
+    table = comparison_table(found)
+    if out is not None:
+        _write_comparison(out, found, table)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        sys.stdout.write(table)
+
+
+def _write_comparison(out: Path, found: Comparison, table: str) -> None:
+    from guardagent.bench.results import write_text
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
+    write_text(out / "compare.md", table)
+    write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+
+Results = Annotated[str, typer.Argument(metavar="RESULTS", help="The folder of 'audit --out', or its URL.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="markdown, html, parquet or json (default: by the suffix of FILE, else markdown)."),
+]
+ReportOut = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write (default: standard output).")
+]
+Top = Annotated[int, typer.Option("--top", min=0, max=1000, help="The number of telling traces.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="DATE", help="The first day of last events (UTC).")]
+Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="The last day of last events (UTC).")]
+
+
+def report(
+    results: Results,
+    *,
+    format: Format = None,  # noqa: A002 - as the option is called
+    out: ReportOut = None,
+    top: Top = 10,
+    since: Since = None,
+    until: Until = None,
+) -> None:
+    """Report on the results of an audit.
+
+    Has rules by week, near misses, times, the most telling traces, and pass^k over repeated tasks. Exits with 3 if
+    parts of the audit are missing; verdicts do not change the status.
+    """
+    from guardagent.batch.report import make_report, parse_period
+    from guardagent.batch.report.formats import FORMATS, format_of, render
+
+    chosen = format or format_of(out)
+    FORMATS.load(chosen, "--format")  # before the results are read
+    if chosen == "parquet" and out is None and sys.stdout.isatty():
+        raise InputError("'--format parquet' is binary; expected '-o FILE', or a pipe")
+    figures = make_report(results, parse_period(since, until), top=top)
+    _write_report(render(figures, chosen), out)
+    if not figures.complete:
+        note(f"guardagent: {figures.missing:,} of {figures.partitions:,} parts are missing; resume the audit")
+        raise typer.Exit(3)
+
+
+def _write_report(content: bytes, out: Path | None) -> None:
+    if out is not None:
+        save_bytes(out, content)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.flush()

@@ -1,18 +1,159 @@
-"""The table of all commands: module, function and help. A command's module is loaded when the command runs."""
+"""The table of all commands: module, function and help. A command's module is loaded when the command runs.
+
+Typer groups that load a command when it runs, and skip conversions that would load Pydantic.
+
+Runs one command line. Exit status: 0 allowed or clean, 1 denied, 2 invalid input, 3 could not be checked.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import os
+import re
+import select
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, TextIO, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from guardagent.cli.group import LazyCommand, Subcommands, group_of
+from guardagent.cli.options import print_error
+from guardagent.errors import GuardError, InputError, ModelError, error_text
+
+CLOSED_PIPE = 141  # the status that shells give a program ended by SIGPIPE
+
+
+class LazyCommand(NamedTuple):
+    """A command by module and function, with one line of help."""
+
+    module: str
+    function: str
+    help: str
+
+    def load(self) -> Any:
+        app = _app(add_completion=False)
+        app.command(cls=Command)(getattr(import_module(self.module), self.function))
+        return typer.main.get_command(app)
+
+
+class Subcommands(NamedTuple):
+    """A group of commands, with one line of help."""
+
+    help: str
+    entries: Mapping[str, LazyCommand]
+
+    def load(self) -> Any:
+        return group_of(self.help, self.entries)
+
+
+def group_of(
+    text: str,
+    entries: Mapping[str, LazyCommand | Subcommands],
+    options: Callable[..., None] = lambda: None,
+    *,
+    completion: bool = False,
+) -> TyperGroup:
+    """A Typer group of lazily loaded commands."""
+    app = _app(cls=Group, help=text, no_args_is_help=True, add_completion=completion)
+    app.callback(cls=Group)(options)
+    group = cast("Group", typer.main.get_command(app))
+    group.entries = entries
+    group.commands = dict.fromkeys(entries)  # type: ignore[assignment]  # Typer needs only their names
+    return group
+
+
+def _app(**options: Any) -> typer.Typer:
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=names, **options)
+
+
+class _FastParameters:
+    """Skips the conversion of values that need none: Typer loads Pydantic for it, which takes as long as a check."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = partial(_process_value, param, param.process_value)
+        return params
+
+
+def _process_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    absent = value is None and not param.required
+    if kind == list[str] and value and all(type(one) is str for one in value):
+        return param.callback(ctx, param, list(value)) if param.callback else list(value)
+    if not absent and not (kind is str and type(value) is str) and (value is None or value is not param.default):
+        return process(ctx, value)
+    if absent and (param.multiple or param.nargs == -1):
+        value = ()
+    return param.callback(ctx, param, value) if param.callback else value
+
+
+class Command(_FastParameters, TyperCommand):
+    """A single command."""
+
+
+class Group(_FastParameters, TyperGroup):
+    """A group whose commands are loaded when they run."""
+
+    entries: Mapping[str, LazyCommand | Subcommands] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
+        return list(self.entries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - Typer's signature
+        place = self.entries.get(cmd_name)
+        return None if place is None else place.load()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's signature
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in self.entries.items()])
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _closed_pipe_exit():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _closed_pipe_exit():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _closed_pipe_exit() -> Iterator[None]:
+    """Exits with 141 when the reader of a pipe has closed it: Typer's status would be 1, which means denied."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
+        if not closed:
+            raise RuntimeError(f"another process ended: {error}") from None
+        for stream in closed:  # so that the flush at exit does not raise again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise typer.Exit(CLOSED_PIPE) from None
+
+
+def _is_closed(stream: TextIO) -> bool:
+    """Whether the reader of a stream has closed it, according to the system: the buffer may already be dropped."""
+    try:
+        ends = select.poll()
+        ends.register(stream.fileno(), 0)
+        return bool(ends.poll(0))
+    except (OSError, ValueError):  # not a file of the system
+        return False
+
 
 TOOLBOX = {
-    "list": LazyCommand("guardagent.cli.toolbox", "list_functions", "List the toolbox functions without running them."),
-    "show": LazyCommand("guardagent.cli.toolbox", "show", "Show the signature and documentation of one function."),
-    "accept": LazyCommand("guardagent.cli.toolbox", "accept", "Review a proposed function and add it to a toolbox."),
+    "list": LazyCommand("guardagent.cli.memory", "list_functions", "List the toolbox functions without running them."),
+    "show": LazyCommand("guardagent.cli.memory", "show", "Show the signature and documentation of one function."),
+    "accept": LazyCommand("guardagent.cli.memory", "accept", "Review a proposed function and add it to a toolbox."),
 }
 MEMORY = {
     "list": LazyCommand("guardagent.cli.memory", "list_agents", "List the known agents."),
@@ -27,19 +168,19 @@ LOG = {
     "anchor": LazyCommand("guardagent.cli.log", "anchor", "Allow the removal of a log's oldest entries."),
 }
 TOKEN = {
-    "create": LazyCommand("guardagent.cli.token", "create", "Create a token, and show it once."),
-    "list": LazyCommand("guardagent.cli.token", "list_tokens", "List the tokens, without their secrets."),
-    "revoke": LazyCommand("guardagent.cli.token", "revoke", "Revoke a token at once."),
+    "create": LazyCommand("guardagent.cli.serve", "create", "Create a token, and show it once."),
+    "list": LazyCommand("guardagent.cli.serve", "list_tokens", "List the tokens, without their secrets."),
+    "revoke": LazyCommand("guardagent.cli.serve", "revoke", "Revoke a token at once."),
 }
 PACK = {
-    "list": LazyCommand("guardagent.cli.packs", "list_packs", "List the rule sets that ship."),
-    "show": LazyCommand("guardagent.cli.packs", "show_pack", "Show the page, the rules and the parameters of a pack."),
-    "add": LazyCommand("guardagent.cli.packs", "add", "Add a pack to 'include:' of a policy file."),
+    "list": LazyCommand("guardagent.cli.memory", "list_packs", "List the rule sets that ship."),
+    "show": LazyCommand("guardagent.cli.memory", "show_pack", "Show the page, the rules and the parameters of a pack."),
+    "add": LazyCommand("guardagent.cli.memory", "include_pack", "Add a pack to 'include:' of a policy file."),
 }
 HOOK = {
     **{
         name: LazyCommand(
-            "guardagent.cli.hook", name.replace("-", "_"), f"Answer one event of {title}, from standard input."
+            "guardagent.cli.mcp", name.replace("-", "_"), f"Answer one event of {title}, from standard input."
         )
         for name, title in (
             ("claude-code", "Claude Code"),
@@ -48,26 +189,26 @@ HOOK = {
             ("gemini-cli", "Gemini CLI"),
         )
     },
-    "install": LazyCommand("guardagent.cli.hook", "install", "Install the hooks of a coding agent, bound to a policy."),
-    "status": LazyCommand("guardagent.cli.hook", "status", "Show the installed hooks, and what is wrong with them."),
-    "uninstall": LazyCommand("guardagent.cli.hook", "uninstall", "Remove the hooks of a coding agent."),
+    "install": LazyCommand("guardagent.cli.mcp", "install", "Install the hooks of a coding agent, bound to a policy."),
+    "status": LazyCommand("guardagent.cli.mcp", "status", "Show the installed hooks, and what is wrong with them."),
+    "uninstall": LazyCommand("guardagent.cli.mcp", "uninstall", "Remove the hooks of a coding agent."),
 }
 COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent by its input and output log."),
-    "run": LazyCommand("guardagent.cli.run", "run", "Run a guard program in the sandbox."),
+    "run": LazyCommand("guardagent.cli.guard", "run", "Run a guard program in the sandbox."),
     "check": LazyCommand("guardagent.cli.policies", "check", "Judge the proposed call of each case."),
     "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with the expected ones, as a diff."),
     "audit": LazyCommand("guardagent.cli.policies", "audit", "Replay whole traces up to their end."),
-    "report": LazyCommand("guardagent.cli.report", "report", "Report on the results of an audit over tables."),
-    "replay": LazyCommand("guardagent.cli.replay", "replay", "Replay a log under a candidate policy."),
+    "report": LazyCommand("guardagent.cli.bench", "report", "Report on the results of an audit over tables."),
+    "replay": LazyCommand("guardagent.cli.log", "replay", "Replay a log under a candidate policy."),
     "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
     "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),
-    "lint": LazyCommand("guardagent.cli.lint", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
-    "review": LazyCommand("guardagent.cli.review", "review", "Review a translated policy, sentence by sentence."),
-    "lock": LazyCommand("guardagent.cli.lock", "lock", "Write a lock file with the hashes of all content."),
+    "lint": LazyCommand("guardagent.cli.policies", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
+    "review": LazyCommand("guardagent.cli.translate", "review", "Review a translated policy, sentence by sentence."),
+    "lock": LazyCommand("guardagent.cli.compile", "lock", "Write a lock file with the hashes of all content."),
     "serve": LazyCommand("guardagent.cli.serve", "serve", "Serve guards to the agents of a team over HTTP."),
     "generate-server": LazyCommand(
-        "guardagent.cli.generate_server", "generate_server", "Serve a local model that writes no forbidden call."
+        "guardagent.cli.serve", "generate_server", "Serve a local model that writes no forbidden call."
     ),
     "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
     "compile": LazyCommand(
@@ -76,7 +217,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "translate": LazyCommand("guardagent.cli.translate", "translate", "Translate a policy document into a policy."),
     "bench": LazyCommand("guardagent.cli.bench", "bench", "Run one evaluation and report the paper's metrics."),
     "bench-compare": LazyCommand(
-        "guardagent.cli.compare", "bench_compare", "Compare the results of several evaluations."
+        "guardagent.cli.bench", "bench_compare", "Compare the results of several evaluations."
     ),
     "init": LazyCommand(
         "guardagent.cli.project", "init", "Create a starter project, or guard the project of this folder."
@@ -86,7 +227,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
     "watch": LazyCommand(
-        "guardagent.cli.watch", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."
+        "guardagent.cli.policies", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."
     ),
     "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
@@ -115,3 +256,54 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+INTERRUPTED = 130
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Runs a command line and returns its exit status. Errors end with a message, never with a traceback."""
+    if sys.stdout is None:
+        return 3  # no verdict can be delivered
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        ended = command_line().main([*arguments], "guardagent", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - an internal error must not look like status 0 or 1
+        return _report_failure(error, as_json="--json" in _own_arguments(arguments))
+    return ended if isinstance(ended, int) else 0
+
+
+def _own_arguments(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments before `--`; those after it belong to another program."""
+    for argument in arguments:
+        if argument == "--":
+            return
+        yield argument
+
+
+def _report_failure(error: Any, *, as_json: bool) -> int:
+    usage = hasattr(
+        error, "format_message"
+    )  # Typer's usage errors; the module of their class depends on Typer's version
+    kind, status = ("usage", 2) if usage else _kind(error)
+    message = error.format_message() if usage else str(error)
+    if kind == "internal":
+        message = f"internal error, nothing was checked: {error_text(error)}"
+    with contextlib.suppress(OSError):  # standard error may be closed
+        if usage and not as_json:
+            error.show()
+        else:
+            print_error(kind, message, status, as_json=as_json)
+    return status
+
+
+def _kind(error: Exception) -> tuple[str, int]:
+    """(kind, exit status): a `ContentError` has the kind `content`, an `UnknownNameError` the kind `unknown_name`."""
+    if not isinstance(error, GuardError):
+        return "internal", 3
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()
+    return name, 2 if isinstance(error, InputError) and not isinstance(error, ModelError) else 3

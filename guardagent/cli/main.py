@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs a command and ends the process with its exit status."""
     try:
-        from guardagent.cli.execute import execute
+        from guardagent.cli.commands import execute
 
         status = execute(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:

@@ -1,34 +1,259 @@
-"""The commands `check`, `test` and `audit`: judge many records by policies."""
+"""The commands `check`, `test` and `audit`: judge many records by policies.
+
+`audit` and `replay` over tables: their options, and how they run.
+
+The command `lint`: checks a policy file.
+
+The command `watch`: the verdicts of hooks as they come, and answers to calls that wait for a person.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Generator, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent.cli.options import JsonLines, Locked, OptionalPolicyFiles, PolicyFiles, RequestModelName, RequireReview
-from guardagent.cli.output import note, print_json, print_line, screen, unreadable
-from guardagent.cli.tables import (
-    Engine,
-    EngineOptions,
-    FileFormat,
-    Partitions,
-    TableRun,
-    Where,
-    audit_tables,
+from guardagent._support.requirements import require
+from guardagent.cli.options import (
+    JsonLines,
+    Locked,
+    OptionalPolicyFiles,
+    PolicyFiles,
+    RequestModelName,
+    RequireReview,
+    note,
+    print_json,
+    print_line,
+    screen,
+    unreadable,
 )
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from guardagent.batch.arrow.judging import AuditCounts
+    from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
     from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
+    from guardagent.hooks.hook_state import PendingAsk, PendingAsks
+    from guardagent.policy.lint import LintFinding
     from guardagent.policy.policies import Policies
+
+
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
+]
+EngineOptions = Annotated[
+    list[str] | None, typer.Option("--engine-options", help="NAME=VALUE: an option of the engine; repeatable.")
+]
+FileFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="The format of the files: jsonl, parquet, or that of another system's traces."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="COLUMN=VALUE (or != < <= > >=): only files in these partition folders; repeatable."),
+]
+Partitions = Annotated[
+    int | None, typer.Option("--partitions", min=1, help="The number of parts of the output (default: by size).")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRun:
+    """The options of a command over tables."""
+
+    paths: Sequence[str]
+    engine: str | None
+    engine_options: Sequence[str] | None
+    file_format: str | None
+    where: Sequence[str] | None
+    partitions: int | None
+    out: str | None
+    resume: bool
+    workers: int | None = None
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether the paths are more than one file of JSON Lines, or an engine is asked for."""
+        if self.engine is not None or self.file_format is not None or len(self.paths) > 1:
+            return True
+        path = self.paths[0]
+        return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
+
+    def refuse_options(self, **more: object) -> None:
+        """Checks that no option for tables is set, nor one of some others.
+
+        Raises:
+            InputError: one is.
+        """
+        own = {"engine-options": self.engine_options, "where": self.where, "partitions": self.partitions}
+        for name, value in {**own, **more}.items():
+            if value:
+                raise InputError(f"'--{name}' is for tables; expected '--engine' too")
+
+    @contextlib.contextmanager
+    def run(self, work: Work[Summarized]) -> Iterator[tuple[Summarized, AuditFolder]]:
+        """Runs the work with a progress bar; gives the summary, and the folder of the results.
+
+        Raises:
+            InputError: no file is found, or an option is wrong; also as `run_work`.
+        """
+        if self.resume and self.out is None:
+            raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
+        from guardagent.batch.arrow import run_work
+        from guardagent.batch.arrow.parquet import PartitionFilter, find_files
+        from guardagent.batch.arrow.traces import AuditFolder
+
+        filters = [PartitionFilter.parse(one) for one in self.where or ()]
+        files = find_files(self.paths, file_format=self.file_format, filters=filters)
+        engine = self.engine or "local"
+        options = _options_of(self.engine_options, self.workers, engine)
+        with _output_folder(self.out) as folder, _interrupt_message(self.out), _progress_of_parts() as advance:
+            summary = run_work(
+                files,
+                work,
+                folder,
+                engine=engine,
+                options=options,
+                partitions=self.partitions,
+                resume=self.resume,
+                advance=advance,
+            )
+            yield summary, AuditFolder(folder)
+
+
+def require_arrow() -> None:
+    """Raises an InputError if the extra `arrow` is not installed."""
+    require({"pyarrow": "17", "fsspec": "2024.6", "msgspec": "0.19"}, "arrow")
+
+
+def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -> dict[str, str]:
+    """The options of an engine.
+
+    Raises:
+        InputError: one of them is not NAME=VALUE, or the engine has no `--workers`.
+    """
+    options = {}
+    for text in texts or ():
+        name, found, value = text.partition("=")
+        if not found or not name:
+            raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")
+        options[name] = value
+    if workers is not None:
+        if engine not in ("local", "duckdb"):
+            raise InputError(f"'--workers' is for one machine; expected '--engine-options' of the engine {engine!r}")
+        options["workers"] = str(workers)
+    return options
+
+
+@contextlib.contextmanager
+def _output_folder(out: str | None) -> Iterator[str]:
+    """The folder of the output; without `--out` a temporary one."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="guardagent-audit-") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _progress_of_parts() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = ("partitions", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def _interrupt_message(out: str | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        more = f"; add '--resume' to continue with the parts that are missing in {out}" if out else ""
+        note(f"guardagent: interrupted{more}")
+        raise typer.Exit(130) from None
+
+
+def audit_tables(
+    tables: TableRun, policies: Sequence[str], *, locked: Path | None, require_review: bool, as_json: bool
+) -> int:
+    """Judges the traces of tables, prints the result, and returns the exit status."""
+    require_arrow()
+    from guardagent.batch.arrow.judging import AuditWork
+    from guardagent.batch.arrow.traces import PolicyBundle
+
+    bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
+    with tables.run(AuditWork(bundle)) as (summary, folder):
+        _print_rows(folder, as_json=as_json, stored=tables.out is not None)
+    if not summary.traces:
+        raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
+    _summarize(summary, bundle.policies().ids, tables.out)
+    return summary.status
+
+
+def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
+    """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
+    from guardagent.batch.jobs import Result
+    from guardagent.cli.render import show_result
+
+    console = screen()
+    columns = ["trace", "error", "source"] if stored and not as_json else None
+    for row in folder.rows(columns):
+        if row["error"] is not None:
+            unreadable(error_of(row), as_json=as_json)
+        elif as_json:
+            print_json(_plain(row))
+        elif not stored and row["decision"] != "allow":
+            text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
+            show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
+
+
+def error_of(row: Mapping[str, Any]) -> str:
+    """The error of a row for people, with its place."""
+    where = f"{row['source']}: " if row["source"] and row["source"] not in row["error"] else ""
+    return f"{where}{row['trace'] or 'a row'}: {row['error']}"
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    violations = [{**one, "evidence": json.loads(one["evidence"])} for one in row["violations"]]
+    counts = {one["rule"]: one["count"] for one in row["counts"]}
+    kept = {name: row[name] for name in ("started", "ended", "task", "success") if row[name] is not None}
+    names = ("label", "decision", "reasons", "errors", "rules", "events", "elapsed_ms")
+    return {
+        "id": row["trace"],
+        **{name: row[name] for name in names},
+        "violations": violations,
+        "counts": counts,
+        **kept,
+    }
+
+
+def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
+    from guardagent.batch.jobs import VerdictMetrics
+    from guardagent.cli.render import summary as text_of
+
+    metrics = VerdictMetrics.for_rules(rules)
+    metrics.judged = summary.traces - summary.unreadable
+    metrics.unreadable, metrics.denied, metrics.unchecked = summary.unreadable, summary.denied, summary.unchecked
+    metrics.violated.update(summary.violated)
+    note(text_of(metrics, "traces"))
+    if out is not None:
+        note(f"{summary.events:,} events; 'guardagent report {out}' tells more")
+
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
 Traces = Annotated[
@@ -181,7 +406,7 @@ class _BatchRun:
 
     def judge(self, report: Callable[[Result], None]) -> VerdictMetrics:
         """Judges the remaining lines, reports each result, and prints a summary."""
-        from guardagent.cli.render_results import summary
+        from guardagent.cli.render import summary
 
         policies = self.job.load()
         self.ids = policies.ids
@@ -205,7 +430,7 @@ class _BatchRun:
             return lambda result: print_line(result.row)
         if self.out is not None:
             return lambda _: None
-        from guardagent.cli.render_results import show_result
+        from guardagent.cli.render import show_result
 
         console = screen()
         return lambda result: show_result(result, console) if every or not result.is_clean else None
@@ -213,7 +438,7 @@ class _BatchRun:
     def show_comparison(self, result: Result) -> None:
         """Prints expectation and result as a JSON row or, if they differ, as a diff."""
         from guardagent.batch.cases import difference
-        from guardagent.cli.render_results import show_difference
+        from guardagent.cli.render import show_difference
 
         found = difference(result)
         if self.as_json:
@@ -281,3 +506,104 @@ def _loader(
 def _size(path: str) -> int | None:
     """The size of a file in bytes; None for a stream."""
     return Path(path).stat().st_size if Path(path).is_file() else None
+
+
+def lint(
+    policies: Annotated[str, typer.Argument(help="The policy file. No file that it names is run.")],
+    *,
+    as_json: JsonLines = False,
+) -> None:
+    """Find contradictory, vacuous, shadowed, under-constrained and otherwise faulty rules."""
+    from guardagent.policy.lint import lint_report
+
+    result = lint_report(policies)
+    for finding in result.findings:
+        print_json(asdict(finding)) if as_json else print_line(_finding_text(finding))
+    for undecided in result.undecided:
+        note(f"note: {undecided}")
+    if not result.findings and not result.undecided:
+        note(f"{policies}: no findings in {result.rules} rule{'' if result.rules == 1 else 's'}")
+    raise typer.Exit(1 if result.findings else 3 if result.undecided else 0)
+
+
+def _finding_text(finding: LintFinding) -> str:
+    where = " ".join(filter(None, (finding.policy, finding.tool and f"({finding.tool})"))) or "the file"
+    return f"{finding.kind}: {where}: {finding.message}\n    for example: {finding.example}"
+
+
+PAUSE_SECONDS = 0.5
+_MARKS = {"allow": "+", "warn": "!", "deny": "-", "escalate": "?", "halt": "x"}
+Once = Annotated[bool, typer.Option("--once", help="Show what is there now, answer what waits, and end.")]
+Denials = Annotated[bool, typer.Option("--denials", help="Leave out calls that were allowed.")]
+
+
+def watch(*, once: Once = False, denials: Denials = False) -> None:
+    """Show the verdicts of installed hooks as they come, and answer calls that wait for a person."""
+    from guardagent.hooks.hook_state import PendingAsks, state_folder
+    from guardagent.server.state import open_state
+
+    folder = state_folder()
+    log = folder / "log.db"
+    asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
+    seen, shown = 0, set[str]()
+    while True:
+        for seq, fields in _entries(log, seen):
+            seen = seq
+            is_allowed = fields.get("kind") == "verdict" and fields.get("decision") == "allow"
+            if fields.get("kind") in ("verdict", "unchecked") and not (denials and is_allowed):
+                print_line(_line(fields))
+        _answer_new(asks, shown)
+        if once:
+            return
+        time.sleep(PAUSE_SECONDS)
+
+
+def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the entries after a number, of those that are new at first: the last twenty."""
+    from guardagent.log.verification import Selection
+
+    if not log.exists():
+        return []
+    found = Selection(last=20 if after == 0 else 500).entries([str(log)])
+    return [(one.entry.seq, one.fields) for one in found if one.entry.seq > after]
+
+
+def _line(fields: dict[str, Any]) -> str:
+    """Returns a verdict on one line, without control characters."""
+    from guardagent._terminal import printable
+
+    args = fields.get("args") or {}
+    what = args.get("command") or args.get("file_path") or json.dumps(args, ensure_ascii=False, default=str)
+    why = "" if fields.get("decision") == "allow" else "; ".join(map(str, fields.get("reasons") or []))
+    mark = _MARKS.get(str(fields.get("decision")), " ")
+    if fields.get("kind") == "unchecked":
+        mark, why = "#", "; ".join(filter(None, ["it ran without a verdict that allows it", why]))
+    parts = [mark, str(fields.get("time", ""))[11:19], str(fields.get("tool")), str(what)[:200], why and f"({why})"]
+    return printable(" ".join(" ".join(parts).split()))
+
+
+def _answer_new(asks: PendingAsks, shown: set[str]) -> None:
+    """Shows each request that waits, once, and takes the answer if a person is at the terminal."""
+    for ask in reversed(asks.pending()):
+        if ask.name in shown:
+            continue
+        shown.add(ask.name)
+        print_line(_question(ask))
+        if not sys.stdin.isatty():
+            continue
+        answer = typer.prompt("approve this call, once? yes, no, or later", default="later")
+        if answer.strip().lower() in ("y", "yes", "n", "no"):
+            try:
+                asks.answer(ask.name, approves=answer.strip().lower().startswith("y"))
+            except InputError as error:
+                print_line(str(error))
+
+
+def _question(ask: PendingAsk) -> str:
+    from guardagent._terminal import printable
+
+    lines = [f"? {ask.host}, session {ask.session}, wants to call {ask.tool}:"]
+    for name, value in ask.args.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        lines += [f"    {name}: {one}" for one in text.split("\n")]
+    return "\n".join(printable(line) for line in [*lines, *(f"  because: {reason}" for reason in ask.reasons)])

@@ -1,18 +1,27 @@
-"""Prints verdicts and programs as text, in colour if the terminal supports it."""
+"""Prints verdicts and programs as text, in colour if the terminal supports it.
+
+Prints many verdicts as text: one by one, as a diff with the expectation, and as a summary.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from guardagent._terminal import printable
+from guardagent.batch.cases import Difference, difference, unknown_rule_hint
+from guardagent.types import Decision, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import Console
 
+    from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
     from guardagent.sandbox.doctor import ComponentStatus
     from guardagent.types import ToolCall, Usage, Verdict
+
 
 _MARKS = {
     "allow": ("✔ ALLOWED", "bold green"),
@@ -115,3 +124,108 @@ def show_findings(findings: list[ComponentStatus], console: Console) -> None:
         behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by the engine alone"
         status = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
         console.print(f"  {finding.kind:6}  {finding.name:10}  {status}", markup=False, highlight=False)
+
+
+_LABELS = ("0 (may proceed)", "1 (may not)")
+
+
+def show_result(result: Result, console: Console) -> None:
+    """Prints the id, the verdict with its reasons, and the violated rules."""
+    row = json.loads(result.row)
+    console.print(printable(str(row["id"])), style="bold", end="  ", markup=False, highlight=False)
+    show_verdict(_verdict(row), console)
+    if result.rules:
+        console.print(f"  rules: {printable(', '.join(result.rules))}", markup=False, highlight=False)
+
+
+def show_labelled(result: Result, console: Console) -> None:
+    """Prints the label and the expected label; if they differ, also the reasons."""
+    row, wrong = json.loads(result.row), result.label != result.expected_label
+    labels = f"label {result.label}, expected {result.expected_label}"
+    console.print("WRONG" if wrong else "right", style="red" if wrong else "green", end="  ")
+    console.print(f"{printable(str(row['id']))}  {labels}", markup=False, highlight=False)
+    for reason in row["reasons"] if wrong or result.unchecked else ():
+        console.print(f"       {printable(reason)}", style="dim", markup=False, highlight=False)
+
+
+def _verdict(row: dict[str, Any]) -> Verdict:
+    return Verdict(
+        Decision(row["decision"]),
+        reasons=tuple(row["reasons"]),
+        errors=tuple(row["errors"]),
+        risk=row["risk"],
+        checked_by=row["checked_by"],
+        elapsed_ms=row["elapsed_ms"],
+    )
+
+
+def show_difference(result: Result, where: str, known: Iterable[str], console: Console) -> None:
+    """Prints missing expectations (`-`), unexpected results (`+`), and the reasons."""
+    row = json.loads(result.row)
+    console.print(f"{where} {printable(str(row['id']))}", style="bold", markup=False, highlight=False)
+    for line in _diff_lines(difference(result), result, known):
+        style = {"-": "red", "+": "green"}.get(line[0])
+        console.print(f"  {printable(line)}", style=style, markup=False, highlight=False)
+    for reason in row["reasons"]:
+        console.print(f"      {printable(reason)}", style="dim", markup=False, highlight=False)
+
+
+def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
+    if found.label:
+        yield f"- label: {_LABELS[found.label[0]]}"
+        yield f"+ label: {_LABELS[found.label[1]]}"
+    else:
+        yield f"  label: {_LABELS[result.label]}"
+    names = list(known)
+    for rule in sorted({*result.rules, *found.missing}):
+        sign = "-" if rule in found.missing else "+" if rule in found.unexpected else " "
+        yield f"{sign} rule:  {rule}{unknown_rule_hint(rule, names) if sign == '-' else ''}"
+
+
+def summary(metrics: VerdictMetrics, record_kind: str) -> str:
+    """The counts, the metrics if there are labels, and a row for each rule."""
+    name = record_kind[:-1] if metrics.judged == 1 else record_kind
+    counts = (
+        f"{metrics.judged:,} {name}: {metrics.judged - metrics.denied:,} allowed, {metrics.denied:,} denied "
+        f"({metrics.unchecked:,} could not be fully checked); {metrics.unreadable:,} unreadable lines"
+    )
+    metrics_lines = [_metrics_line(metrics.labels)] if metrics.labels.count else []
+    return "\n".join([counts, *metrics_lines, *_rule_table(metrics)])
+
+
+def _metrics_line(matrix: ConfusionMatrix) -> str:
+    return (
+        f"on {matrix.count:,} labels: accuracy {_percent(matrix.accuracy)}, precision {_percent(matrix.precision)}, "
+        f"recall {_percent(matrix.recall)} (tp {matrix.tp:,}, fp {matrix.fp:,}, fn {matrix.fn:,}, tn {matrix.tn:,})"
+    )
+
+
+def _rule_table(metrics: VerdictMetrics) -> list[str]:
+    if any(hits.count for hits in metrics.rules.values()):
+        head = ["rule", "violated", "tp", "fp", "fn", "precision", "recall"]
+        rows = [[rule, _violated(metrics, rule), *_hit_cells(hits)] for rule, hits in metrics.rules.items()]
+    else:
+        head = ["rule", "violated"]
+        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated]
+    table = [head, *rows] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]
+
+
+def _hit_cells(matrix: ConfusionMatrix) -> list[str]:
+    counts = [f"{count:,}" for count in (matrix.tp, matrix.fp, matrix.fn)]
+    return [*counts, _percent(matrix.precision), _percent(matrix.recall)]
+
+
+def _violated(metrics: VerdictMetrics, rule: str) -> str:
+    return f"{metrics.violated.get(rule, 0):,}"
+
+
+def _aligned(cells: list[str], widths: list[int]) -> Iterator[str]:
+    """Aligns the first column to the left, numbers to the right."""
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        yield cell.rjust(width) if index else printable(cell).ljust(width)
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{100 * share:.1f}%"

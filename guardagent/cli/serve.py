@@ -1,36 +1,159 @@
-"""The command `serve`: guards for the agents of a team, over HTTP."""
+"""The command `serve`: guards for the agents of a team, over HTTP.
+
+Options of commands that listen at an address: who may call, TLS, and limits on clients.
+
+The commands `token create`, `token list` and `token revoke`.
+
+The command `generate-server`: a local model behind an OpenAI-compatible address, guarded while it writes calls.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from guardagent._support.files import log_as_json, log_as_text
 from guardagent._support.http import is_loopback
-from guardagent.cli.listen import (
-    AllowHost,
-    Certificate,
-    CertificateKey,
-    ClientTokens,
-    Insecure,
-    MaxBody,
-    MaxRequests,
-    OidcFile,
-    ReceiveTimeout,
-    access_of,
-    certificate_of,
-    read_address,
-)
-from guardagent.cli.output import note, print_line
+from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.server.access import AccessControl, TokenStore
+    from guardagent._support.http import HttpEndpoint
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
+    from guardagent.server.access import AccessControl, IssuedToken, TokenStore
     from guardagent.server.settings import ServerSettings
+
+
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
+]
+ClientTokens = Annotated[
+    Path | None,
+    typer.Option("--tokens", metavar="FILE", help="Clients need a token of this store; see 'guardagent token create'."),
+]
+OidcFile = Annotated[
+    Path | None,
+    typer.Option("--oidc", metavar="FILE", help="Clients need a token of the OpenID provider that this file names."),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain: a PEM file.")
+]
+CertificateKey = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate: a PEM file.")
+]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Listen without TLS: a reverse proxy in front ends it. Clients still need tokens."),
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A further value of the header Host; repeatable."),
+]
+MaxSessions = Annotated[int, typer.Option("--max-sessions", help="The most open sessions; each starts a server.")]
+MaxOwnSessions = Annotated[int, typer.Option("--max-sessions-per-caller", help="The most open sessions of one caller.")]
+MaxRequests = Annotated[int, typer.Option("--max-requests", help="The most requests in flight.")]
+MaxBody = Annotated[int, typer.Option("--max-body", help="The most bytes of a request.")]
+ReceiveTimeout = Annotated[
+    float, typer.Option("--receive-timeout", help="The seconds in which a client must send a request, or read a part.")
+]
+SessionTimeout = Annotated[
+    float, typer.Option("--session-timeout", help="The seconds without requests after which a session ends.")
+]
+
+
+def endpoint_of(
+    listen: str | None,
+    *,
+    tokens: Path | None,
+    oidc: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    insecure: bool,
+    names: list[str] | None,
+    limits: dict[str, Any],
+) -> HttpEndpoint[HttpLimits] | None:
+    """Returns the address to listen at, and who may use it; None for standard input.
+
+    Raises:
+        InputError: an option is invalid or needs another one, or the address would be open to everyone.
+    """
+    if listen is None:
+        dependent = {
+            "--tokens": tokens,
+            "--oidc": oidc,
+            "--tls-cert": certificate,
+            "--tls-key": key,
+            "--insecure": insecure,
+            "--allow-host": names,
+        }
+        for option in (name for name, value in dependent.items() if value):
+            raise InputError(f"'{option}' needs '--listen'")
+        return None
+    from guardagent.frameworks.mcp.adapter import require_mcp
+
+    require_mcp()
+    from guardagent._support.http import HttpEndpoint
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
+
+    host, port = read_address(listen)
+    access = access_of(tokens, oidc)
+    return HttpEndpoint(
+        host,
+        port,
+        authenticate=None if access is None else access.admit,
+        certificate=certificate_of(certificate, key),
+        behind_proxy=insecure,
+        names=tuple(names or ()),
+        limits=HttpLimits(**limits),
+    )
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Reads the address to listen at.
+
+    Raises:
+        InputError: it is no HOST:PORT.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
+        raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
+    return host.strip("[]"), int(port)
+
+
+def access_of(tokens: Path | None, oidc: Path | None) -> AccessControl | None:
+    """Returns who may call; None if there is neither a token store nor a provider.
+
+    Raises:
+        InputError: a file is missing or invalid.
+    """
+    from guardagent.server.access import AccessControl, OidcVerifier, TokenStore, read_oidc_settings
+
+    if tokens is None and oidc is None:
+        return None
+    store = None if tokens is None else TokenStore(tokens)
+    verifier = None if oidc is None else OidcVerifier(read_oidc_settings(oidc))
+    return AccessControl(store, verifier)
+
+
+def certificate_of(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    """Returns the files of a certificate and its key; None without any.
+
+    Raises:
+        InputError: one of them is missing.
+    """
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = "--tls-cert" if certificate is None else "--tls-key"
+        raise InputError(f"'{missing}' is missing; expected both files, of the certificate and of its key")
+    return certificate, key
+
 
 _TENANT = "default"
 _DAYS = 90
@@ -143,3 +266,159 @@ def _create_tokens(store: TokenStore, path: Path) -> None:
     print_line(f"agent's token: {agent}")
     print_line(f"your token:    {person}")
     note(f"created {path} with these tokens, valid {_DAYS} days; they are not shown again")
+
+
+TokenFile = Annotated[Path, typer.Option("--tokens", help="The token store: a .db file.")]
+
+
+def create(
+    *,
+    tokens: TokenFile,
+    principal: Annotated[str, typer.Option("--principal", help="The agent, person or service that gets it.")],
+    role: Annotated[
+        list[str], typer.Option("--role", help="agent, approver, auditor or admin; an agent has no other; repeatable.")
+    ],
+    tenant: Annotated[str, typer.Option("--tenant", help="Its tenant; '*' for an admin of every tenant.")],
+    expires: Annotated[
+        str, typer.Option("--expires", help="How long it is valid, such as 12h or 90d; or never.")
+    ] = "90d",
+    as_json: Json = False,
+) -> None:
+    """Create a token and show it, once: the store has only its hash."""
+    from guardagent.server.access import Caller, TokenStore
+    from guardagent.server.access.caller import roles_of
+
+    caller, seconds = Caller(principal, roles_of(role), tenant), _seconds(expires)
+    issued, text = TokenStore(tokens, create=True).create(caller, seconds)
+    if as_json:
+        print_json({**_record(issued), "token": text})
+        return
+    print_line(text)
+    note(f"created {issued.id} for {principal}, valid {_until(issued.expires)}; it is not shown again")
+
+
+def list_tokens(*, tokens: TokenFile, as_json: Json = False) -> None:
+    """List the tokens, without their secrets."""
+    from guardagent.server.access import TokenStore
+
+    records = [_record(one) for one in TokenStore(tokens).list()]
+    if as_json:
+        print_json({"tokens": records})
+        return
+    for one in records:
+        roles = ",".join(one["roles"])
+        print_line(f"{one['id']}  {one['status']:7}  {roles}  {one['tenant']}  {one['principal']}  {one['expires']}")
+
+
+def revoke(
+    token: Annotated[str, typer.Argument(help="Its id, such as ga_0123456789ab, or the whole token.")],
+    *,
+    tokens: TokenFile,
+) -> None:
+    """Revoke a token; the next request with it is refused."""
+    from guardagent.server.access import TokenStore
+
+    TokenStore(tokens).revoke(token)
+    note("revoked")
+
+
+def _seconds(text: str) -> float | None:
+    from guardagent.policy.language.values import duration_of
+
+    found = duration_of(text)
+    if text != "never" and not found:
+        raise InputError(f"'--expires' is {text!r}; expected a duration such as '12h' or '90d', or 'never'")
+    return None if found is None else float(found)
+
+
+def _record(issued: IssuedToken) -> dict[str, Any]:
+    return {
+        "id": issued.id,
+        "principal": issued.caller.id,
+        "roles": sorted(map(str, issued.caller.roles)),
+        "tenant": issued.caller.tenant,
+        "created": _moment(issued.created),
+        "expires": None if issued.expires is None else _moment(issued.expires),
+        "status": issued.status(time.time()),
+    }
+
+
+def _until(expires: float | None) -> str:
+    return "for ever" if expires is None else f"until {_moment(expires)}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model of transformers.")]
+ModelPolicies = Annotated[list[Path], typer.Option("--policies", help="The policy file; repeatable.")]
+ConversationState = Annotated[
+    str | None,
+    typer.Option("--state", metavar="ADDRESS", help="Where conversations last: sqlite:FILE (default: in memory)."),
+]
+LogFile = Annotated[Path | None, typer.Option("--log", metavar="FILE", help="The audit log: .jsonl or .db.")]
+Device = Annotated[str, typer.Option("--device", help="The device of the model: cpu, cuda and so on.")]
+Dtype = Annotated[str, typer.Option("--dtype", help="The type of its numbers: auto, float32, bfloat16 and so on.")]
+Slots = Annotated[int, typer.Option("--slots", help="The most turns that are generated at once.")]
+MaxLength = Annotated[int, typer.Option("--max-length", help="The most tokens of a prompt with its turn.")]
+MaxTokens = Annotated[int, typer.Option("--max-tokens", help="The most tokens of a turn.")]
+Mode = Annotated[str, typer.Option("--mode", help="exact: the model's own distribution; fast: fewer tokens.")]
+Format = Annotated[str, typer.Option("--tool-format", help="The format of calls; auto: that of the chat template.")]
+Name = Annotated[str | None, typer.Option("--name", help="The name of the model for clients (default: its folder's).")]
+Address = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen at.")]
+
+
+def generate_server(
+    model: ModelFolder,
+    *,
+    policies: ModelPolicies,
+    state: ConversationState = None,
+    log: LogFile = None,
+    device: Device = "cpu",
+    dtype: Dtype = "auto",
+    slots: Slots = 16,
+    max_length: MaxLength = 4096,
+    max_tokens: MaxTokens = 1024,
+    mode: Mode = "exact",
+    tool_format: Format = "auto",
+    name: Name = None,
+    listen: Address = "127.0.0.1:8765",
+    tokens: ClientTokens = None,
+    oidc: OidcFile = None,
+    tls_cert: Certificate = None,
+    tls_key: CertificateKey = None,
+    insecure: Insecure = False,
+    allow_host: AllowHost = None,
+    max_requests: MaxRequests = 256,
+    max_body: MaxBody = 4 * 1024 * 1024,
+    receive_timeout: ReceiveTimeout = 30.0,
+) -> None:
+    """Serve a local model's chat completions; a tool call that the policy forbids never leaves the model."""
+    from guardagent._support.http import HttpEndpoint, RequestLimits
+    from guardagent._support.requirements import require
+
+    log_as_text()
+    require({"starlette": "0.46", "uvicorn": "0.34"}, "server")
+    if mode not in ("exact", "fast"):
+        raise InputError(f"'--mode' is {mode!r}; expected 'exact' or 'fast'")
+    host, port = read_address(listen)
+    access = access_of(tokens, oidc)
+    endpoint = HttpEndpoint(
+        host,
+        port,
+        RequestLimits(max_requests, max_body, receive_timeout),
+        authenticate=None if access is None else access.admit,
+        certificate=certificate_of(tls_cert, tls_key),
+        behind_proxy=insecure,
+        names=tuple(allow_host or ()),
+    )
+    from guardagent.server.completions import load_batch, open_guard, run_completions_server
+    from guardagent.server.completions.application import CompletionSettings
+    from guardagent.server.completions.generation import ServedConversations
+
+    principals: dict[str, Any] | None = None if access is None else {}
+    conversations = ServedConversations(open_guard(policies, state, log, principals), principals)
+    settings: Any = CompletionSettings(name or Path(model).resolve().name, mode, max_tokens, tool_format)  # type: ignore[arg-type]
+    batch = load_batch(model, device=device, dtype=dtype, slots=slots, max_length=max_length)
+    asyncio.run(run_completions_server(settings, conversations, batch, endpoint))

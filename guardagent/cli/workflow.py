@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from guardagent._support.plugins import Plugins
-from guardagent.cli.options import Json, OptionalPolicyFiles
-from guardagent.cli.output import note
+from guardagent.cli.options import Json, OptionalPolicyFiles, note
 from guardagent.errors import InputError, UnknownNameError
 
 Target = Annotated[

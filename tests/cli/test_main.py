@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import guardagent
-from guardagent.cli.commands import COMMANDS
-from guardagent.cli.group import LazyCommand, Subcommands
+from guardagent.cli.commands import COMMANDS, LazyCommand, Subcommands
 from tests.conftest import CommandResult
 from tests.runs import ehr_input, ehr_log
 

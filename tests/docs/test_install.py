@@ -61,7 +61,7 @@ def test_a_command_loads_only_the_modules_that_it_needs(tmp_path: Path) -> None:
     """`--help` and `check` load no other command and no expensive module; a hook would load it at each call."""
     run = "from guardagent.cli.main import main\ntry: main({})\nexcept SystemExit: pass"
     heavy = {*HEAVY, "rich", "pydantic", "asyncio", "ssl", "multiprocessing", "logging"} - {"typer"}
-    assert loaded(run.format(["--help"])).isdisjoint({*heavy, "guardagent.cli.run", "yaml"})
+    assert loaded(run.format(["--help"])).isdisjoint({*heavy, "guardagent.cli.guard", "yaml"})
     (tmp_path / "p.yaml").write_text("version: 1\npolicies: [{id: a, temporal: 'G(tool:pay -> O tool:login)'}]")
     (tmp_path / "c.jsonl").write_text('{"id": 1, "history": [], "proposed": {"tool": "login", "args": {}}}')
     check = ["check", str(tmp_path / "c.jsonl"), "-p", str(tmp_path / "p.yaml"), "--json"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.cli.execute import execute
+from guardagent.cli.commands import execute
 
 CASE = {"id": "1", "history": [], "proposed": {"tool": "bash", "args": {"command": "rm -rf ~"}}}
 
