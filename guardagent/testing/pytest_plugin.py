@@ -44,7 +44,7 @@ def pytest_runtest_logreport(report: Any) -> None:
     """Notes what a case covers. With pytest-xdist, reports come from other processes."""
     found = getattr(report, "guardagent_coverage", None)
     if found is not None:
-        from guardagent.testing.rule_coverage import COVERAGE
+        from guardagent.testing.policy_cases import COVERAGE
 
         COVERAGE.add(found)
 
@@ -83,5 +83,5 @@ def _coverage() -> Any:
     """The coverage of this run; None if it has no cases."""
     import sys
 
-    module = sys.modules.get("guardagent.testing.rule_coverage")
+    module = sys.modules.get("guardagent.testing.policy_cases")
     return None if module is None or not module.COVERAGE.policies else module.COVERAGE

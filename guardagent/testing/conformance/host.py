@@ -1,19 +1,127 @@
-"""The host's interface to the scenarios: processes of an operator, in which agents follow scripts."""
+"""The host's interface to the scenarios: processes of an operator, in which agents follow scripts.
+
+A shop whose tools have side effects. Its book records what the tools of all processes really did.
+
+For hosts that request approval within the call: the run waits in the background for the answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from guardagent.enforcement import Approval, EnforcementPoint, SqliteLedger, ToolGuard
-from guardagent.testing.conformance.shop import SECRET, Shop
 from guardagent.types import Decision, Verdict
+
+SECRET = "47x11"  # noqa: S105 - of nobody; no random identifier has an x
+"""A secret that `get_order` returns and no answer may contain."""
+
+REFUSALS: dict[str, Any] = {  # code -> the ways in which a login says that it failed
+    "text": "Error: wrong code",
+    "list": ["Your login.", "Error: wrong code"],
+}
+
+
+class Shop:
+    """A shop. `Shop(folder)` in another process, such as a server's, is the same shop.
+
+    Args:
+        folder: the folder of its book.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._book = folder / "book.jsonl"
+
+    # --- its tools
+
+    async def authenticate(self, email: str, code: str = "right") -> Any:
+        """Lets a customer in; a code out of REFUSALS does not."""
+        if code in REFUSALS:
+            return REFUSALS[code]
+        self._note("authenticate", email)
+        return "welcome"
+
+    async def refund(self, order_id: str, amount: int = 500) -> str:
+        """Pays an order back: 500 unless another amount is given."""
+        self._note("refund", order_id, amount)
+        while self._flag(f"held {order_id}").exists():  # noqa: ASYNC110 - another process may let go
+            await asyncio.sleep(0.01)
+        if self._flag("silent").exists():
+            self.lose_answer()
+        return f"refunded {amount} of {order_id}"
+
+    async def get_order(self, order_id: str) -> str:
+        """Returns the secret, which no answer may contain."""
+        return f"{order_id}, PIN {SECRET}"
+
+    async def payout(self, amount: int) -> str:
+        """Pays an amount; no rule names this tool."""
+        self._note("payout", amount)
+        return "paid"
+
+    def tool(self, name: str) -> Callable[..., Any]:
+        """One of the above."""
+        found: Callable[..., Any] = getattr(self, name)
+        return found
+
+    def lose_answer(self) -> None:
+        """Loses the answer of a tool that did its work. A server's process ends here instead."""
+        raise TimeoutError("no answer in time")
+
+    # --- what was done
+
+    @property
+    def refunds(self) -> list[tuple[Any, Any]]:
+        """(order, amount) of each refund that was paid."""
+        return [(line[1], line[2]) for line in self._lines() if line[0] == "refund"]
+
+    @property
+    def logins(self) -> list[Any]:
+        """The customers that logged in."""
+        return [line[1] for line in self._lines() if line[0] == "authenticate"]
+
+    @property
+    def payouts(self) -> list[Any]:
+        """The amounts that `payout` paid."""
+        return [line[1] for line in self._lines() if line[0] == "payout"]
+
+    # --- what a scenario sets
+
+    def hold(self, order_id: str) -> None:
+        """A refund of this order does not come back once it has paid, until the shop lets go."""
+        self._flag(f"held {order_id}").touch()
+
+    def let_go(self, order_id: str) -> None:
+        """Ends the effect of the method above."""
+        self._flag(f"held {order_id}").unlink()
+
+    def fall_silent(self) -> None:
+        """The answer of a refund is lost once it has paid."""
+        self._flag("silent").touch()
+
+    def speak_again(self) -> None:
+        """Ends the effect of the method above."""
+        self._flag("silent").unlink()
+
+    def _lines(self) -> list[Any]:
+        return [json.loads(line) for line in self._book.read_text().splitlines()] if self._book.exists() else []
+
+    def _note(self, *what: Any) -> None:
+        with self._book.open("a") as book:
+            book.write(json.dumps(what) + "\n")
+
+    def _flag(self, name: str) -> Path:
+        return self.folder / name
+
 
 Call = tuple[str, Mapping[str, Any]]
 """A tool and its arguments, as a model proposes them."""
@@ -163,3 +271,67 @@ class HostUnderTest(Protocol):
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
         """Starts a process. A library host may simulate it by another guard in this process."""
         ...
+
+
+_desk: ContextVar[Desk] = ContextVar("guardagent_conformance_desk")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingQuestion:
+    """An approval request, and the run that waits for its answer."""
+
+    desk: Desk
+    shown: Any
+    answer: asyncio.Future[Approval]
+
+
+class Desk:
+    """The approval requests of one run: `Process.run` is `await Desk().run(work)`, `answer` is `Desk.answer`."""
+
+    def __init__(self) -> None:
+        self._questions: list[PendingQuestion] = []
+        self._news = asyncio.Event()
+        self._work: asyncio.Task[Reply] | None = None
+
+    async def run(self, work: Coroutine[Any, Any, Reply]) -> Reply:
+        """Starts a run. Returns its reply, or its first approval request."""
+        token = _desk.set(self)
+        self._work = asyncio.ensure_future(work)  # it inherits the desk
+        _desk.reset(token)
+        return await self.next()
+
+    @staticmethod
+    async def ask(shown: Any) -> Approval:
+        """Waits for an answer; called within the run, such as by `ToolGuard(approver=Desk.ask)`."""
+        return await _desk.get().put(shown).answer
+
+    def put(self, shown: Any) -> PendingQuestion:
+        """Adds a request from outside the run; the caller awaits its `answer`."""
+        question = PendingQuestion(self, shown, asyncio.get_running_loop().create_future())
+        self._questions.append(question)
+        self._news.set()
+        return question
+
+    @staticmethod
+    async def answer(question: PendingQuestion, approval: Approval) -> Reply:
+        """Answers a request. Returns the run's reply or its next request. A second answer has no effect."""
+        if not question.answer.done():
+            question.answer.set_result(approval)
+        return await question.desk.next()
+
+    async def next(self) -> Reply:
+        """Returns the run's reply, or its first unanswered request."""
+        assert self._work is not None
+        self._work.add_done_callback(lambda _: self._news.set())
+        try:
+            while not self._work.done():
+                waiting = next((question for question in self._questions if not question.answer.done()), None)
+                if waiting is not None:
+                    return Reply(question=waiting)
+                self._news.clear()
+                await self._news.wait()
+        except asyncio.CancelledError:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+            raise
+        return self._work.result()

@@ -12,8 +12,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent.enforcement import Approval, EnforcementPoint
-from guardagent.testing.conformance.host import Call, HandOff, HostUnderTest, Operator, Process, Reply, Script, SubAgent
-from guardagent.testing.conformance.shop import REFUSALS, SECRET, Shop
+from guardagent.testing.conformance.host import (
+    REFUSALS,
+    SECRET,
+    Call,
+    HandOff,
+    HostUnderTest,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    Shop,
+    SubAgent,
+)
 
 LIMIT = """
   - id: limit
