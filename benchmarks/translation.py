@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.boat_hire import DOCUMENT, TOOLS, TRACES, ScriptedTranslator
 from guardagent.models import Completion, Message
-from guardagent.translation.translation import translate
+from guardagent.translation.pipeline import translate
 
 WANTED = 2000.0
 STAGES = {"Survey": "inputs", "Two drafts": "survey", "Comparison": "drafts", "Assembly": "readings"}

@@ -25,8 +25,8 @@ from typing import Any
 
 from guardagent.policy.load import compile_rules
 from guardagent.workflow.analysis.checks import structural_findings
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.model.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from guardagent.workflow.verify import verify
 

@@ -299,7 +299,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     if against is None:
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
-    from guardagent.batch.arrow.judging import ReplayWork
+    from guardagent.batch.arrow.judge import ReplayWork
     from guardagent.batch.arrow.traces import PolicyBundle
     from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable

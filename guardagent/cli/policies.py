@@ -39,7 +39,7 @@ from guardagent.cli.options import (
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.arrow.judging import AuditCounts
+    from guardagent.batch.arrow.judge import AuditCounts
     from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
     from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
     from guardagent.hooks.hook_state import PendingAsk, PendingAsks
@@ -193,7 +193,7 @@ def audit_tables(
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
-    from guardagent.batch.arrow.judging import AuditWork
+    from guardagent.batch.arrow.judge import AuditWork
     from guardagent.batch.arrow.traces import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)

@@ -27,9 +27,9 @@ from guardagent.cli.options import (
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from guardagent.translation.pipeline import Translation
     from guardagent.translation.review.dossier import ReviewDossier
     from guardagent.translation.review.page import Selection
-    from guardagent.translation.translation import Translation
 
 
 Document = Annotated[str, typer.Argument(help="The policy document: Markdown, HTML, text or PDF.")]
@@ -87,8 +87,8 @@ def translate(
     each change of the document. Exit status: 0 everything is settled, 1 questions or findings are open, 3 sentences
     could not be translated.
     """
+    from guardagent.translation.pipeline import translate as run
     from guardagent.translation.report_formats import render
-    from guardagent.translation.translation import translate as run
 
     formats = [_format_of(path) for path in report or []]
     if not model:

@@ -586,7 +586,7 @@ class Session(Observations):
         Calls of tools outside of the graph are judged by all rules. After the first such call, nothing is skipped.
 
         Args:
-            proofs: the result of `guardagent.workflow.analysis.rules.prove`.
+            proofs: the result of `guardagent.workflow.analysis.proofs.prove`.
             graph: the current graph.
 
         Raises:

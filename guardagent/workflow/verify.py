@@ -8,8 +8,8 @@ from pathlib import Path
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, structural_findings
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import Report, ReportListing
-from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import Graph, unknown_parts
 from guardagent.workflow.model.graph_json import read_graph

@@ -91,11 +91,11 @@ from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
 from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, ScriptedModel, WrittenCall
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
-from guardagent.translation.translation import translate
+from guardagent.translation.pipeline import translate
 from guardagent.workflow import graphs_of, verify_all
-from guardagent.workflow.analysis.checks import CheckDescription
+from guardagent.workflow.analysis.check_context import CheckDescription
+from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.analysis.rules import prove
 from guardagent.workflow.model.graph_json import read_graph
 
 TOOLS: Sequence[Mapping[str, Any]] = [{"type": "function", "function": {"name": "refund"}}]

@@ -22,8 +22,8 @@ from guardagent.policy.load import compile_rules
 from guardagent.policy.monitors.automaton import Letter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.types import Event
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import RuleResult
-from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.model.graph import Graph
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive

@@ -55,7 +55,7 @@ USUAL: dict[str, str] = {
 OF_COMMANDS: dict[str, str] = {
     **dict.fromkeys(USUAL, RUN_NOTHING),
     "a session relies on a proof for the graph as drawn": (
-        "/workflow/analysis/test_rules_proofs.py::test_a_report_is_no_proof "
+        "/workflow/analysis/test_proofs.py::test_a_report_is_no_proof "
         "/frameworks/langgraph/test_sessions.py::test_no_session_breaks_what_is_proved_for_every_run"
     ),
     "reading a policy or a prompt runs the files that it names": (

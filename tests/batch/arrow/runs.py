@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judging import AuditCounts, AuditWork
+from guardagent.batch.arrow.judge import AuditCounts, AuditWork
 from guardagent.batch.arrow.parquet import find_files
 from guardagent.batch.arrow.traces import AuditFolder, PolicyBundle
 from guardagent.batch.audit import judge_trace

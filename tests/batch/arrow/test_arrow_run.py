@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from guardagent.batch.arrow.judging import AuditCounts
+from guardagent.batch.arrow.judge import AuditCounts
 from guardagent.batch.arrow.traces import AuditFolder
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table

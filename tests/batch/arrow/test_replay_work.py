@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.judging import ReplaySummary, ReplayWork
+from guardagent.batch.arrow.judge import ReplaySummary, ReplayWork
 from guardagent.batch.arrow.parquet import find_files, splits_of
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judging import AuditWork
+from guardagent.batch.arrow.judge import AuditWork
 from guardagent.batch.arrow.parquet import find_files
 from guardagent.errors import UnknownNameError
 from tests.batch.arrow.logs import POLICY

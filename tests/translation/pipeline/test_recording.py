@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.policy.review.record import Review
-from guardagent.translation.translation import Translation, translate
+from guardagent.translation.pipeline import Translation, translate
 from tests.models.conftest import Serve, serve
 from tests.translation.pipeline.planted import CONTRADICTIONS, TOOLS, PlantedDocument
 

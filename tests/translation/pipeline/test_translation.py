@@ -16,7 +16,7 @@ from guardagent._support.files import shared_folder_lock
 from guardagent.errors import InputError
 from guardagent.policy.review import read_review, review_path, rule_hashes, write_review
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review
-from guardagent.translation.translation import Translation, translate
+from guardagent.translation.pipeline import Translation, translate
 from tests.models.conftest import Serve, serve, until
 from tests.models.server import Reply, ScriptedServer, status, text
 from tests.translation.library import block, sentences_of

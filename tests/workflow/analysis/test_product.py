@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from guardagent.policy.load import compile_rules
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import RuleResult
-from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.model.graph import Graph
 from tests.workflow.graphs import graph_of
 

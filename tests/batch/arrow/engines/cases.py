@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judging import AuditCounts, AuditWork
+from guardagent.batch.arrow.judge import AuditCounts, AuditWork
 from guardagent.batch.arrow.parquet import find_files
 from guardagent.batch.arrow.traces import PolicyBundle
 from guardagent.errors import InputError, LimitError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.judging import judge
+from guardagent.batch.arrow.judge import judge
 from guardagent.batch.arrow.parquet import find_files, splits_of
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.errors import InputError

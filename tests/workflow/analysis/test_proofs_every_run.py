@@ -14,8 +14,8 @@ from guardagent import verify
 from guardagent.policy.language.formula import Formula
 from guardagent.policy.load import compile_rules
 from guardagent.policy.monitors.automaton import Letter
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding
-from guardagent.workflow.analysis.rules import rule_results
 from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import read_graph

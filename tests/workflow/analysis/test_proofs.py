@@ -11,7 +11,7 @@ import pytest
 
 from guardagent import InputError, Policies, ToolDenied, verify
 from guardagent.policy.load import compile_rules
-from guardagent.workflow.analysis.rules import prove
+from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
 
 

@@ -11,8 +11,8 @@ import pytest
 from guardagent import load_policies
 from guardagent.policy.load import compile_rules
 from guardagent.testing import ScriptedModel
+from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import RuleResult
-from guardagent.workflow.analysis.rules import rule_results
 from tests.workflow.graphs import graph_of
 
 TOOLS = {tool: [tool] for tool in ("a", "b", "c")}
