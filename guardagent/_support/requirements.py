@@ -53,9 +53,9 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
             found = version(name)
         except PackageNotFoundError:
             continue
-        if not _major_minor(oldest) <= _major_minor(found)[: len(_major_minor(oldest))]:
+        if not _numbers(oldest) <= _numbers(found)[: len(_numbers(oldest))]:
             _log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
-        elif _major_minor(found)[: len(_major_minor(newest))] > _major_minor(newest):
+        elif _numbers(found)[: len(_numbers(newest))] > _numbers(newest):
             _log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
 
 
@@ -74,5 +74,5 @@ def require_parts(owner: object, *names: str) -> None:
         )
 
 
-def _major_minor(text: str) -> tuple[int, ...]:
+def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)[:3]))
