@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
@@ -16,6 +17,7 @@ from benchmarks.house import count_files, count_rooms
 
 HOUSE = Path(__file__).parents[1]
 PACKAGE = HOUSE / "guardagent"
+DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DOOR = ("guardagent.policy.policies", "guardagent.session.session")  # a policy opens its sessions
 
 
@@ -108,3 +110,24 @@ def mirrors(test: Path) -> bool:
 @cache
 def names_in(room: Path) -> set[str]:
     return {path.stem.strip("_") for path in (room, *room.rglob("*"))} - {""}
+
+
+def test_no_module_binds_a_name_twice() -> None:
+    """A second definition at the top level would replace the first one for the functions above it, too."""
+    repeated = [
+        (str(path.relative_to(HOUSE)), name)
+        for path in PACKAGE.rglob("*.py")
+        for name, count in Counter(defined_at_top(ast.parse(path.read_text()))).items()
+        if count > 1
+    ]
+    assert repeated == []
+
+
+def defined_at_top(module: ast.Module) -> Iterator[str]:
+    """Yields the names of definitions and assignments; those of overloads once, with their implementation."""
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        elif isinstance(node, DEFINITION) and "overload" not in map(ast.unparse, node.decorator_list):
+            yield node.name

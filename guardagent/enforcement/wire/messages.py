@@ -178,7 +178,7 @@ def _strings(values: Iterable[Any], where: str) -> list[str]:
     return [_string(value, f"{where}[{at}]") for at, value in enumerate(values)]
 
 
-_ESCAPED_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CHECKERS = ("program", "generated", "policy", "structure")
 
 
@@ -190,7 +190,7 @@ def write_verdict(verdict: Verdict) -> dict[str, Any]:
         text = json_text(
             verdict.changed(violations=tuple(map(_without_evidence, verdict.violations)), details={}).to_dict()
         )
-    written: dict[str, Any] = json.loads(_ESCAPED_SURROGATE.sub(_escape, text), parse_constant=str)
+    written: dict[str, Any] = json.loads(_SURROGATE.sub(_escape, text), parse_constant=str)
     return written
 
 

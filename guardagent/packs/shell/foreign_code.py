@@ -370,7 +370,6 @@ _FILES = re.compile(
     r"|(?:read|write|append|copy)File|createReadStream"
 )
 _JOINS = frozenset("join concat fromCharCode fromCodePoint reverse atob Buffer decode toString String".split())
-_LONGEST_PATH = 200
 
 
 def read_javascript(code: str) -> tuple[list[str], list[str], bool] | None:
