@@ -1,7 +1,4 @@
-"""A guard whose decisions a server makes: `guardagent serve`.
-
-A guard whose decisions a server makes.
-"""
+"""A guard whose decisions a server makes: `guardagent serve`."""
 
 from __future__ import annotations
 
