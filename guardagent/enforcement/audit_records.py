@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from guardagent.session.shadow import ShadowDifference
     from guardagent.session.state import Permit
 
-
 _log = logging.getLogger("guardagent")
 
 

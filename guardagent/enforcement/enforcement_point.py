@@ -23,7 +23,6 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 
 MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
 
-
 Arguments = Mapping[str, Any]
 ReadOutcome = Callable[[Any], Outcome]
 JudgedCall = tuple[Verdict, HostCall]

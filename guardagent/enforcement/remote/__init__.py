@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteGuard", "wait_for_reviewers"]
 
-
 TIMEOUT_SECONDS = 10.0
 _REQUESTS = 512  # that can be under way at the same time
 _WAITERS = 256  # calls that can wait for reviewers at the same time

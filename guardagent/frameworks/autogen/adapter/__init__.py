@@ -63,7 +63,6 @@ from guardagent.frameworks.autogen.adapter.tools import (
 
 __all__ = ["TeamHalted", "conversation", "guarded"]
 
-
 _log = logging.getLogger("guardagent")
 
 

@@ -42,7 +42,6 @@ from guardagent.frameworks.litellm.adapter.judge import (
 
 __all__ = ["Guardrail", "principal"]
 
-
 _HOOKS = ("async_pre_call_hook", "async_post_call_success_hook", "async_post_call_streaming_iterator_hook")
 _PARTS = (*_HOOKS, "should_run_guardrail", "async_pre_call_deployment_hook", "async_post_call_success_deployment_hook")
 _JUDGED = frozenset({"pre_call", "post_call", "pre_mcp_call"})

@@ -114,7 +114,6 @@ def observe(server: Any) -> None:
 
 _STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
 
-
 _CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
 
 

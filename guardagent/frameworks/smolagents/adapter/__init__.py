@@ -51,7 +51,6 @@ from guardagent.frameworks.smolagents.adapter.runs import (
 
 __all__ = ["AgentHalted", "conversation", "guarded"]
 
-
 AnyAgent = TypeVar("AnyAgent", bound=MultiStepAgent)
 _TASK: Mapping[str, Any] = {"type": "object", "properties": {"task": {"type": "string"}, "additional_args": {}}}
 
