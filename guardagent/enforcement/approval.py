@@ -1,6 +1,6 @@
 """Human approval of escalated calls: it shows every argument, and covers one call once.
 
-Calls an approver. Any error in it rejects the call.
+Any error of an approver rejects the call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Writes verdicts, outcomes and approvals to the audit log.
+"""Records of verdicts, outcomes and approvals in the audit log, and OpenTelemetry's spans of checks.
 
-OpenTelemetry: a span per check if the host has loaded OpenTelemetry.
-
-Attribute names follow the GenAI conventions; all others begin with `guardagent.`. No argument or output goes
-into a span; the audit log holds them, redacted.
+A check has a span if the host has loaded OpenTelemetry. Attribute names follow the GenAI conventions; all others begin
+with `guardagent.`. No argument or output goes into a span; the audit log holds them, redacted.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.shadow import ShadowDifference
     from guardagent.session.state import Permit
-
 
 _log = logging.getLogger("guardagent")
 
@@ -157,6 +154,8 @@ class AuditRecords:
 def _call_fields(call: HostCall) -> dict[str, Any]:
     return {"tool": call.tool, "conversation": call.conversation, "agent": call.agent, "call_id": call.id}
 
+
+# --- spans
 
 _TRACE = "opentelemetry.trace"  # the module that a host with OpenTelemetry has loaded; it is never imported here
 PREFIX = "guardagent."

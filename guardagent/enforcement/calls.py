@@ -1,6 +1,4 @@
-"""A call as a host proposes it, and its outcome.
-
-Plain JSON-like forms of Python values, as rules read them.
+"""A call as a host proposes it, its outcome, and the plain JSON-like forms of Python values that rules read.
 
 A model's own serializer may omit, mask or change values that the tool then gets. So models and dataclasses are read
 by their attributes, and a value without a lossless form is refused.
@@ -25,7 +23,6 @@ import base64
 import contextlib
 import dataclasses
 import datetime as dt
-import decimal
 import hashlib
 import json
 import math
@@ -46,7 +43,7 @@ from guardagent.types.values import CONVERTERS, unwrapped
 
 RESOURCE = "resource.read"
 
-_TEXT_TYPES = (decimal.Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
+_TEXT_TYPES = (Decimal, dt.date, dt.time, dt.timedelta, uuid.UUID, bytes)
 """Non-JSON types whose values are equal if their strings are."""
 
 
@@ -178,6 +175,8 @@ class Outcome:
             return cls(message, failed=None if isinstance(error, TimeoutError) else True)
         return cls(message, failed=None, ended=False)
 
+
+# --- plain values
 
 _DEEPEST = 100
 _SCALARS = frozenset({str, int, bool, type(None)})

@@ -1,8 +1,7 @@
-"""Decides on a call: by the rules, by a reviewer's answer, and by whether the call can be judged at all.
+"""Decides on calls, and records verdicts, permits and outcomes in the conversation and in the log.
 
-Records verdicts, permits and outcomes in the conversation and in the log.
-
-Settles calls that another program runs, in any process that shares the ledger.
+The rules decide on a call, or a reviewer's answer, or the reason why it cannot be judged at all. A call that another
+program runs is settled in any process that shares the ledger.
 """
 
 from __future__ import annotations
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.state import Permit
 
+_log = logging.getLogger("guardagent")
+
+
+# --- records
 
 RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
 
@@ -171,6 +174,8 @@ def gave_up(verdict: Verdict) -> bool:
     return bool(verdict.details.get("gave_up"))
 
 
+# --- decisions
+
 MAX_RACES = 10  # attempts to judge a call while other calls are recorded between its verdict and its record
 
 _NEVER_SAW = (
@@ -185,7 +190,6 @@ _FOREIGN_REQUEST = (
     "the approval of {!r} was requested by another guard, which may have used it; have all processes share one "
     'ToolGuard(ledger=SqliteLedger(...)), or say approvals="this host\'s"'
 )
-_log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +423,9 @@ class Decider:
 def _is_claimed(conversation: Conversation, call: HostCall) -> bool:
     """Whether a call that its program runs has a place in the history."""
     return call.claim is not None and conversation.session.claimed(call.id) is not None
+
+
+# --- claimed calls
 
 
 @dataclass(frozen=True, slots=True)

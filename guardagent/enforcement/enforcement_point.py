@@ -1,6 +1,4 @@
-"""An agent's side of enforcement: the calls that every adapter makes, whoever decides.
-
-The lifecycle of a call in any host: before, approve, use, run, after.
+"""The interface of a guard to its adapters, and the lifecycle of a call in any host: before, approve, use, run, after.
 
 Each phase is a generator of steps, which `drive` runs synchronously and `adrive` asynchronously. A phase yields only
 where it has to wait.
@@ -24,7 +22,6 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
-
 
 Arguments = Mapping[str, Any]
 ReadOutcome = Callable[[Any], Outcome]

@@ -1,33 +1,18 @@
-"""The signature of a tool's function, and the arguments bound to it.
+"""The parts that the adapters of agent frameworks share. None of them knows a framework.
 
-The parts that the adapters of agent frameworks share. None of them knows a framework.
-
-Copies of a call's arguments, so that nobody changes between judgement and call what the tool gets.
-
-An adapter's notes on a conversation.
-
-The surroundings of a host's code: the conversation, the run and the call that it is part of.
-
-Denials on their way to a host.
-
-Whether a tool has done its work when it returns.
-
-The need of a host to ask its reviewers.
-
-The runs of a host's agents, and how the guard ends them.
-
-The tools of a host's agents, and their comparison with the rules.
+A tool's arguments come first, bound to its function and copied, so that nobody changes between judgement and call what
+the tool gets. The surroundings of a host's code follow (the conversation, the run and the call that it is part of),
+then denials, unfinished work, the need to ask the host's reviewers, runs, and the tools of agents.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -40,6 +25,8 @@ from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.names import ToolSpec
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, thaw
+
+# --- arguments, bound to a function
 
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 BY_NAME = (*NAMED, inspect.Parameter.VAR_KEYWORD)
@@ -61,7 +48,7 @@ def read_signature(
     """
     try:
         signature = inspect.signature(function)
-        with contextlib.suppress(Exception):  # an annotation may name what is not there at run time
+        with suppress(Exception):  # an annotation may name what is not there at run time
             signature = inspect.signature(function, eval_str=True)
     except (TypeError, ValueError):
         raise InputError(f"{tool!r} has no readable signature; wrap it in a function that has one") from None
@@ -147,6 +134,8 @@ def named_by_schema(
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
+# --- copies of arguments
+
 JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -199,6 +188,9 @@ def _ordered(value: Any) -> Any:
     return [_ordered(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+# --- the calls of a conversation
+
+
 def proposed_ids(guard: EnforcementPoint, conversation: str | None) -> set[str]:
     """Returns the ids of the calls that models proposed in a conversation."""
     known: set[str] = guard.notes(conversation).setdefault("proposed", set()) if conversation else set()
@@ -210,6 +202,8 @@ def paused_calls(guard: EnforcementPoint, conversation: str | None) -> dict[Any,
     known: dict[Any, HostCall] = guard.notes(conversation).setdefault("paused", {}) if conversation else {}
     return known
 
+
+# --- surroundings
 
 ScopeT = TypeVar("ScopeT")
 Named = str | Callable[[], str | None] | None
@@ -324,6 +318,9 @@ def _no_sync() -> Any:
     raise InputError("calls of this host have to be awaited")
 
 
+# --- denials
+
+
 def noted_denial(denied: ToolDenied, around: HostScope, unnamed: str) -> ToolDenied:
     """Notes a denial at its run, and returns it; one without a conversation says how to name it.
 
@@ -349,6 +346,9 @@ def withheld(verdict: Verdict) -> str:
     return f"The answer is withheld.\n{verdict.feedback()}"
 
 
+# --- unfinished work
+
+
 def finished(name: str, output: Any) -> Any:
     """Returns a tool's output if its work is done.
 
@@ -363,6 +363,9 @@ def finished(name: str, output: Any) -> Any:
     raise (TimeoutError if isinstance(output, Future | asyncio.Future) else InputError)(
         f"{name} returned a {type(output).__name__}, whose work is not done yet; expected what it has found"
     )
+
+
+# --- approval by the host
 
 
 class HostApproval:
@@ -383,6 +386,9 @@ class HostApproval:
         """
         self._has_escalated = self._has_escalated or self._guard.may_escalate
         return self._guard.approver is None and self._has_escalated
+
+
+# --- runs
 
 
 @dataclass(slots=True)
@@ -434,6 +440,8 @@ class ModelRun(HostRun):
         step = {"step": f"{self.id}.{self.step}"}
         return step if nested else {**step, "messages": self.messages, "seen": self.seen}
 
+
+# --- the tools of agents
 
 UNREAD = "Not accepted by the operator yet: each call is denied."
 """The description of a server's tool that the operator has not accepted."""

@@ -1,8 +1,7 @@
-"""The lifecycle of calls that this process decides.
+"""The lifecycle of calls that this process decides, with a time limit for each check.
 
-A thread pool for work with a deadline. A thread whose work hangs is abandoned.
-
-The time limit of a check: a late check denies its call, and its conversation stays closed until the check ends.
+A late check denies its call, and its conversation stays closed until the check ends. Checks run in a pool of threads; a
+thread whose work hangs is abandoned.
 """
 
 from __future__ import annotations
@@ -29,7 +28,12 @@ from guardagent.enforcement.enforcement_point import Arguments, CallLifecycle
 from guardagent.errors import GuardError, InputError, SessionBusyError, error_text
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
+_log = logging.getLogger("guardagent")
+
 T = TypeVar("T")
+
+
+# --- threads
 
 MAX_THREADS = 64
 _IDLE_SECONDS = 30.0
@@ -115,6 +119,8 @@ async def await_future(future: Future[T], seconds: float) -> T:
         raise TimeoutError
     return ours.result()
 
+
+# --- the time limit
 
 Work = Callable[[WaitState | None], Verdict]
 
@@ -211,8 +217,9 @@ def _run_safely(work: Work, wait: WaitState | None) -> Verdict:
         return unchecked_verdict(error_text(error), checked_by="policy")
 
 
+# --- the lifecycle
+
 _BUSY = "another check of the conversation is running; the call may not run"
-_log = logging.getLogger("guardagent")
 
 
 @dataclass(frozen=True, slots=True)

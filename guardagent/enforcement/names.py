@@ -1,15 +1,10 @@
-"""Maps the host's tool names to the rules' names, and compares rules and tools when a guard is attached.
-
-The accepted declarations of tools that servers list.
+"""Names of tools in the host and in the rules, and the accepted declarations of the tools that servers list.
 
 A lock file determines the accepted tools; without one, the first list of each server does. A tool that is added or
-changed later is denied until the operator accepts it. Tools of the agent's own code are not affected.
-
-Lock files of tools: the declarations that an operator has reviewed.
+changed later is denied until the operator accepts it. Tools of the agent's own code are not affected. A lock file holds
+complete declarations in plain ASCII, so that a review shows every change:
 
     {"guardagent_tools_lock": 1, "tools": [{"name": "refund", "description": "…", "inputSchema": {…}, …}]}
-
-The file holds complete declarations in plain ASCII, so that a review shows every change.
 """
 
 from __future__ import annotations
@@ -33,6 +28,8 @@ from guardagent.policy.language.parser import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, thaw
+
+_log = logging.getLogger("guardagent")
 
 EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
 """The rules' names of events that are judged like tool calls."""
@@ -306,9 +303,9 @@ def _joined(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-MAX_LINES, MAX_CHARACTERS = 200, 2000  # limits of a difference, and of each of its lines
+# --- accepted tools
 
-_log = logging.getLogger("guardagent")
+MAX_LINES, MAX_CHARACTERS = 200, 2000  # limits of a difference, and of each of its lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +415,8 @@ def _changed(before: ToolSpec, after: ToolSpec) -> str:
     parts = ["description"] if before.description != after.description else []
     return " and another ".join([*parts, "schema"] if thaw(before.schema) != thaw(after.schema) or not parts else parts)
 
+
+# --- lock files
 
 VERSION = 1
 _MAX_BYTES = 100_000_000

@@ -1,8 +1,7 @@
 """The guard of an agent's tools, independent of the host; an adapter translates for each host.
 
-Checks the options of a guard when it is built, since a mistake would show only at the first call, or never.
-
-Guards one call from its proposal to its outcome, for hosts whose adapter wraps the tool.
+Its options are checked when it is built, since a mistake would show only at the first call, or never. `run` and `arun`
+guard one call from its proposal to its outcome, for hosts whose adapter wraps the tool.
 """
 
 from __future__ import annotations
@@ -47,6 +46,11 @@ if TYPE_CHECKING:
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]
+
+_log = logging.getLogger("guardagent")
+
+
+# --- options
 
 
 def check_options(**options: Any) -> None:
@@ -117,10 +121,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+# --- the guard
+
 MAX_REPLANS = 3
 DEADLINE_SECONDS = 10.0
-
-_log = logging.getLogger("guardagent")
 
 
 class ToolGuard(EnforcementPoint):
@@ -502,6 +506,9 @@ def _unchecked(tools: Iterable[ToolSpec]) -> list[str]:
     """Returns the warnings about the tools' schemas, a line each."""
     why = "RE2 cannot compile the pattern, so only the tool itself checks it:"
     return [f"{why} {pattern} (of {tool.name})" for tool in tools for pattern in unchecked_patterns(tool.schema)]
+
+
+# --- one call
 
 
 def run(

@@ -1,7 +1,4 @@
-"""A guard whose decisions a server makes: `guardagent serve`.
-
-A guard whose decisions a server makes.
-"""
+"""A guard whose decisions a server makes: `guardagent serve`."""
 
 from __future__ import annotations
 
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from guardagent.guard import GuardAgent
 
 __all__ = ["RemoteGuard", "wait_for_reviewers"]
-
 
 TIMEOUT_SECONDS = 10.0
 _REQUESTS = 512  # that can be under way at the same time

@@ -1,12 +1,7 @@
-"""The requests about sessions and their calls, each within a deadline.
+"""Requests to a guard's server: bounded in time, size and number, and repeated only where the server can tell.
 
-The answers of a guard's server.
-
-The address of a guard's server, and the token for it.
-
-Requests to a guard's server: bounded in time, size and number, and repeated only where the server can tell.
-
-Each request that changes something has an idempotency key, so the server does not act twice on a repetition.
+Each request that changes something has an idempotency key, so the server does not act twice on a repetition. The
+server's answers come first, then its address and token, the connections, and the requests about sessions and calls.
 """
 
 from __future__ import annotations
@@ -50,6 +45,11 @@ from guardagent.enforcement.wire import (
 )
 from guardagent.errors import InputError, RemoteError
 from guardagent.types import Verdict, freeze
+
+_log = logging.getLogger("guardagent")
+
+
+# --- answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,8 @@ def _approval_id(value: Any) -> str | None:
     return found
 
 
+# --- the address and the token
+
 TOKEN_VARIABLE = "GUARDAGENT_TOKEN"  # noqa: S105 - a name
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 
@@ -223,6 +225,8 @@ def _read(path: Path) -> str:
         raise InputError(f"the token file {path} cannot be read: {type(error).__name__}") from None
     return checked_token(text.strip(), f"the token in {path}")
 
+
+# --- connections
 
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
@@ -439,9 +443,10 @@ def _loaded(ca: str | None, _changed: int) -> Any:
     return _library().create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
 
 
+# --- sessions and their calls
+
 T = TypeVar("T")
 POLL_SECONDS = 25.0
-_log = logging.getLogger("guardagent")
 
 
 class SessionClient:

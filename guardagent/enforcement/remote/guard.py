@@ -1,10 +1,7 @@
-"""A conversation as its host knows it; its history is on the server.
+"""A conversation as its host knows it: the permits of its calls, and the context that the host sends.
 
-The permits of the calls that the server has allowed here: each is for one call, once, for a limited time.
-
-The context of a call that the host sends: facts, the state, and the user.
-
-Waiting for the reviewers of a guard's server.
+Its history is on the server. A permit is for one call that the server has allowed, once, for a limited time. The
+context of a call is its facts, the state, and the user. An approver can wait for the reviewers of the server.
 """
 
 from __future__ import annotations
@@ -28,6 +25,11 @@ from guardagent.enforcement.conversations import hashable
 from guardagent.enforcement.wire import write_value
 from guardagent.errors import InputError, error_text
 from guardagent.types import freeze, thaw
+
+_log = logging.getLogger("guardagent")
+
+
+# --- permits
 
 PERMIT_SECONDS = 300.0  # as of a session's permits
 
@@ -131,6 +133,8 @@ class HeldPermits:
             del self._of_calls[call_id]
 
 
+# --- conversations
+
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 _HASHED = "sha256:"
 MAX_PENDING = 1000
@@ -233,7 +237,7 @@ def session_name(conversation: str) -> str:
     return f"{_HASHED}{hashlib.sha256(conversation.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-_log = logging.getLogger("guardagent")
+# --- the context of a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,9 @@ def _result(name: str, value: Any, about: Any) -> Any:
     except Exception as error:  # noqa: BLE001 - a host's function
         _log.error("the %s of the host is unavailable: %s", name, error_text(error))
         raise InputError(f"the {name} is unavailable: {type(error).__name__}") from None  # the model sees no more
+
+
+# --- reviewers
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,8 @@
-"""The text of a message: strict JSON of a limited size and depth, with exact numbers.
+"""Calls, verdicts, approvals, outcomes and tools as strict JSON, of a limited size and depth, with exact numbers.
 
-A `HostCall` as JSON. The conversation is not part of it: the address of a request names it.
-
-A verdict as its public JSON. Its permit, its withheld values and the steps of its models stay with the writer.
-
-An `Approval` and an `ApprovalRequest` as JSON.
-
-An `Outcome` as JSON.
-
-A `ToolSpec` as JSON: what the server compares with the rules. The host keeps the rest.
+The address of a request names the conversation of its call. A verdict is its public JSON: its permit, its withheld
+values and the steps of its models stay with the writer. Of a tool, only the parts that the server compares with the
+rules are sent.
 """
 
 from __future__ import annotations
@@ -37,6 +31,11 @@ from guardagent.enforcement.wire.values import (
 )
 from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, freeze, json_text
 from guardagent.types.values import readable_copy
+
+_log = logging.getLogger("guardagent")
+
+
+# --- the text of a message
 
 MAX_BYTES = 8 * 1024 * 1024
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -90,6 +89,8 @@ def _require_complete(value: Any, where: str, depth: int) -> None:
         for at, item in enumerate(value):
             _require_complete(item, f"{where}[{at}]", depth + 1)
 
+
+# --- calls
 
 _OPTIONAL = ("agent", "step", "action")
 
@@ -178,6 +179,8 @@ def _strings(values: Iterable[Any], where: str) -> list[str]:
     return [_string(value, f"{where}[{at}]") for at, value in enumerate(values)]
 
 
+# --- verdicts
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHECKERS = ("program", "generated", "policy", "structure")
 
@@ -256,6 +259,8 @@ def _escape(half: re.Match[str]) -> str:
     return f"\\\\u{ord(half[0]):04x}"
 
 
+# --- approvals
+
 _CHOICES = ("approve", "reject", "edit")
 
 
@@ -327,7 +332,7 @@ def read_request(value: Any, where: str = "request") -> ApprovalRequest:
     return request
 
 
-_log = logging.getLogger("guardagent")
+# --- outcomes
 
 
 def write_outcome(outcome: Outcome, where: str = "outcome") -> dict[str, Any]:
@@ -374,6 +379,9 @@ def read_outcome(value: Any, where: str = "outcome") -> Outcome:
         raise WireError(fields.place("failed"), "expected true, false or null")
     fields.end()
     return outcome
+
+
+# --- tools
 
 
 def write_tool(tool: ToolSpec, where: str = "tools[]") -> dict[str, Any]:

@@ -10,9 +10,7 @@
 | a mapping whose only key is `$object` | `{"$object": ["dict", {…}]}` |
 
 Other values have no form, as in `HostCall.digest`. A JSON number that no float prints as is read as a `Decimal`, so all
-of its digits count.
-
-Reads the fields of JSON objects: each field once, with its type, and no others.
+of its digits count. `Fields` reads the fields of a JSON object: each once, with its type, and no others.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from guardagent.errors import InputError, name_hint
+
+# --- the fields of objects
 
 T = TypeVar("T")
 _MISSING: Any = object()
@@ -154,6 +154,8 @@ def shown(value: Any) -> str:
     names = {None: "null", True: "true", False: "false"}
     return names[value] if value is None or isinstance(value, bool) else f"a {type(value).__name__}"
 
+
+# --- values
 
 MAX_DEPTH = 100
 MAX_DIGITS = 4300  # of a number; Python converts no longer integers

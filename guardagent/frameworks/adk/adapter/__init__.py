@@ -4,13 +4,11 @@
     questions(event)            the approval requests of an event
     answer(question, decision)  a reviewer's answer, as the next message of the run
     conversation_id(app, user, session)     the guard's id of a session
-    RunnerHalted                 raised by a run when a rule halts it
+    RunnerHalted                raised by a run when a rule halts it
 
 Extra: `guardagent[adk]`.
 
-The tools of the agents: compared with the rules, and those of MCP servers with the accepted ones.
-
-The plugin that attaches a guard to a runner, or to an app.
+The tools of the agents are compared with the rules, and those of MCP servers with the accepted ones.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.adk.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -35,7 +33,6 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.genai import types
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import UNREAD, ListedTools, unaccepted_names
 from guardagent.errors import InputError, error_text
@@ -53,6 +50,8 @@ from guardagent.frameworks.adk.adapter.tools import (
 
 __all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
 
+
+# --- the tools of the agents
 
 MAX_KNOWN = 4096
 
@@ -164,6 +163,8 @@ def _identity(function: Any) -> Any:
         return id(function)
     return function
 
+
+# --- the plugin
 
 NAME = "guardagent"
 

@@ -1,6 +1,6 @@
-"""The final answer, judged before the user sees it and before the host stores it.
+"""Final answers, judged before the user sees them and the host stores them, and the host's own approval.
 
-The host's own approval: a tool requests a confirmation, and runs again once it is there.
+An approval is a confirmation that a tool requests; the tool runs again once it is there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.runs import AdkRun, text_of
 from guardagent.types import Verdict, thaw
+
+# --- final answers
 
 STRUCTURED = SetModelResponseTool.NAME
 DENIED = "ANSWER_DENIED"
@@ -152,6 +154,8 @@ def _answer_text(answer: Any) -> str:
     except (InputError, TypeError, ValueError):
         return str(answer)
 
+
+# --- approval
 
 _CALL, _REQUESTED = "originalFunctionCall", "toolConfirmation"
 

@@ -1,7 +1,4 @@
-"""Judges and runs the calls of an agent's tools.
-
-The arguments of a tool, as its function receives them, so that these are judged.
-"""
+"""Judges and runs the calls of an agent's tools, with the arguments that their functions receive."""
 
 from __future__ import annotations
 
@@ -45,6 +42,11 @@ from guardagent.frameworks.adk.adapter.runs import (
     require_finished,
 )
 from guardagent.types import EMPTY, Decision, thaw, unchecked_verdict
+
+_log = logging.getLogger("guardagent")
+
+
+# --- arguments
 
 ANY: Mapping[str, Any] = {"type": "object"}
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -187,8 +189,9 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
+# --- calls
+
 HANDOFF = "handoff"
-_log = logging.getLogger("guardagent")
 PENDING = {"error": "This call needs the approval of a person, who has been asked."}
 _NOT_HERE = (
     "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "

@@ -1,9 +1,4 @@
-"""The runs of agents, and the conversation that each belongs to.
-
-The messages of a session, as rules read them.
-
-The results of tools, as rules read them.
-"""
+"""The runs of agents, the conversation that each belongs to, and messages and results of tools as rules read them."""
 
 from __future__ import annotations
 
@@ -17,6 +12,8 @@ from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, ScopeVariable
 from guardagent.errors import InputError, ToolDenied
+
+# --- messages
 
 _OF_THE_HOST = "adk_request_"
 
@@ -74,6 +71,8 @@ def calling_event(session: Any, call_id: str | None) -> Any:
             return event
     return None
 
+
+# --- runs
 
 UNNAMED = "this run names no conversation: the function conversation=... of the GuardPlugin has returned none"
 MAX_RUNS = 10_000  # a run that is cancelled leaves its record behind
@@ -157,6 +156,9 @@ def _key(context: Any) -> tuple[str, str, str, str]:
 def conversation_id(app_name: str, user_id: str, session_id: str) -> str:
     """Returns the guard's id of a session of ADK, which is unique only with its app and its user."""
     return "/".join(quote(one, safe="@") for one in (app_name, user_id, session_id))
+
+
+# --- results
 
 
 def outcome_of(result: Any) -> Outcome:

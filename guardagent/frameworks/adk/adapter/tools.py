@@ -1,9 +1,8 @@
-"""The class of a guarded tool: a subclass of its own, which judges at the tool.
+"""The class of a guarded tool, which judges at the tool, and the ways to act that a guard of tools cannot see.
 
 The host's hook before a tool sees the arguments too early: a callback of the agent may still change them, and the host
-then converts them. So the plugin only sees to it that the tool has this class.
-
-Refuses the ways to act that a guard of tools cannot see, unless the operator names them.
+then converts them. So the plugin only sees to it that the tool has this class. Ways to act past the tools are refused,
+unless the operator names them.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ from guardagent.enforcement import Outcome
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.calls import AdkCalls, ProposedCall, bind_function, bind_schema, require_distinct
 from guardagent.frameworks.adk.adapter.runs import scope
+
+# --- guarded tools
 
 FUNCTION_PARTS = ("_invoke_callable", "_run_generator_as_node", "_preprocess_args", "_get_mandatory_args")
 SEAMS = frozenset({"run_async", "_invoke_callable", "_run_generator_as_node"})
@@ -143,6 +144,8 @@ def _lost(error: BaseException) -> Outcome:
     """The outcome of a tool that runs elsewhere: after an error of the connection it may have done its work."""
     return Outcome(error_text(error), failed=None) if isinstance(error, Exception) else Outcome.of_error(error)
 
+
+# --- ways past the tools
 
 CODE = "code_executor"
 _ELSEWHERE = ("RemoteA2aAgent", "LangGraphAgent", "ManagedAgent", "AntigravityAgent")

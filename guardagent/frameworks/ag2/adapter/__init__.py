@@ -7,11 +7,8 @@
 
 Extra: `guardagent[ag2]`.
 
-The tool executor of a guarded agent: whatever tools a turn has, it registers their guarded copies.
-
-The guard's part of a turn, as the outermost middleware of an agent.
-
-Attaches a guard to an agent.
+The executor of a guarded agent registers guarded copies of whatever tools a turn has. The outermost middleware of the
+agent judges the answer of the turn.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -43,7 +40,6 @@ from ag2.tools import Toolkit
 from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.final.function_tool import FunctionTool
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import ListedTools, proposed_ids, withheld
 from guardagent.errors import InputError, ToolDenied
@@ -68,6 +64,9 @@ from guardagent.frameworks.ag2.adapter.calls import (
 from guardagent.types import Verdict
 
 __all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
+
+
+# --- the tools of a turn
 
 
 class GuardedToolExecutor:
@@ -106,6 +105,8 @@ def with_members(tool: Any, guard_tool: Callable[[Any], Any]) -> Any:
     created._tools = {name: guard_tool(one) for name, one in tool._tools.items()}  # noqa: SLF001 - the host's seam
     return created
 
+
+# --- a turn
 
 _SPOKEN = (ModelMessage, ModelMessageChunk, ModelReasoning)
 
@@ -218,6 +219,8 @@ def _surroundings() -> tuple[Ag2Scope, Ag2Run]:
     around = scope() or Ag2Scope(None)
     return around, around.run or Ag2Run(agent="", proposed=set())
 
+
+# --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 ATTACHMENT = "guardagent_attachment"

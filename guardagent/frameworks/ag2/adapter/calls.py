@@ -1,19 +1,9 @@
-"""Judges and runs the calls of agents.
+"""Judges and runs the calls of agents: approvals, turns, arguments, results, guarded copies of tools, and events.
 
-The host's own approval: a question to the person behind `hitl_hook`.
-
-The turns of agents, and the conversation that each belongs to.
-
-The arguments of a tool's function: cast by the host, with defaults, and copied.
-
-The results of tools, as rules read them.
-
-The guarded copies of tools.
+The host's own approval is a question to the person behind `hitl_hook`.
 
 The host copies tools deeply, and makes others out of them. So the guard of a tool is in plain functions, which a copy
 keeps: one at the end of the tool's middleware, and one around its function, behind the host's casts and defaults.
-
-The events of a stream, as rules read them.
 """
 
 from __future__ import annotations
@@ -58,6 +48,8 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, FrozenMapping, thaw
 
+# --- approval
+
 _YES = ("y", "yes", "1", "approve")  # as those of the host's own `approval_required`
 
 
@@ -92,6 +84,8 @@ def read_answer(text: str) -> Approval:
     except ValueError:
         return Approval("reject")
 
+
+# --- turns
 
 UNNAMED = (
     "this turn names no conversation: call the agent inside 'with conversation(id):', or pass conversation=..., such "
@@ -139,6 +133,8 @@ class Ag2Scope(HostScope):
 SURROUNDINGS = HostSurroundings("ag2", Ag2Scope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
+
+# --- calls
 
 ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Named = str | Callable[[Any], str | None] | None
@@ -203,6 +199,9 @@ class Ag2Calls:
         if around.tool_id:
             options["id"] = around.tool_id
         return HostCall(name, args, around.conversation, **options)
+
+
+# --- arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +290,9 @@ def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
     return {name: default for name, default in found.items() if name not in injected}
 
 
+# --- results
+
+
 def outcome_of(value: Any) -> Outcome:
     """Returns a call's outcome from what its function has returned."""
     if isinstance(value, ToolResult):
@@ -318,6 +320,8 @@ def _plain(value: Any) -> Any:
     except InputError:
         return str(value)
 
+
+# --- guarded copies
 
 MARK = "guardagent_calls"
 
@@ -409,6 +413,9 @@ def _guarded_function(arguments: Ag2Arguments, calls: Ag2Calls) -> Any:
 def _marked(hook: Any, calls: Ag2Calls) -> Any:
     setattr(hook, MARK, calls)
     return hook
+
+
+# --- the events of a stream, as rules read them
 
 
 def chat(events: Iterable[Any]) -> list[dict[str, str]]:

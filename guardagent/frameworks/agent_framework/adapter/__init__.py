@@ -3,15 +3,11 @@
     guarded(agent, guard)       all tools of an agent, or of a chat client: functions, MCP, agents, hand-offs
     conversation(id)            names the conversation of the runs inside it
     answer(request, decision)   a reviewer's answer to an approval request of the guard
-    AgentFrameworkHalted                   raised by a run when a rule halts it
+    AgentFrameworkHalted        raised by a run when a rule halts it
 
 Extra: `guardagent[agent-framework]`.
 
-The class of a guarded chat client: a subclass of its own.
-
-The agents that a tool or a workflow runs, so that these are guarded as well.
-
-Attaches a guard to an agent, to the agents of a workflow, or to a chat client.
+The agents that a tool or a workflow runs are guarded as well.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.agent_framework.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -38,7 +34,6 @@ from agent_framework import (
     normalize_tools,
 )
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
 from guardagent.errors import InputError
@@ -56,6 +51,8 @@ from guardagent.frameworks.agent_framework.adapter.runs import AgentFrameworkHal
 
 __all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
 
+
+# --- the chat client
 
 ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
 
@@ -102,6 +99,8 @@ class _GuardedClient:
         return answered(setup.answers, respond, setup.note_rejections)
 
 
+# --- agents in tools and workflows
+
 _AS_TOOL = ".as_tool.<locals>."
 _HOLDERS = ("_agent", "_manager")
 
@@ -141,6 +140,8 @@ def _held_by(holder: Any) -> Iterator[Any]:
         elif held is not None:
             yield from _held_by(held)
 
+
+# --- attaching
 
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
 _PARTS = ("get_response", "function_invocation_configuration")

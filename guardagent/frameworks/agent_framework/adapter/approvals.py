@@ -1,6 +1,6 @@
-"""The host's own approval: a request in the response, and an answer in the messages of a later run.
+"""The host's own approval, and final answers, judged before the user sees them, also in a stream.
 
-The final answer, judged before the user sees it, also in a stream.
+An approval is a request in the response, and an answer in the messages of a later run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     last_user_text,
 )
 from guardagent.types import Verdict, freeze, thaw
+
+# --- approval
 
 REQUEST, ANSWER = "guardagent_request", "guardagent_answer"
 
@@ -116,6 +118,8 @@ def call_shown(call: HostCall, answered: Mapping[str, Any]) -> HostCall:
     fitting = args if call.validate_edit is None else call.validate_edit(args)
     return with_edits(call, Approval("edit", freeze(fitting)))
 
+
+# --- final answers
 
 _KEPT = frozenset({"function_call", "function_result", "function_approval_request"})
 Start = Callable[[], Awaitable[None]]

@@ -1,10 +1,7 @@
-"""Judges and runs the calls of tools.
+"""Judges and runs the calls of tools, with the arguments that their functions receive.
 
-The MCP server of a tool: its later tools are told from the accepted ones, and no call is sent twice.
-
-The arguments of a tool, at its function, so that what is judged is what the function receives.
-
-The guarded copy of a tool: the host validates and converts as before, and the guard stands at the function.
+In the guarded copy of a tool the host validates and converts as before, and the guard stands at the function. The later
+tools of an MCP server are told from the accepted ones, and no call is sent to a server twice.
 """
 
 from __future__ import annotations
@@ -52,6 +49,8 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     scope,
 )
 from guardagent.types import Decision, unchecked_verdict
+
+# --- MCP servers
 
 _SERVER_PARTS = ("_functions", "_recover_connection_after_loss")
 
@@ -112,6 +111,9 @@ def _key(server: Any) -> str:
     """Returns a server's name, which may not be unique, with a digest of its address."""
     where = [getattr(server, name, None) for name in ("command", "args", "url")]
     return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
+
+
+# --- arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,8 @@ def _signature(tool: FunctionTool) -> inspect.Signature:
     return read_signature(function, tool.name, omit=("self", "cls"))
 
 
+# --- guarded copies
+
 _TOOL_PARTS = (
     "func",
     "_invoke_function",
@@ -287,6 +291,8 @@ def _finished(name: str, output: Any) -> Any:
         output.close()
     raise InputError(f"{name} returned a {type(output).__name__}, whose work is not done yet")
 
+
+# --- calls
 
 HANDOFF = "handoff"
 _CANNOT_ASK = (

@@ -1,6 +1,6 @@
-"""The middlewares of one run: around all others, behind all others, and at the model.
+"""The middlewares of one run, around all others, behind all others, and at the model, and the setup of the run.
 
-The setup of one run: its conversation, and the tools and middlewares of its request.
+The setup determines the conversation of a run, and the tools and middlewares of its request.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     enter,
     surroundings,
 )
+
+# --- middlewares
 
 _FIRST = "guardagent_function"
 Next = Callable[[], Awaitable[None]]
@@ -156,6 +158,8 @@ class ModelMiddleware(ChatMiddleware):
     def _note(self, response: Any) -> None:
         self._run.proposed.update(call_ids(response.messages, "function_call"))
 
+
+# --- the setup
 
 _HANDOFFS, _HANDS_OVER = "_handoff_functions", "_AutoHandoffMiddleware"
 

@@ -1,10 +1,6 @@
-"""The runs of chat clients, and the conversation that each belongs to.
+"""The runs of chat clients, the conversation that each belongs to, and results and messages as rules read them.
 
-The private names of the host that the adapter relies on. If one is missing, importing the adapter fails.
-
-The results of tools, as rules read them.
-
-The messages of a run, as rules read them.
+If a private name of the host that the adapter relies on is missing, importing the adapter fails.
 """
 
 from __future__ import annotations
@@ -34,6 +30,8 @@ SERVER_MARKS = (_mcp._MCP_REMOTE_NAME_KEY, _mcp._MCP_NORMALIZED_NAME_KEY)  # noq
 KEPT_FROM_SERVERS = frozenset(_mcp._MCP_FRAMEWORK_DENYLIST)  # noqa: SLF001 - arguments that no server gets
 MCPTool = _mcp.MCPTool
 
+
+# --- runs
 
 UNNAMED = (
     "this run names no conversation: pass session=... to it, run it inside 'with conversation(id):', or attach the "
@@ -109,6 +107,8 @@ def surroundings(named: str | None, session: str | None, agent: str | None) -> C
     return ClientScope(named or outside or session, ClientRun(), agent=agent)
 
 
+# --- results
+
 _LOST = (408, -32001, -32000)
 """The codes with which MCP's client reports a time-out or a closed connection: the server did not answer."""
 
@@ -156,6 +156,9 @@ def _plain(value: Any) -> Any:
         return plain_value(value)
     except InputError:
         return str(value)
+
+
+# --- messages
 
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:

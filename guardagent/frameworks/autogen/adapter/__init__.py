@@ -5,10 +5,6 @@
     TeamHalted               raised by a run, of an agent or a team, when a rule halts it
 
 Extra: `guardagent[autogen]`.
-
-The tools and hand-offs of one agent.
-
-Attaches a guard to an agent, or to a team.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -34,7 +30,6 @@ from autogen_agentchat.agents import (
 from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids
 from guardagent.errors import InputError
@@ -68,8 +63,10 @@ from guardagent.frameworks.autogen.adapter.tools import (
 
 __all__ = ["TeamHalted", "conversation", "guarded"]
 
-
 _log = logging.getLogger("guardagent")
+
+
+# --- the tools and hand-offs of one agent
 
 
 class AssistantOwner(Protocol):
@@ -141,6 +138,8 @@ class AssistantTools:
     def check_tools(self) -> None:
         self._attachment.check_tools()
 
+
+# --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseChatAgent | Team)
 _PARTS: Mapping[type, tuple[str, ...]] = {

@@ -1,7 +1,4 @@
-"""The class of a guarded agent: a subclass of its own.
-
-The class of a guarded team: a subclass of its own.
-"""
+"""The classes of guarded agents and guarded teams: each is a subclass of the original class."""
 
 from __future__ import annotations
 
@@ -30,6 +27,8 @@ from guardagent.frameworks.autogen.adapter.runs import (
     scope,
 )
 from guardagent.frameworks.autogen.adapter.tools import AutoGenTool, guard_of_workbench, undumped
+
+# --- agents
 
 ATTACHMENT = "guardagent_attachment"
 ASSISTANT_PARTS = (
@@ -170,6 +169,8 @@ def _turn() -> Any:
     around = scope()
     return around.turn if around is not None else None
 
+
+# --- teams
 
 TEAM_PARTS = (
     "run_stream",

@@ -1,8 +1,7 @@
-"""Judges and runs the calls of agents.
+"""Judges the calls and the final answers of agents.
 
-The arguments of a tool, as its function receives them: validated, with defaults, and copied.
-
-The final answer of a run, judged before the user sees it: everything that its models say.
+Arguments are judged as the tool's function receives them: validated, with defaults, and copied. The answer of a run is
+everything that its models say; it is held until it is judged.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from guardagent.enforcement.hosts import awaited, noted_denial, refuse_opaque, w
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope, spoken_text
 from guardagent.types import FrozenMapping, Verdict
+
+# --- calls
 
 ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 HANDOFF = "handoff"
@@ -121,6 +122,8 @@ class AutoGenCalls:
         return HostCall(name, args, around.conversation, **options)
 
 
+# --- arguments
+
 _SERVER_TOOL = "McpToolAdapter"
 
 
@@ -190,6 +193,9 @@ class AutoGenArguments:
         if unknown:
             raise InputError(f"{self.spec.name!r} has no argument {unknown[0]!r}")
         return self.copied(self.model.model_validate(dict(args)))
+
+
+# --- final answers
 
 
 @dataclass(slots=True)

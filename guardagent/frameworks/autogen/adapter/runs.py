@@ -1,9 +1,4 @@
-"""The runs of agents and teams, and the conversation that each belongs to.
-
-The results of tools, as rules read them.
-
-The messages of a model's context, and of a run, as rules read them.
-"""
+"""The runs of agents and teams, the conversation that each belongs to, and results and messages as rules read them."""
 
 from __future__ import annotations
 
@@ -30,6 +25,8 @@ from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
+
+# --- runs
 
 UNNAMED = "this run names no conversation: run the agent inside 'with conversation(id):', or pass conversation=..."
 
@@ -93,6 +90,9 @@ SURROUNDINGS = HostSurroundings("autogen", AutoGenScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
+# --- results
+
+
 def outcome_of(value: Any, as_string: Callable[[Any], str]) -> Outcome:
     """Returns a call's outcome from what its tool has returned.
 
@@ -122,6 +122,8 @@ def outcome_of_code(result: CodeResult) -> Outcome:
     """Returns the outcome of executed code: an exit code other than 0 is a failure."""
     return Outcome(result.output, failed=result.exit_code != 0)
 
+
+# --- messages
 
 _SPOKEN = (BaseChatMessage, CodeGenerationEvent, SelectorEvent, ThoughtEvent)
 

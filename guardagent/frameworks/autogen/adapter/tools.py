@@ -1,8 +1,7 @@
-"""The guarded forms of workbenches: of static ones, and of those whose tools can change, as those of MCP servers.
+"""The guarded forms of tools, of workbenches, and of code executors.
 
-The guarded form of a tool, which stands in its place.
-
-Code that a CodeExecutorAgent runs without a tool call, judged as the call `execute_code(language=..., code=...)`.
+A workbench is static, or its tools can change, as those of MCP servers. Code that a CodeExecutorAgent runs without a
+tool call is judged as the call `execute_code(language=..., code=...)`.
 """
 
 from __future__ import annotations
@@ -40,6 +39,8 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AutoGenArguments, AutoGenCalls, PermittedCall
 from guardagent.frameworks.autogen.adapter.runs import outcome_of, outcome_of_code, outcome_of_result
 from guardagent.types import thaw
+
+# --- tools
 
 
 class AutoGenTool(BaseTool[BaseModel, Any]):
@@ -219,6 +220,8 @@ def undumped(what: str) -> InputError:
         "guard to what is loaded"
     )
 
+
+# --- workbenches
 
 _STATIC = ("list_tools", "call_tool", "call_tool_stream")
 
@@ -421,6 +424,8 @@ def _server_of(workbench: Any, place: str) -> str:
 def _overrides(kind: type, base: type) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in _STATIC)
 
+
+# --- executed code
 
 EXECUTE = ToolSpec(
     "execute_code",

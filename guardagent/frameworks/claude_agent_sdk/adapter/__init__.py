@@ -7,13 +7,8 @@
 
 Extra: `guardagent[claude-agent-sdk]`.
 
-The host's own tools, so that a misspelt one in a rule is an error.
-
-Closes the ways in which the host's settings lead past its hooks, or refuses them.
-
-Attaches a guard to the options of a session.
-
-The SDK's client and its `query`, with final answers held until they are judged.
+The ways in which the host's settings lead past its hooks are closed or refused. A misspelt name of one of the host's
+own tools in a rule is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -34,7 +29,6 @@ warn_untried(TRIED)
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import Named
 from guardagent.errors import InputError
@@ -52,6 +46,8 @@ from guardagent.frameworks.claude_agent_sdk.adapter.servers import GuardedServer
 __all__ = ["GuardedClient", "conversation", "guarded", "query"]
 
 
+# --- the host's own tools
+
 NAMES = (
     "Agent AskUserQuestion Bash CronCreate CronDelete CronList Edit EnterPlanMode EnterWorktree ExitPlanMode "
     "ExitWorktree Glob Grep ListAgents ListMcpResourcesTool Monitor NotebookEdit Read ReadMcpResourceTool "
@@ -67,6 +63,8 @@ def built_in_tools(options: Any) -> list[ToolSpec]:
     names = dict.fromkeys(_OTHER_NAMES.get(one, one) for one in named)
     return [ToolSpec(one) for one in names if one not in options.disallowed_tools]
 
+
+# --- settings
 
 SIMPLE = "CLAUDE_CODE_SIMPLE"  # the host then runs no hook at all
 UNGUARDED = ("settings hooks", "skill shell")
@@ -132,6 +130,8 @@ def _settings(options: Any) -> dict[str, Any]:
         raise InputError("the settings of the options are not an object with an object 'env'")
     return dict(found)
 
+
+# --- attaching
 
 _PARTS = ("hooks", "can_use_tool", "mcp_servers", "extra_args", "settings", "env", "permission_prompt_tool_name")
 
@@ -242,6 +242,9 @@ def _servers_of(options: Any) -> list[GuardedServer]:
     configs = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
     ours = ((name, one) for name, one in configs.items() if isinstance(one, dict) and one.get("type") == "sdk")
     return [GuardedServer.of(name, one.get("instance")) for name, one in ours]
+
+
+# --- the client and `query`
 
 
 class GuardedClient(ClaudeSDKClient):

@@ -1,16 +1,7 @@
-"""Judges calls, and knows which of them may run: each id once, with the judged arguments.
+"""Judges the calls and the final answers of sessions, and knows which calls may run.
 
-The answers of a hook, in the host's form.
-
-The surroundings of a session: the conversation that it belongs to, and who reads its messages.
-
-A hook runs in the context in which its client has connected.
-
-The guard's notes on each session of the host.
-
-The results of tools, as rules read them.
-
-The final answers of a session: its messages are held until their text is judged.
+Each id may run once, with the judged arguments. A hook runs in the context in which its client has connected, so that
+its surroundings tell the conversation and who reads the messages. Messages are held until their text is judged.
 """
 
 from __future__ import annotations
@@ -45,6 +36,11 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, thaw
+
+_log = logging.getLogger("guardagent")
+
+
+# --- the answers of a hook
 
 PRE = "PreToolUse"
 
@@ -84,6 +80,8 @@ def _output(**fields: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": PRE, **fields}}
 
 
+# --- the surroundings of a session
+
 SURROUNDINGS = HostSurroundings("claude_agent_sdk", HostScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 _holds_answers: ContextVar[bool] = ContextVar("guardagent_claude_agent_sdk_reader", default=False)
@@ -118,6 +116,8 @@ def conversation_of(named: Named, session: str | None) -> str | None:
     outside = around.conversation if around is not None else None
     return naming(named)() or outside or session
 
+
+# --- sessions
 
 UNNAMED = (
     "a fork of a session has a new id, and names no conversation: pass guarded(..., conversation=...), or connect "
@@ -222,9 +222,10 @@ def _ids(entry: Any) -> Iterator[str]:
             yield str(block.get("tool_use_id"))
 
 
+# --- calls
+
 NO_REVIEWER = "there is no reviewer: pass can_use_tool in the options, or ToolGuard(approver=...)"
 _VETOED = "another hook stopped this call"
-_log = logging.getLogger("guardagent")
 
 
 class ClaudeCalls:
@@ -381,6 +382,8 @@ def same(args: Any, others: Any) -> bool:
     return bool(args == others)
 
 
+# --- results
+
 _LOST = re.compile(  # the host's texts for an answer that was lost: nobody knows what the tool did
     r"^MCP error |timed out|timeout|connection|fetch failed|socket|ECONN|EPIPE|abort|disconnect", re.IGNORECASE
 )
@@ -422,6 +425,8 @@ def _texts(content: Any) -> list[str] | None:
         return None
     return [str(one["text"]) for one in content if one.get("type") == "text" and "text" in one]
 
+
+# --- final answers
 
 _PERMISSIONS = "the host's permissions refused it"
 

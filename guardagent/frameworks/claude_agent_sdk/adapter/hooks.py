@@ -1,8 +1,7 @@
-"""The guard's hooks. None of them raises, since the host goes on without a hook that failed.
+"""The guard's hooks, the operator's own hooks before a call, and the host's reviewer, `can_use_tool`.
 
-The operator's own hooks before a call: they may stop it, and may not change it once it is judged.
-
-The host's reviewer, `can_use_tool`: answers escalations, and the host's own questions.
+No hook of the guard raises, since the host goes on without a hook that failed. The operator's hooks may stop a call,
+and may not change it once it is judged. The reviewer answers escalations, and the host's own questions.
 """
 
 from __future__ import annotations
@@ -34,6 +33,11 @@ from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
     same,
 )
 from guardagent.types import Decision, Verdict, thaw
+
+_log = logging.getLogger("guardagent")
+
+
+# --- the operator's hooks
 
 _CHANGES = (
     "a hook of the operator changes the arguments of this call, which the guard has judged as they were; change them "
@@ -75,12 +79,13 @@ def _specific(output: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+# --- the guard's hooks
+
 SECONDS = 86_400  # above the deadline of any check, and time for an approver; the host denies what takes longer
 _UNHELD = (
     "the guard judges final answers, and this client does not hold them: use `query` or `GuardedClient` of "
     "guardagent.frameworks.claude_agent_sdk"
 )
-_log = logging.getLogger("guardagent")
 
 
 class ClaudeHooks:
@@ -172,6 +177,8 @@ def _is_abandoned(error: BaseException) -> bool:
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
     return cancelled or isinstance(error, KeyboardInterrupt | GeneratorExit)
 
+
+# --- the host's reviewer
 
 _UNJUDGED = "the guard has judged no such call; it is denied"
 _CHANGED = "the host asks about other arguments than the judged ones"

@@ -6,9 +6,7 @@
 
 Extra: `guardagent[crewai]`.
 
-Tools that run at the model's provider, where no guard sees them.
-
-Attaches a guard to a crew and its agents, or to an agent.
+Tools that run at the model's provider, where no guard sees them, are refused unless the operator names them.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.crewai.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -31,13 +29,13 @@ from crewai.tools.agent_tools.deferred_tool_result_reader import DeferredToolRes
 from crewai.utilities.agent_utils import parse_tools
 from crewai.utilities.string_utils import sanitize_tool_name
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids, unaccepted_names
 from guardagent.errors import InputError
-from guardagent.frameworks.crewai.adapter import agents
 from guardagent.frameworks.crewai.adapter.agents import (
+    AGENT_PARTS,
     CREW_PARTS,
+    EXECUTOR_PARTS,
     CrewParts,
     guarded_agent_class,
     guarded_crew_class,
@@ -49,6 +47,8 @@ from guardagent.frameworks.crewai.adapter.runs import CrewHalted, CrewRun, CrewS
 
 __all__ = ["CrewHalted", "conversation", "guarded"]
 
+
+# --- tools of the provider
 
 _PARAMETERS = ("mcp_servers", "web_search_options", "plugins")
 
@@ -81,6 +81,8 @@ def _names(llm: Any) -> Iterator[str]:
         for tool in one.get("tools") or ():
             yield str(tool.get("type") or tool.get("name")) if isinstance(tool, Mapping) else str(tool)
 
+
+# --- attaching
 
 AnyCrew = TypeVar("AnyCrew", Crew, Agent)
 
@@ -152,7 +154,7 @@ class CrewAttachment(CrewParts):
         if not isinstance(agent, Agent):
             found = type(agent).__name__
             raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
-        if self._is_new(agent, agents.AGENT_PARTS):
+        if self._is_new(agent, AGENT_PARTS):
             self._refuse_remote(agent)
             kind: Any = type(agent)
             guarded_executor_class(agent.executor_class)
@@ -183,7 +185,7 @@ class CrewAttachment(CrewParts):
     # --- tools
 
     def guard_executor(self, executor: Any) -> None:
-        require_parts(executor, *agents.EXECUTOR_PARTS)
+        require_parts(executor, *EXECUTOR_PARTS)
         self._refuse_remote(executor.agent)  # its model may be another one by now
         kind: Any = type(executor)
         executor.__class__ = guarded_executor_class(kind)

@@ -1,10 +1,6 @@
-"""The class of a guarded agent: a subclass of the agent's own.
+"""The classes of guarded agents, crews and executors: each is a subclass of the original class.
 
-The parts of an attachment that guarded crews, agents and executors use.
-
-The class of a guarded crew: a subclass of its own.
-
-The class of a guarded executor: it runs the steps of one agent.
+`CrewParts` has the parts of an attachment that they use. An executor runs the steps of one agent.
 """
 
 from __future__ import annotations
@@ -36,6 +32,8 @@ from guardagent.frameworks.crewai.adapter.runs import (
     last_user_text,
     scope,
 )
+
+# --- the attachment
 
 
 class CrewParts(ABC):
@@ -95,6 +93,8 @@ class CrewParts(ABC):
     def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
         """Notes a call that a model proposed. Returns the surroundings in which it runs."""
 
+
+# --- agents
 
 AGENT_PARTS = (
     "create_agent_executor",
@@ -211,6 +211,8 @@ def _within_run() -> bool:
     around = scope()
     return around is not None and around.run is not None
 
+
+# --- crews
 
 CREW_PARTS = (
     "_execute_tasks",
@@ -330,6 +332,8 @@ def _judge_last_task(context: StepContext) -> None:
     except Exception as error:
         raise HookAborted(f"the answer could not be judged: {error_text(error)}", "guardagent") from error
 
+
+# --- executors
 
 EXECUTOR_PARTS = (
     "invoke",

@@ -1,10 +1,7 @@
-"""Judges and runs the calls of an agent's tools.
+"""Judges and runs the calls of an agent's tools, and judges its final answers.
 
-The arguments of a tool, bound to its function, so that what is judged is what the function receives.
-
-The guarded form of a tool, which stands in its place in an agent's executor.
-
-The final answer, judged before the user sees it.
+Arguments are bound to the tool's function, so that the judged ones are those that the function receives. The guarded
+form of a tool takes the place of the tool in an agent's executor.
 """
 
 from __future__ import annotations
@@ -54,6 +51,8 @@ from guardagent.frameworks.crewai.adapter.runs import (
     scope,
 )
 from guardagent.types import Verdict
+
+# --- arguments
 
 _KINDS = (*BY_NAME, inspect.Parameter.VAR_POSITIONAL)
 
@@ -116,6 +115,8 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - a type without a JSON schema; the host validates the arguments itself
         return {"type": "object", "properties": {one: {} for one in tool.args_schema.model_fields}}
 
+
+# --- guarded tools
 
 _NO_ARGUMENTS: type[BaseModel] = create_model("Unread")
 
@@ -214,6 +215,9 @@ def never_cached(_args: Any = None, _result: Any = None) -> bool:
     return False
 
 
+# --- calls
+
+
 class CrewCalls:
     """Judges and runs calls.
 
@@ -297,6 +301,9 @@ def _validation(arguments: CrewArguments, apart: Mapping[str, Any]) -> Callable[
         return plain_arguments(arguments.bind((), {**fitted, **apart})[0])
 
     return validated
+
+
+# --- final answers
 
 
 def denial(guard: EnforcementPoint, request: str, *parts: Any) -> Verdict | None:

@@ -1,9 +1,4 @@
-"""The runs of crews and agents, and the conversation that each belongs to.
-
-The results of tools, as rules read them.
-
-The messages of an agent's executor, as rules read them.
-"""
+"""The runs of crews and agents, the conversation that each belongs to, and results and messages as rules read them."""
 
 from __future__ import annotations
 
@@ -19,6 +14,8 @@ from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict
+
+# --- runs
 
 UNNAMED = "this run names no conversation: kick it off inside 'with conversation(id):', or pass conversation=..."
 
@@ -98,6 +95,9 @@ SURROUNDINGS = HostSurroundings("crewai", CrewScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
+# --- results
+
+
 def outcome_of(output: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned."""
     if isinstance(output, ToolFailure):
@@ -130,6 +130,9 @@ def _plain(value: Any) -> Any:
         return plain_value(value)
     except InputError:
         return str(value)
+
+
+# --- messages
 
 
 def chat(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:

@@ -4,13 +4,8 @@
     graph.add_node("tools", guarded_tool_node(guard, tools))
 
 A call is judged at its tool, after the host's validation: with the arguments that the tool gets, whatever the
-middlewares have made of those that the model wrote.
-
-A guard as a middleware of `create_agent`.
-
-A guarded ToolNode, for graphs written by hand.
-
-Commands that resume an interrupted run with a reviewer's answer.
+middlewares have made of those that the model wrote. `approve`, `reject` and `edit` build the commands that resume an
+interrupted run with a reviewer's answer.
 """
 
 from __future__ import annotations
@@ -46,6 +41,9 @@ __all__ = [
     "reject",
     "unless_stopped",
 ]
+
+
+# --- the middleware
 
 
 class GuardMiddleware(AgentMiddleware):
@@ -141,6 +139,9 @@ def _config() -> Mapping[str, Any]:
     return get_config()  # type: ignore[no-any-return]
 
 
+# --- graphs written by hand
+
+
 def guarded_tool_node(guard: EnforcementPoint, tools: Iterable[Any], *, nested: bool = False, **options: Any) -> Any:
     """Builds a ToolNode with guarded tools.
 
@@ -201,6 +202,8 @@ def unless_stopped(model: str, messages_key: str = "messages") -> Callable[[Any]
 
     return leads_to
 
+
+# --- a reviewer's answer
 
 Shown: TypeAlias = Interrupt | Iterable[Interrupt]
 

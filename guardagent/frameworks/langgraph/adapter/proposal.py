@@ -31,7 +31,6 @@ class RunningTool:
 
 RUNNING_TOOL: ContextVar[RunningTool | None] = ContextVar("guardagent_inside", default=None)
 
-
 _CONFIG_KEY = "__guardagent_inside"
 """The key of the running tool in a tool's configuration, for threads that do not inherit the context."""
 

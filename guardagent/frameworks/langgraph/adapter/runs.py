@@ -1,16 +1,11 @@
-"""The host's tasks: each runs one or more calls, and restarts from the beginning after an interrupt.
+"""The host's tasks, the state of a guard, and the host's messages and tool results as rules read them.
 
-LangGraph hands answers of people to the `interrupt()` calls of a task in the order in which these come. Calls of one
-task run side by side, so that this order is no order of theirs. So each run of a task takes all answers to the guard's
-questions before anything else, and a call gets the one that names it: an answer holds the digest of what was shown.
+A task runs one or more calls, and restarts from the beginning after an interrupt. LangGraph hands answers of people to
+the `interrupt()` calls of a task in the order in which these come. Calls of one task run side by side, in no fixed
+order. So each run of a task takes all answers to the guard's questions before anything else, and a call gets the one
+that names it: an answer holds the digest of what was shown.
 
-The error that stops a run.
-
-State that all attachments of one guard share, since a web service may build its agent for each request.
-
-The host's messages, in a graph's state and in tool results.
-
-Tool results and the host's messages, as rules read them.
+All attachments of one guard share its state, since a web service may build its agent for each request.
 """
 
 from __future__ import annotations
@@ -24,11 +19,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from guardagent.enforcement import EnforcementPoint, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, ToolDenied
+
+# --- tasks
 
 MAX_TASKS = 10_000
 _MAX_RUNS = 16
@@ -171,6 +168,8 @@ class RunStopped(ToolDenied, GraphBubbleUp):
     """
 
 
+# --- the state of a guard
+
 MAX_KEPT = 100_000
 _lock = threading.Lock()
 
@@ -231,6 +230,9 @@ def state_of(guard: EnforcementPoint) -> GuardState:
         return _of_guards.setdefault(guard, GuardState())
 
 
+# --- messages in a graph's state and in tool results
+
+
 def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
     """Returns the messages of a graph's state of any kind."""
     if isinstance(state, list):
@@ -248,7 +250,6 @@ def last_of(messages: Sequence[Any]) -> Sequence[Any]:
 def returned_messages(response: Any) -> list[Any]:
     """Returns the messages in a tool's result, alone, in a list or in a Command."""
     from langchain_core.messages import BaseMessage
-    from langgraph.types import Command
 
     if isinstance(response, BaseMessage):
         return [response]
@@ -262,12 +263,14 @@ def returned_messages(response: Any) -> list[Any]:
 def ends_run(response: Any) -> bool:
     """Whether a tool's result ends the run by a Command."""
     from langgraph.graph import END
-    from langgraph.types import Command
 
     if isinstance(response, list):
         return any(map(ends_run, response))
     goto = response.goto if isinstance(response, Command) else ()
     return END in ([goto] if isinstance(goto, str) else goto if isinstance(goto, list | tuple) else [])
+
+
+# --- results and messages, as rules read them
 
 
 def text_of(message: Any) -> str:
@@ -319,7 +322,6 @@ def _structured(artifact: Any) -> Any:
 def answer_message(response: Any, call_id: str) -> Any:
     """Returns the ToolMessage that answers a call, alone, in a list or in a Command; None if there is none."""
     from langchain_core.messages import ToolMessage
-    from langgraph.types import Command
 
     if isinstance(response, ToolMessage):
         return response

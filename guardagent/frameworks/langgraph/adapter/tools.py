@@ -1,8 +1,7 @@
 """The guarded copy of a tool: the guard judges after the host's validation, just before the tool runs.
 
-The arguments of a tool: those that the host injects, and those that a model may supply.
-
-Refuses a tool that a middleware substituted for the guarded one, before it runs.
+The host injects some arguments of a tool, and a model may supply the others, which are judged. A tool that a middleware
+substituted for the guarded one is refused before it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_type_hints
 
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langgraph.errors import GraphInterrupt, ParentCommand
@@ -29,6 +28,8 @@ from guardagent.frameworks.langgraph.adapter.approvals import LiveArguments, Val
 from guardagent.frameworks.langgraph.adapter.proposal import RUNNING_TOOL, ToolCallProposal
 from guardagent.frameworks.langgraph.adapter.runs import outcome_of
 from guardagent.types import thaw, unchecked_verdict
+
+# --- arguments
 
 _STEPS = ("invoke", "ainvoke", "run", "arun", "_to_args_and_kwargs", "_parse_input")
 
@@ -175,8 +176,6 @@ def _annotations(tool: Any) -> dict[str, Any]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    from typing import get_type_hints
-
     try:
         return get_type_hints(inspect.unwrap(getattr(function, "__func__", function)), include_extras=True)
     except Exception:  # noqa: BLE001 - a name that does not resolve; the host goes by the schema then
@@ -220,6 +219,8 @@ def _without(function: Callable[..., Any] | None, names: frozenset[str]) -> insp
         return None
     return signature.replace(parameters=[one for name, one in signature.parameters.items() if name not in names])
 
+
+# --- the guarded copy
 
 _ATOMS = frozenset({str, int, float, bool, type(None), Decimal})
 
@@ -422,6 +423,9 @@ def _marked_arun(own: Callable[..., Any], tool: Callable[[], Any], proposal: Too
             RUNNING_TOOL.reset(token)
 
     return arun
+
+
+# --- substitutes
 
 
 class _NoSubstitute(BaseCallbackHandler):

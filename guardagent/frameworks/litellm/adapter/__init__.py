@@ -1,11 +1,9 @@
-"""LiteLLM's proxy: a guardrail in its `config.yaml`.
+"""LiteLLM's proxy: a guardrail in its `config.yaml`, `guardrail: guardagent.frameworks.litellm.Guardrail`.
 
     Guardrail    judges the tool calls and the answers in responses
     principal    the principal of the caller's key, for `ToolGuard(principal=...)`
 
 Extra: `guardagent[litellm]`; the proxy itself needs `litellm[proxy]`.
-
-The guardrail of the proxy: `guardrail: guardagent.frameworks.litellm.Guardrail` in its `config.yaml`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.litellm.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -28,7 +26,6 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.common_utils.callback_utils import add_guardrail_to_applied_guardrails_header
 from litellm.proxy.proxy_server import HTTPException
 
-from guardagent._support.requirements import require_parts
 from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.litellm.adapter.conversations import ask_again, calling, principal, records_of
 from guardagent.frameworks.litellm.adapter.formats import ModelApi
@@ -44,7 +41,6 @@ from guardagent.frameworks.litellm.adapter.judge import (
 )
 
 __all__ = ["Guardrail", "principal"]
-
 
 _HOOKS = ("async_pre_call_hook", "async_post_call_success_hook", "async_post_call_streaming_iterator_hook")
 _PARTS = (*_HOOKS, "should_run_guardrail", "async_pre_call_deployment_hook", "async_post_call_success_deployment_hook")

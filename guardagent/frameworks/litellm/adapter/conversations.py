@@ -1,10 +1,7 @@
-"""The calls that the guard allowed: claimed when they are judged, and settled by the client's results.
+"""The callers of the proxy, their conversations, and the calls that the guard allowed in these.
 
-The conversations that a process of the proxy keeps in memory.
-
-Asks the model again, in the proxy, with the reasons of the denials.
-
-The caller of the proxy: its key, its conversation, and the principal that policies read.
+A call is claimed when it is judged, and settled by the client's results. After denials, the proxy can ask the model
+again with their reasons. A caller is a key, with its conversation and the principal that policies read.
 """
 
 from __future__ import annotations
@@ -34,6 +31,11 @@ from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import sorted_json, unchecked_verdict
+
+_log = logging.getLogger("guardagent")
+
+
+# --- allowed calls
 
 
 class UnknownCallError(InputError):
@@ -225,6 +227,8 @@ def _digest(outcome: Outcome) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+# --- open conversations
+
 _MOST = 1000
 
 
@@ -260,7 +264,7 @@ class OpenConversations:
                     self._guard.release(one)
 
 
-_log = logging.getLogger("guardagent")
+# --- another response of the model
 
 _OF_THE_FIRST = frozenset(
     {"litellm_logging_obj", "litellm_call_id", "stream", "stream_options", "deployment", "guardrail_to_apply"}
@@ -288,6 +292,8 @@ async def ask_again(data: Mapping[str, Any], auth: Any, call_type: str) -> Any:
         _log.exception("the model could not be asked again, so the client gets the reasons of the denials")
         return None
 
+
+# --- the caller
 
 HEADER = "x-guardagent-conversation"
 RolesFrom = Literal["team", "key"]

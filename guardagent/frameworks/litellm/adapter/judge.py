@@ -1,14 +1,7 @@
-"""The options of the guardrail in the proxy's `config.yaml`.
+"""Admits the requests of the proxy, and judges the tool calls or the answer of each response.
 
-The tools that requests declare, compared with the rules.
-
-One request and its response.
-
-Judges a response of the model: its tool calls, or its answer.
-
-The requests of the proxy whose tool calls are judged; all others that may lead to tool calls are refused.
-
-Admits requests: their tools must be known to the rules, and their messages to the guard.
+The options of the guardrail come from the proxy's `config.yaml`. The tools of an admitted request are known to the
+rules, and its messages to the guard. A request of another API that may lead to tool calls is refused.
 """
 
 from __future__ import annotations
@@ -47,6 +40,11 @@ from guardagent.frameworks.litellm.adapter.formats.messages import MessagesApi
 from guardagent.frameworks.litellm.adapter.formats.responses import ResponsesApi
 from guardagent.log import AuditLog
 from guardagent.types import Decision, Verdict, sorted_json, thaw
+
+_log = logging.getLogger("guardagent")
+
+
+# --- options
 
 _LOCAL = ("policies", "ledger", "counters", "log", "answers", "approver", "facts", "state", "deadline", "max_replans")
 _REMOTE = ("server", "server_policy", "token_file", "ca", "allow_http", "reviewers", "on_behalf_of")
@@ -215,6 +213,8 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names)) or "no policies"
 
 
+# --- declared tools
+
 _MOST = 1000  # lists of tools that are remembered
 
 
@@ -272,6 +272,9 @@ def _ambiguous(tools: Sequence[ToolSpec]) -> str | None:
     return None
 
 
+# --- one request and its response
+
+
 @dataclass(slots=True, weakref_slot=True)
 class GatewayExchange:
     """One request and its response.
@@ -291,8 +294,9 @@ class GatewayExchange:
     seen: Sequence[str] | None = None
 
 
+# --- the response
+
 _WHY = "the response with this call does not reach the client"
-_log = logging.getLogger("guardagent")
 
 
 @dataclass(slots=True)
@@ -421,6 +425,8 @@ def _is_same(proposed: GatewayCall, call: HostCall) -> bool:
     return proposed.id == call.id and sorted_json(args) == sorted_json(call.args)
 
 
+# --- the API of a request
+
 _APIS: dict[str, ModelApi] = {one.call_type: one for one in (ChatApi(), ResponsesApi(), MessagesApi())}
 _NO_CALLS = frozenset(
     "embedding aembedding moderation amoderation rerank arerank image_generation aimage_generation image_edit "
@@ -474,6 +480,9 @@ def carries_calls(response: Any) -> bool:
         named = any(value.get(name) for name in _CALLS) or str(value.get("type")).endswith(("tool_use", "_call"))
         return named or any(map(carries_calls, value.values()))
     return isinstance(value, list | tuple) and any(map(carries_calls, value))
+
+
+# --- admission
 
 
 class Admission:

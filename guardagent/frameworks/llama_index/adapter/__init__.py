@@ -6,12 +6,6 @@
     WorkflowHalted              raised by a run when a rule halts it
 
 Extra: `guardagent[llama-index]`.
-
-The MCP server of a tool, so that tools which it adds later can be told from the accepted ones.
-
-The class of a guarded agent or workflow: a subclass of its own.
-
-Attaches a guard to an agent, or to a workflow of several.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.llama_index.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -43,7 +37,6 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool, ToolMetadata
 from llama_index.core.workflow import Context, StopEvent, step
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids, unaccepted_names
 from guardagent.errors import InputError
@@ -69,6 +62,9 @@ from guardagent.frameworks.llama_index.adapter.calls import (
 )
 
 __all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
+
+
+# --- MCP servers
 
 
 def server_of(tool: Any) -> str | None:
@@ -101,6 +97,8 @@ def update_servers(guard: EnforcementPoint, tools: Iterable[Any], specs: dict[st
             servers.setdefault(server, []).append(specs[tool.metadata.get_name()])
     return unaccepted_names(guard, servers)
 
+
+# --- guarded agents and workflows
 
 ATTACHMENT = "guardagent_attachment"
 PARTS = (
@@ -236,6 +234,8 @@ async def _forget_message(ctx: Any, instead: ChatMessage) -> None:
     if messages and str(getattr(messages[-1].role, "value", messages[-1].role)) == "assistant":
         await memory.aset([*messages[:-1], instead])
 
+
+# --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseWorkflowAgent | AgentWorkflow)
 

@@ -1,18 +1,7 @@
-"""Judges and runs the calls of an agent's tools.
+"""Judges and runs the calls of an agent's tools, and judges its final answers, also in the stream of events.
 
-The host's own approval: a step waits for a HumanResponseEvent, and runs again once it is there.
-
-The arguments of a tool, bound to its function, so that what is judged is what the function receives.
-
-The guarded copy of a tool.
-
-The results of tools, as rules read them.
-
-The runs of agents, and the conversation that each belongs to.
-
-The messages of a run, as rules read them.
-
-The final answer, judged before the user sees it, also in the stream of events.
+For the host's own approval, a step waits for a HumanResponseEvent, and runs again once it is there. Arguments are bound
+to the tool's function, so that the judged ones are those that the function receives.
 """
 
 from __future__ import annotations
@@ -61,6 +50,8 @@ from guardagent.enforcement.hosts import (
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, thaw
+
+# --- approval
 
 _ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))
 _RACED = "this call needs human approval only since another call is in flight; propose it again"
@@ -133,6 +124,9 @@ def _no_sync() -> Any:
     raise InputError("a call that needs human approval has to be awaited; expected acall(), or an approver")
 
 
+# --- arguments
+
+
 @dataclass(frozen=True, slots=True)
 class LlamaArguments:
     """Reads the arguments of a tool.
@@ -191,6 +185,8 @@ def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
     filled: dict[str, Any] = {name: {} for name in tool.partial_params}
     return {**schema, "properties": {**schema.get("properties", {}), **filled}}
 
+
+# --- guarded copies
 
 Work = Callable[..., Operation]
 """The work of a tool with these arguments."""
@@ -274,6 +270,9 @@ class LlamaTool(AsyncBaseTool):
         )
 
 
+# --- results
+
+
 def outcome_of(result: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned: a value, a ToolOutput, or a result of MCP."""
     if isinstance(result, ToolOutput):
@@ -303,6 +302,8 @@ def _plain(value: Any) -> Any:
     except InputError:
         return str(value)
 
+
+# --- runs
 
 UNNAMED = (
     "this run names no conversation: run the agent inside 'with conversation(id):', with a memory=Memory that has a "
@@ -354,6 +355,8 @@ def surroundings(named: str | None, memory: Any) -> LlamaScope:
     session = getattr(memory, "session_id", None)
     return LlamaScope(named or outside or (session if isinstance(session, str) else None), LlamaRun())
 
+
+# --- calls
 
 HANDOFF = handoff.__name__
 
@@ -463,6 +466,9 @@ def _received(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     return {"to_agent" if key == "to" else key: value for key, value in args.items()}
 
 
+# --- messages
+
+
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     """Returns role and text of each message."""
     return [{"role": _role(one), "content": str(one.content or "")} for one in messages]
@@ -481,6 +487,9 @@ def last_user_text(messages: Iterable[dict[str, str]]) -> str:
 
 def _role(message: Any) -> str:
     return str(getattr(message.role, "value", message.role))
+
+
+# --- final answers
 
 
 class HoldingContext:

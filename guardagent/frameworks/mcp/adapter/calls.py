@@ -1,13 +1,7 @@
-"""Translates MCP messages into calls that rules judge, and answers into outcomes.
-
-MCP messages on the wire: JSON-RPC 2.0, one object each.
+"""Messages of MCP, the calls and outcomes in them as rules judge them, approval through a form, and denials.
 
 Both sides are parsed strictly: a repeated name, a name in another case, or `NaN` may mean different things to the guard
-and to the recipient. The judged message is written anew.
-
-Human approval through a form that the client shows (elicitation).
-
-The message of a denial for the model.
+and to the recipient. The judged message is written anew. The client shows the form (elicitation).
 """
 
 from __future__ import annotations
@@ -24,6 +18,8 @@ from guardagent.enforcement.tool_guard import gave_up
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError
 from guardagent.types import Decision, Verdict
+
+# --- messages of JSON-RPC 2.0, one object each
 
 Message = dict[str, Any]
 
@@ -136,6 +132,8 @@ def error(request_id: Any, code: int, message: str, data: Any = None) -> Message
     fields = {"code": code, "message": message, **({} if data is None else {"data": data})}
     return {"jsonrpc": "2.0", "id": request_id, "error": fields}
 
+
+# --- calls and outcomes
 
 ToolCall = Callable[[str, Mapping[str, Any], str | None], HostCall]
 
@@ -294,6 +292,8 @@ def require_known_kind(message: Mapping[str, Any]) -> None:
     require_plain(params, _SERVER_PARAMS if method in OF_SERVER else _PARAMS, method)
 
 
+# --- approval
+
 KEY = "guardagent.approval"
 """The key of the guard's request among the input requests of a result (protocol 2026-07-28)."""
 
@@ -360,6 +360,9 @@ def _edited(text: Any) -> Approval:
         return Approval("edit", read_object(text if isinstance(text, str) and text else "null", "the edited call"))
     except InputError as error:
         return Approval("reject", reason=str(error))
+
+
+# --- denials
 
 
 def denial_message(verdict: Verdict, *, client: bool = True) -> str:

@@ -1,8 +1,7 @@
 """The tools that a server lists. Calls are validated against them, and the rules are checked against them.
 
-Lists the tools of a server before a client connects, so that mismatches with the rules show at the start.
-
-`guardagent mcp-proxy --accept-tools FILE`: writes a lock file of a server's tools, and shows the changes.
+`tools_of` lists them before a client connects, so that mismatches with the rules show at the start. `accept_tools` is
+`guardagent mcp-proxy --accept-tools FILE`: it writes a lock file, and shows the changes.
 """
 
 from __future__ import annotations
@@ -27,6 +26,9 @@ from guardagent.frameworks.mcp.adapter.server_side import ServerLink, Target, ca
 from guardagent.types import sorted_json
 
 _log = logging.getLogger("guardagent")
+
+
+# --- the catalogue
 
 
 class Catalogue:
@@ -154,6 +156,8 @@ def specs_of(tools: Any) -> list[ToolSpec]:
     return [one for one in found if one is not None]
 
 
+# --- a list before a client connects
+
 SECONDS = 60.0
 _CLIENT = {"name": "guardagent", "version": "1"}
 _CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
@@ -230,6 +234,9 @@ class _Probe:
             elif "method" not in message and message.get("id") == self._count:
                 return message
         raise GuardError("the MCP server ended before it listed its tools; nothing is guarded")
+
+
+# --- lock files
 
 
 def accept_tools(target: Target, path: Path) -> str:

@@ -1,9 +1,8 @@
 """Tools of a FastMCP server with the guard inside.
 
-A function is wrapped, so that it is judged by the values it receives. The function of any other tool (of a mounted
-server, a proxy, a transformation) is not accessible: its arguments are validated without coercion.
-
-The gate of a server's tools: judges each call, and requests approval through the client.
+A gate judges each call, and requests approval through the client. A function is wrapped, so that it is judged by the
+values it receives. The function of any other tool (of a mounted server, a proxy, a transformation) is not accessible:
+its arguments are validated without coercion.
 """
 
 from __future__ import annotations
@@ -39,6 +38,8 @@ from guardagent.frameworks.mcp.adapter.calls import denial_message, outcome_of_r
 from guardagent.frameworks.mcp.adapter.proxy import MISSING, session_of
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
+
+# --- the gate
 
 
 class Gate:
@@ -168,6 +169,8 @@ def _capabilities(context: Context) -> Any:
     found = context.session.client_capabilities
     return found.model_dump(by_alias=True, exclude_none=True) if found is not None else None
 
+
+# --- the tools
 
 _MARK = "__guardagent__"
 MAX_COPIES = 5000

@@ -3,14 +3,7 @@
 A small ASGI application. It answers a request with JSON as soon as the answer arrives, and with a stream only if
 other messages precede the answer (progress, a server request). The transport of the mcp library always uses streams,
 validates a body less strictly than a guard has to, and drops messages before the client has opened its own stream.
-
-Limits on the clients of the proxy.
-
-Metrics of the clients over HTTP, in the format of Prometheus.
-
-One client over HTTP, with its relay and its unanswered requests.
-
-Limits the length of HTTP answers, which the library reads completely.
+The library also reads HTTP answers of servers completely, so `bound` limits their length.
 """
 
 from __future__ import annotations
@@ -32,6 +25,11 @@ from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
 from guardagent.types.values import SessionPrincipal
+
+_log = logging.getLogger("guardagent")
+
+
+# --- limits and metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +91,8 @@ class HttpMetrics:
         yield answers
 
 
+# --- one client
+
 MAX_WAITING = 1000  # messages that wait for the client to open its stream
 
 Stream = asyncio.Queue[tuple[bytes, bool]]
@@ -124,11 +124,11 @@ class HttpSession:
             self.standing.put_nowait((line, False))
 
 
+# --- the application
+
 PING_SECONDS = 15.0
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # those with sessions
 _UNSUPPORTED = -32022
-
-_log = logging.getLogger("guardagent")
 
 
 class RefusedMessageError(RefusedError):
@@ -377,6 +377,9 @@ async def _streamed(stream: Stream, first: tuple[bytes, bool], head: http.Head, 
             break
         line, last = await stream.get()
     await http.more(send, b"", last=True)
+
+
+# --- answers of servers
 
 
 class BoundedBody(httpx2.AsyncByteStream):

@@ -1,15 +1,13 @@
-"""A guard in a FastMCP server: `server.add_middleware(GuardMiddleware(guard))`.
+"""The guards in one's own server: a middleware of FastMCP, and a middleware of the mcp library.
 
-The middleware only determines which session calls. The guard itself is in the tools: a transform of the server
-returns copies of them whose functions judge their arguments after every other middleware, after
-validation, coercion and defaults. So the tool receives exactly the judged arguments.
+`server.add_middleware(GuardMiddleware(guard))`: the middleware of FastMCP only determines which session calls. The
+guard itself is in the tools: a transform of the server returns copies of them whose functions judge their arguments
+after every other middleware, after validation, coercion and defaults. So the tool receives exactly the judged
+arguments.
 
-The origin of a FastMCP tool: the operator's own code, or a server that others may change.
-
-A guard in a server of the mcp library: `server.middleware.append(GuardServerMiddleware(guard))`.
-
-It runs before the library's own validation, since there is no later hook. So it validates the arguments against the
-tool's schema and adds its defaults, without coercion: later validation has nothing left to change.
+`server.middleware.append(GuardServerMiddleware(guard))`: the middleware of the mcp library runs before the library's
+own validation, since there is no later hook. So it validates the arguments against the tool's schema and adds its
+defaults, without coercion: later validation has nothing left to change.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, arun
 from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
@@ -50,6 +48,11 @@ from guardagent.frameworks.mcp.adapter.proxy import MISSING, captured, session_o
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
 
+_log = logging.getLogger("guardagent")
+
+
+# --- FastMCP
+
 
 async def from_elsewhere(tool: Tool) -> bool:
     """Whether a tool, or the tool that it wraps, belongs to a proxy or API rather than to a function here."""
@@ -59,9 +62,6 @@ async def from_elsewhere(tool: Tool) -> bool:
         within = await tool._server.get_tool(tool._original_name)  # noqa: SLF001 - there is no public way to it
         return within is None or await from_elsewhere(within)
     return not isinstance(tool, FunctionTool)
-
-
-_log = logging.getLogger("guardagent")
 
 
 class GuardMiddleware(Middleware):
@@ -152,8 +152,6 @@ class GuardMiddleware(Middleware):
     # --- internals
 
     async def _event(self, name: str, args: dict[str, Any], error: type[Exception], execute: Any) -> Any:
-        from guardagent.enforcement import arun
-
         call = HostCall(name, args, self._gate.conversation())
         try:
             return await arun(self._guard, call, lambda _: execute(), lambda _: Outcome())
@@ -278,6 +276,9 @@ def _declaration(tool: Tool) -> tuple[Any, ...]:
     """Returns all of a tool that is compared with the rules."""
     function, in_background = getattr(tool, "fn", None), tool.task_config.supports_tasks()
     return tool.parameters, tool.description, tool.title, function, in_background
+
+
+# --- the mcp library
 
 
 class GuardServerMiddleware:

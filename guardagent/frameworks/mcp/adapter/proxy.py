@@ -2,17 +2,9 @@
 
     client ── StdioFront or HttpFront ── Relay ── ServerSide ── CommandTarget or UrlTarget ── server
 
-One relay is one session of a client: one conversation, with its own connection to the server.
-
-The client at our standard input and output, with one message per line.
-
-Other output of this process must not get between the messages: it goes to standard error.
-
-The client session of a request, in a server of the mcp library.
-
-A state file that another program maintains.
-
-Human approval at the terminal of a process whose standard input carries messages.
+One relay is one session of a client: one conversation, with its own connection to the server. A client at our standard
+input and output sends one message per line. Other output of this process must not get between the messages: it goes to
+standard error, and approval at the terminal does without standard input.
 """
 
 from __future__ import annotations
@@ -44,6 +36,11 @@ from guardagent.frameworks.mcp.adapter.http_front import HttpFront, HttpLimits
 from guardagent.frameworks.mcp.adapter.relay import Escalation, Relay, ToClient
 from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, Target
 from guardagent.types.values import SessionPrincipal
+
+_log = logging.getLogger("guardagent")
+
+
+# --- a client at standard input and output
 
 MAX_BYTES = 16 * 1024 * 1024  # in a message
 _WAITING = 64  # messages that wait for earlier ones
@@ -123,8 +120,9 @@ class StdioFront:
                 return  # the client has stopped reading; our reader will notice that it is gone
 
 
+# --- the proxy
+
 _SERVER = "this server"
-_log = logging.getLogger("guardagent")
 
 
 @dataclass
@@ -226,6 +224,8 @@ def _signals() -> Any:
             loop.remove_signal_handler(sign)
 
 
+# --- the client's session, in a server of the mcp library
+
 MISSING = (
     "this request belongs to no session, so that nothing is known of what came before it. Serve over stdio, or HTTP "
     "with sessions (not stateless, and clients with a protocol before 2026-07-28), or pass conversation=, which tells "
@@ -272,6 +272,9 @@ def captured(function: Any, name: str) -> Any:
     return next((cell.cell_contents for known, cell in cells if known == name), None)
 
 
+# --- a state file that another program maintains
+
+
 class FileState:
     """Returns the JSON object in a file; the file is read again when it has changed.
 
@@ -307,6 +310,9 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds a {type(value).__name__}; expected a JSON object")
     return value
+
+
+# --- approval at the terminal
 
 
 def ask_at_terminal(request: ApprovalRequest) -> Approval:

@@ -3,12 +3,9 @@
 Messages of the client are parsed strictly and written anew; messages of the server pass unchanged, byte by byte, except
 its requests that rules can judge.
 
-Pending requests between a client and a server.
-
-Calls that take several rounds: they wait for approval, or the tool requests input and is called again.
-
-Since protocol 2026-07-28 a server cannot send requests while a call is running. The result requests input
-(`input_required`), and the client repeats the call with the answers. It is judged and counted once.
+A call may take several rounds: it waits for approval, or the tool requests input and is called again. Since protocol
+2026-07-28 a server cannot send requests while a call is running. The result requests input (`input_required`), and the
+client repeats the call with the answers. It is judged and counted once.
 """
 
 from __future__ import annotations
@@ -39,6 +36,11 @@ from guardagent.frameworks.mcp.adapter.calls import (
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
 from guardagent.frameworks.mcp.adapter.server_side import LinkLostError, ServerSide, Target
 from guardagent.types import Decision, Verdict, sorted_json, thaw
+
+_log = logging.getLogger("guardagent")
+
+
+# --- pending requests
 
 
 class ToClient(Protocol):
@@ -90,6 +92,8 @@ class Escalation:
     client: bool = True
     approver: Approver | None = None
 
+
+# --- calls of several rounds
 
 MAX_KEPT = 1000  # calls that wait for a repetition by the client
 _Key = tuple[str | None, str, str]
@@ -170,10 +174,10 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
         del kept[next(iter(kept))]
 
 
+# --- the relay
+
 MAX_PAGES = 1000  # in a list of tools
 _NO_ANSWER = Approval("reject")
-
-_log = logging.getLogger("guardagent")
 
 
 class Relay:

@@ -1,15 +1,12 @@
 """The server side of a relay: reconnects to the server for as long as the client is connected.
 
 A lost server is restarted or reconnected after a pause, which grows with each failure. The new one
-receives the handshake, the log level and the subscriptions of the old one.
+receives the handshake, the log level and the subscriptions of the old one. The server is a process that uses its
+standard input and output, or a URL (streamable HTTP):
 
-Connections to a server: a process that uses its standard input and output, or a URL (streamable HTTP).
-
-async with target.open() as link:
-    await link.send(message)
-    async for line in link.lines(): ...      ends, or raises, when the server is gone
-
-Splits a stream into lines of limited length; of a longer line only both ends are kept.
+    async with target.open() as link:
+        await link.send(message)
+        async for line in link.lines(): ...      ends, or raises, when the server is gone
 """
 
 from __future__ import annotations
@@ -39,6 +36,11 @@ from guardagent.frameworks.mcp.adapter.calls import (
     write_message,
 )
 from guardagent.types import EMPTY
+
+_log = logging.getLogger("guardagent")
+
+
+# --- connections
 
 MAX_LINE = 64 * 1024 * 1024
 _GRACE_SECONDS = 2.0  # for a server to exit by itself, and again after a signal
@@ -136,12 +138,12 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
 
 
+# --- reconnecting
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 STEADY = 5.0  # seconds after which a connection counts as working
 WAIT = 30.0  # seconds that a message waits for a restarting server
 ANSWER = 30.0  # seconds that a server has to answer the proxy itself
-
-_log = logging.getLogger("guardagent")
 
 
 class ServerSide:
@@ -351,6 +353,8 @@ def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
         error = (lost or error).exceptions[0]
     return (str(error), error.unsent) if isinstance(error, LinkLostError) else (error_text(error), frozenset())
 
+
+# --- lines of limited length
 
 _END = 1024  # bytes kept at each end
 _ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.~:-]{1,200})")\s*'

@@ -9,13 +9,7 @@
 
 Extra: `guardagent[openai-agents]`.
 
-Hooks of a guarded agent: the behavior after tool calls, and a record of proposed calls.
-
-Compares the tools that MCP servers list with the accepted ones.
-
-Attaches a guard to an agent, and to every agent that it can reach.
-
-The SDK's Runner, for guarded agents: a session names the conversation, and a stream is held until it is judged.
+The guarded Runner holds a stream until it is judged.
 """
 
 from __future__ import annotations
@@ -57,6 +51,8 @@ from guardagent.frameworks.openai_agents.adapter.tools import guarded_handoff, i
 
 __all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
 
+
+# --- hooks of a guarded agent
 
 _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 
@@ -116,6 +112,9 @@ class ProposalHooks(AgentHooks[Any]):
         await self._before.on_llm_end(context, agent, response)
 
 
+# --- tools of MCP servers
+
+
 def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Iterable[Any]) -> set[str]:
     """Returns the names of the tools that were added or changed after the first list of their server.
 
@@ -158,6 +157,8 @@ def _server_key(server: Any) -> str:
 def _field(params: Any, name: str) -> Any:
     return params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
 
+
+# --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")
 
@@ -324,6 +325,9 @@ def _guarded_class(base: type, attachment: Attachment) -> type:
         return [without_description(one) if one.name in late else one for one in created]
 
     return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})
+
+
+# --- the Runner
 
 
 class GuardedRunner(Runner):

@@ -1,6 +1,6 @@
-"""The SDK's own approval: `needs_approval`, `result.interruptions`, `state.approve` and `state.reject`.
+"""The implementations of tools, which bind arguments as the tool will get them, and the SDK's own approval.
 
-The implementations of tools, which bind arguments as the tool will get them.
+The approval is in `needs_approval`, `result.interruptions`, `state.approve` and `state.reject`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
 from guardagent.types import Decision, Verdict, freeze, thaw
+
+# --- implementations of tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ def _alias(field: Any, name: str) -> str:
     alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
     return alias if isinstance(alias, str) else name
 
+
+# --- approval
 
 _REQUESTED_ELSEWHERE = Verdict(
     Decision.ESCALATE, reasons=("the approval was requested in another process, which has the reasons",)

@@ -1,8 +1,7 @@
-"""Replaces a tool's own invocation: judges the arguments that the tool will get, and runs it with them.
+"""Judges and runs the calls of tools in place of their own invocation, and judges the agent's final answer.
 
-Observes whether an MCP server's answer is an error, which the SDK does not pass on.
-
-The agent's final answer, judged before the user sees it: as an output guardrail of the SDK.
+A tool runs with the judged arguments. The SDK does not pass on whether an MCP server's answer is an error, so that is
+observed here. The final answer is judged before the user sees it, by an output guardrail of the SDK.
 """
 
 from __future__ import annotations
@@ -47,6 +46,8 @@ from guardagent.frameworks.openai_agents.adapter.runs import (
     scope,
 )
 from guardagent.types import Decision, freeze, unchecked_verdict
+
+# --- answers of MCP servers
 
 # An error that the server itself answered with; mcp 2 spells it otherwise than mcp 1.
 McpError: type[Exception] = getattr(exceptions, "MCPError", None) or exceptions.McpError
@@ -109,8 +110,9 @@ def observe(server: Any) -> None:
         server.custom_data_extractor = _AnswerExtractor(before)
 
 
-_STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
+# --- calls
 
+_STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
 
 _CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
 
@@ -264,6 +266,9 @@ class Invoker:
 
     def _key(self, context: Any) -> tuple[str, str, str]:
         return "paused", self._tool.qualified_name, context.tool_call_id
+
+
+# --- final answers
 
 
 class AnswerGuardrail(OutputGuardrail[Any]):

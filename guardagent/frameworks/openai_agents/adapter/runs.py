@@ -1,12 +1,8 @@
-"""The conversation of a run, and the state of the run.
+"""The conversation and the state of a run, denials in place of a tool's output, and messages as rules read them.
 
 A tool does not see the SDK's session, so the conversation comes from the first of these that
 exists: the enclosing run; `GuardedRunner` or `with conversation(id)`; `conversation_id` or `session_id` of
 the context object; `group_id` of the RunConfig.
-
-Denials in place of a tool's output, for the model or the caller of the run.
-
-The items that a run began with, as rules read them.
 """
 
 from __future__ import annotations
@@ -22,6 +18,8 @@ from guardagent.enforcement.hosts import HostScope, HostSurroundings
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
+
+# --- runs
 
 UNNAMED = (
     "this run names no conversation: run it with GuardedRunner and a session, inside conversation(id), with a context "
@@ -107,6 +105,9 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
+# --- denials, for the model or the caller of the run
+
+
 class RunHalted(ToolDenied, AgentsException):
     """A rule halts the run: `Runner` raises this. `verdict` says why."""
 
@@ -154,6 +155,9 @@ def _reject(data: Any) -> Any:
 
 # For tools with an output schema: a rejection need not conform to it.
 SKIP_OUTPUT_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guardagent")
+
+
+# --- messages
 
 
 def chat(items: Iterable[Any]) -> list[dict[str, Any]]:

@@ -3,16 +3,10 @@
     guarded(agent, guard)       every tool, toolset, MCP server and output function of an agent's runs
     conversation(id)            names the conversation of the runs inside it, as `conversation_id=` of a run does
     answer_requests(requests, {...})    reviewers' answers to the guard's requests among `DeferredToolRequests`
-    AgentRunHalted                   raised by a run when a rule halts it
-    AgentRunEnded                    raised by a run that gave up, and whose output cannot be a text
+    AgentRunHalted              raised by a run when a rule halts it
+    AgentRunEnded               raised by a run that gave up, and whose output cannot be a text
 
 Extra: `guardagent[pydantic-ai]`.
-
-The class of a guarded agent: a subclass of its own.
-
-The MCP server of a toolset, so that tools which it adds later can be told from the accepted ones.
-
-Attaches a guard to an agent.
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.pydantic_ai.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -32,7 +26,6 @@ from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
 from guardagent.errors import InputError
@@ -59,6 +52,8 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
 
 __all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
 
+
+# --- the class of a guarded agent
 
 ATTACHMENT = "guardagent_attachment"
 PARTS = ("iter", "run_stream", "root_capability", "toolsets", "_get_toolset", "_resolve_realtime_session")
@@ -100,6 +95,9 @@ def _attachment(agent: Any) -> Any:
     return vars(agent)[ATTACHMENT]
 
 
+# --- toolsets of MCP servers and of other processes
+
+
 def server_of(toolset: Any) -> str | None:
     """Returns the key of the server of an MCP toolset; None for other toolsets."""
     servers = [one for one in own_toolsets(toolset) if _has_module(one, "pydantic_ai.mcp")]
@@ -131,6 +129,8 @@ def _address(toolset: Any) -> list[Any]:
 def _has_module(thing: Any, module: str) -> bool:
     return any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(thing).__mro__)
 
+
+# --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any, Any])
 _DURABLE = "{} runs tools in another process, where this guard does not judge; expected an agent without it"

@@ -1,6 +1,6 @@
-"""The host's own approval: a run ends with `DeferredToolRequests`, and a later run has the answers.
+"""The host's own approval, and final answers, judged before the user sees them, also in a stream.
 
-The final answer, judged before the user sees it, also in a stream.
+For an approval, a run ends with `DeferredToolRequests`, and a later run has the answers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, last_user_text
 from guardagent.types import Decision, Verdict, thaw
+
+# --- approval
 
 KEY = "approval"
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",))
@@ -183,6 +185,8 @@ def _bound(metadata: Any) -> tuple[str | None, str | None]:
 def _call_digest(digest: str) -> str:
     return digest.partition(".")[0]
 
+
+# --- final answers
 
 _SEARCH = "tool_search"  # only finds tools of the agent, whose calls are judged
 

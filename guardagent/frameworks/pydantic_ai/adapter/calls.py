@@ -1,7 +1,4 @@
-"""Judges and runs the calls of an agent's tools.
-
-The arguments of a tool, after the host's validation, so that what is judged is what the tool receives.
-"""
+"""Judges and runs the calls of an agent's tools, with the arguments that the host's validation leaves."""
 
 from __future__ import annotations
 
@@ -49,6 +46,8 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
     scope,
 )
 from guardagent.types import Decision, thaw, unchecked_verdict
+
+# --- arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +183,8 @@ def _takes(validator: Any, value: Any) -> bool:
     except Exception:  # noqa: BLE001 - a validator of the host's or the program's
         return False
 
+
+# --- calls
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
 _NEEDS_APPROVAL = "its tool requires approval, and has not run"

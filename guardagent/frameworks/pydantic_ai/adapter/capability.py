@@ -1,8 +1,7 @@
-"""The guard's part in the life of a run, as a capability that each run gets.
+"""The guard's part in the life of a run: its capability, its output types, and its toolsets.
 
-The output types of a run: its output functions, and whether it may end with requests to reviewers.
-
-The toolsets of a guarded run: one around all, which judges, and one at each toolset with tools of its own.
+One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own. The output
+types tell the output functions, and whether the run may end with requests to reviewers.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from guardagent.errors import ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import GuardedModel, denial, forget_answer, pass_text
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, parameters_of
 from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, chat, result_ids
+
+# --- output types
 
 _WRAPPERS = {ToolOutput: "output", TextOutput: "output_function", NativeOutput: "outputs", PromptedOutput: "outputs"}
 
@@ -73,6 +74,8 @@ def _members(output_type: Any) -> Iterator[Any]:
     for one in members:
         yield from _members(one)
 
+
+# --- the capability
 
 PARTS = (
     "get_ordering",
@@ -194,6 +197,9 @@ class GuardCapability(AbstractCapability[Any]):
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         arguments = PydanticArguments(ToolSpec(name), defaults=defaults if isinstance(output, dict) else {})
         return await self.calls.invoke_output(self.run, arguments, named, ctx, work)
+
+
+# --- toolsets
 
 
 class ToolsetParts(Protocol):

@@ -1,9 +1,4 @@
-"""The runs of agents, and the conversation that each belongs to.
-
-The results of tools, as rules read them.
-
-The messages of a run, as rules read them.
-"""
+"""The runs of agents, the conversation that each belongs to, and results and messages as rules read them."""
 
 from __future__ import annotations
 
@@ -21,6 +16,8 @@ from guardagent.enforcement.decisions import gave_up
 from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun, finished, proposed_ids
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict
+
+# --- runs
 
 UNNAMED = (
     "this run names no conversation: pass conversation_id=... to it, run the agent inside 'with conversation(id):', or "
@@ -131,6 +128,9 @@ def new_run(named: str | None, *, explicit: bool, **options: Any) -> PydanticRun
     return PydanticRun(named=named or outside, explicit=explicit, **options)
 
 
+# --- results
+
+
 def finished_output(name: str, result: Any) -> Any:
     """Returns what a tool has returned, if its work is done.
 
@@ -171,6 +171,8 @@ def _plain(value: Any) -> Any:
     except InputError:
         return str(value)
 
+
+# --- messages
 
 _NOT_EXECUTED = "Tool not executed - a final result was already processed."  # the host's text in place of a result
 

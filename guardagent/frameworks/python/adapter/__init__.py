@@ -1,10 +1,10 @@
 """Plain Python: guarded functions, and the tool loop of a chat model.
 
 @guarded(guard)                          a function whose calls are judged
-guard_tools([...], guard)                several, held against the rules at once
+guard_tools([...], guard)                several, compared with the rules at once
 run_tool_calls(message.tool_calls, ...)  the tool calls of one message
 run_agent(ask, messages, tools, guard)   a small agent
-with conversation("id"):                 which conversation the calls within belong to
+with conversation("id"):                 the conversation of the calls within
 """
 
 from guardagent.frameworks.python.adapter.functions import (

@@ -1,12 +1,7 @@
 """Guarded functions: each call is judged before it runs.
 
-Arguments as plain values, so that the judged value is the whole argument.
-
-A Python function as a tool: its name, and its judged and unjudged arguments.
-
-The tools that are attached to each guard, which are compared with the rules together.
-
-The conversation of the calling code, in a context variable, so that threads and tasks stay apart.
+Arguments are plain values, so that the judged value is the whole argument. The tools of a guard are compared with the
+rules together. The conversation of the calling code is a context variable, so that threads and tasks stay apart.
 """
 
 from __future__ import annotations
@@ -30,6 +25,8 @@ from weakref import WeakKeyDictionary
 from guardagent.enforcement import Coverage, EnforcementPoint, HostCall, Outcome, ToolSpec, arun, run
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import EMPTY, FrozenMapping
+
+# --- arguments
 
 _SCALARS = frozenset({str, int, bool, type(None)})
 _DEEPEST = 100
@@ -76,6 +73,8 @@ def _plain_mapping(value: dict[Any, Any], place: str, depth: int) -> Mapping[str
         }
     )
 
+
+# --- functions as tools
 
 Fn = Callable[..., Any]
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -219,6 +218,9 @@ def _bound_parameter(fn: Any, signature: inspect.Signature) -> frozenset[str]:
     return frozenset({first}) if in_class and first in ("self", "cls") else frozenset()
 
 
+# --- the tools of a guard
+
+
 @dataclass(slots=True)
 class _AttachedTools:
     """The tools of a guard by name, each with its definition's place; `ready` once they are compared with the rules."""
@@ -277,6 +279,8 @@ def _place(fn: Any) -> str:
     fn = getattr(fn, "func", fn)  # of a partial
     return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"
 
+
+# --- the conversation
 
 ConversationSource = str | Callable[[], str | None] | None
 """A conversation's id, a function that returns it, or None for the `with conversation(...)` around the call."""
@@ -374,6 +378,8 @@ def _valid_id(name: object) -> str:
         "'with conversation(id):'"
     )
 
+
+# --- guarded functions
 
 F = TypeVar("F", bound=Callable[..., Any])
 ReadOutcome = Callable[[Any], Outcome]

@@ -1,8 +1,7 @@
-"""Runs the tool calls of one model message: all are judged, then they run one after the other.
+"""The tool calls of a model's messages, and a small agent: a model, its tools, and the guard between them.
 
-Messages of the chat completions API, as the objects of a client library or as plain dicts.
-
-A small agent: a model, its tools, and the guard between them.
+All calls of one message are judged, then they run one after the other. Messages are those of the chat completions API,
+as the objects of a client library or as plain dicts.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from guardagent._support.execution import Operation, Procedure, adrive, combine, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
@@ -35,8 +34,7 @@ from guardagent.frameworks.python.adapter.functions import (
 )
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
-if TYPE_CHECKING:
-    from guardagent.enforcement import EnforcementPoint
+# --- messages
 
 
 def get_field(of: Any, name: str) -> Any:
@@ -138,6 +136,8 @@ def output_text(output: Any) -> str:
     except (TypeError, ValueError, RecursionError):
         return str(type(output))
 
+
+# --- the calls of one message
 
 Tools = Mapping[str, Fn] | Iterable[Fn]
 _WHY = "another call of the same message ended the run"
@@ -351,6 +351,8 @@ def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:
 def _error_message(error: Exception) -> str:
     return str(error) if isinstance(error, ToolDenied) else f"Error: {error_text(error)}"
 
+
+# --- a small agent
 
 Ask = Callable[[list[dict[str, Any]]], Any]
 MAX_TURNS = 25

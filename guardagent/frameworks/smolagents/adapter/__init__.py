@@ -2,11 +2,9 @@
 
     guarded(agent, guard)    the tools and managed agents of a ToolCallingAgent or a CodeAgent, in place
     conversation(id)         names the conversation of the runs inside it
-    AgentHalted                raised by `agent.run` when a rule halts the run
+    AgentHalted              raised by `agent.run` when a rule halts the run
 
 Extra: `guardagent[smolagents]`.
-
-Attaches a guard to an agent, and to the agents that it manages.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.smolagents.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -22,7 +20,6 @@ warn_untried(TRIED)
 
 from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
 from guardagent.enforcement.calls import plain_arguments, plain_value
 from guardagent.enforcement.hosts import ListedTools, Named, as_judged, naming, noted_denial, proposed_ids
@@ -53,7 +50,6 @@ from guardagent.frameworks.smolagents.adapter.runs import (
 )
 
 __all__ = ["AgentHalted", "conversation", "guarded"]
-
 
 AnyAgent = TypeVar("AnyAgent", bound=MultiStepAgent)
 _TASK: Mapping[str, Any] = {"type": "object", "properties": {"task": {"type": "string"}, "additional_args": {}}}

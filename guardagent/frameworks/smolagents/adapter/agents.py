@@ -1,14 +1,8 @@
-"""The class of a guarded agent: a subclass of the agent's own.
+"""Guarded agents, tools and executors, the arguments of tools, and final answers.
 
-The final answer, judged before the user sees it: as one of the agent's `final_answer_checks`.
-
-The arguments of a tool: bound to its signature, and copied, so that what was judged is what runs.
-
-The parts of an attachment that guarded agents and executors use.
-
-The guarded form of a tool, which stands in its place.
-
-The executor of generated code, which gets guarded functions only.
+A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. Arguments are bound to
+the tool's signature, and copied, so that the judged ones are those that run. The class of a guarded agent is a
+subclass of the original class. The executor of generated code gets guarded functions only.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smolagents import ActionOutput, MultiStepAgent, Tool
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
@@ -44,8 +38,7 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.runs import SmolagentsRun, SmolagentsScope, chat, enter, scope
 from guardagent.types import Verdict, unchecked_verdict
 
-if TYPE_CHECKING:
-    from guardagent.enforcement import EnforcementPoint
+# --- final answers
 
 
 class AnswerCheck:
@@ -148,6 +141,8 @@ def streamed(events: Generator[Any, None, None], around: SmolagentsScope, *, hel
     finally:
         events.close()
 
+
+# --- arguments
 
 _ATOMS = frozenset(
     {str, int, float, bool, type(None), Decimal, bytes, uuid.UUID, dt.date, dt.datetime, dt.time, dt.timedelta}
@@ -262,6 +257,9 @@ def _known(unjudged: Collection[str], names: Collection[str], tool: str) -> froz
     return frozenset(unjudged)
 
 
+# --- the attachment
+
+
 class SmolagentsParts(ABC):
     """One guard, and the agents that it guards.
 
@@ -311,6 +309,8 @@ class SmolagentsParts(ABC):
     def invoke_agent(self, agent: Any, task: Any, kwargs: Mapping[str, Any], work: Callable[..., Any]) -> Any:
         """As `invoke`, for an agent that another agent manages."""
 
+
+# --- agents
 
 PARTS = ("run", "tools", "managed_agents", "memory", "final_answer_checks", "_step_stream", "provide_final_answer")
 
@@ -426,6 +426,8 @@ def surroundings(conversation: str | None, agent: Any) -> SmolagentsScope:
     return SmolagentsScope(named, SmolagentsRun(agent=agent))
 
 
+# --- guarded tools
+
 Invoke = Callable[[ToolArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
 """Judges and runs a call: how its arguments are read, by position, by name, and the work."""
 
@@ -484,6 +486,9 @@ def code_function(tool: Callable[..., Any], name: str) -> Callable[..., Any]:
 def is_code_function(value: object) -> bool:
     """Whether `code_function` has made it."""
     return value in _code_functions if inspect.isfunction(value) else False
+
+
+# --- the executor of generated code
 
 
 def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:

@@ -1,7 +1,4 @@
-"""The runs of agents, and the conversation that each belongs to.
-
-An agent's memory, as rules read it.
-"""
+"""The runs of agents, the conversation that each belongs to, and an agent's memory as rules read it."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from smolagents.memory import ActionStep, TaskStep
 from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings, withheld
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
+
+# --- runs
 
 UNNAMED = "this run names no conversation: run the agent inside 'with conversation(id):', or pass conversation=..."
 MAX_DENIED_ANSWERS = 3
@@ -64,6 +63,9 @@ class SmolagentsScope(HostScope):
 
 SURROUNDINGS = HostSurroundings("smolagents", SmolagentsScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
+
+
+# --- memory
 
 
 def chat(steps: Iterable[Any]) -> list[dict[str, str]]:

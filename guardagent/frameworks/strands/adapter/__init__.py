@@ -3,25 +3,13 @@
     GuardIntervention(guard)    an intervention: the tools, answers and sub-agents of its agents
     guarded(agent, guard)       attaches it in place to an agent, a Swarm or a Graph
     conversation(id)            names the conversation of the runs inside it
-    StrandsHalted                 raised by a run when a rule halts it
+    StrandsHalted               raised by a run when a rule halts it
 
 Extra: `guardagent[strands]`.
 
-The part of an agent that runs its tools.
-
-The host's registry of middleware, through which every run, model call and tool call of an agent passes.
-
-Tools that run at the model's provider, where no guard sees them.
-
-The MCP server of a tool, so that tools which it adds later can be told from the accepted ones.
-
-The tool that the host runs in place of a tool: it judges the call.
-
-Attaches a guard to agents, and wraps what they do.
-
-Swarms and graphs: teams whose agents share one conversation.
-
-The guard as an intervention of the host, which agents built within a run inherit.
+Every run, model call and tool call of an agent passes through the host's registry of middleware, which the guard wraps.
+Agents built within a run inherit the intervention, and the agents of a Swarm or a Graph share one conversation. Tools
+that run at the model's provider, where no guard sees them, are refused unless the operator names them.
 """
 
 from __future__ import annotations
@@ -35,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.strands.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
@@ -56,7 +44,6 @@ from strands.tools.mcp import MCPAgentTool, MCPClient
 from strands.types._events import EventLoopStopEvent, ModelStopReason
 from strands.types.tools import AgentTool
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids
 from guardagent.errors import InputError
@@ -81,6 +68,8 @@ from guardagent.frameworks.strands.adapter.runs import (
 __all__ = ["GuardIntervention", "StrandsHalted", "conversation", "guarded"]
 
 
+# --- the executor of tools
+
 _HOSTS = (ConcurrentToolExecutor, SequentialToolExecutor)
 
 
@@ -98,6 +87,8 @@ def refuse_executor(executor: Any, unguarded: Collection[str]) -> None:
             f"say unguarded={{{kind.__name__!r}}} if it runs each tool by 'ToolExecutor._stream'"
         )
 
+
+# --- the registry of middleware
 
 ATTACHMENT = "guardagent_attachment"
 Next = Callable[[Any], Any]
@@ -155,6 +146,8 @@ class _GuardedRegistry:
             await events.aclose()
 
 
+# --- tools of the provider
+
 _LISTS = frozenset({"tools", "mcp_servers"})
 _OPTIONS = frozenset({"web_search_options"})  # even empty ones turn the search on
 _DEEPEST = 4
@@ -193,6 +186,8 @@ def _name(tool: Any, key: str) -> str:
     found = tool if isinstance(tool, Mapping) else {}
     return str(found.get("name") or found.get("type") or key)
 
+
+# --- MCP servers
 
 _STABLE = (str, bytes, int, float, bool, type(None), BaseModel)
 
@@ -260,6 +255,9 @@ def _held(cell: Any) -> Any:
         return None
 
 
+# --- guarded tools
+
+
 class StrandsCaller(Protocol):
     """Judges and runs calls."""
 
@@ -296,6 +294,8 @@ class StrandsToolProxy(AgentTool):
     def stream(self, tool_use: Any, invocation_state: dict[str, Any], **kwargs: Any) -> Any:
         return self._caller.stream(self._context, self._tool, tool_use, invocation_state, kwargs)
 
+
+# --- attaching
 
 PARTS = (
     "_middleware_registry",
@@ -500,6 +500,8 @@ def _tools(agent: Any) -> Iterable[Any]:
     return {**agent.tool_registry.registry, **agent.tool_registry.dynamic_tools}.values()
 
 
+# --- swarms and graphs
+
 _MARK = "guardagent_guarded"
 
 
@@ -532,6 +534,8 @@ def _guard_nodes(team: Any, guard_agent: Callable[[Any], None], unguarded: Colle
                 f"them there, and say unguarded={{{name!r}}}"
             )
 
+
+# --- the intervention
 
 AnyAgent = TypeVar("AnyAgent")
 

@@ -1,6 +1,6 @@
-"""The host's own approval: an interrupt of the run, whose id stands for exactly the call that was shown.
+"""The host's own approval, and final answers, judged before the user sees them, also in the stream of events.
 
-The final answer, judged before the user sees it, also in the stream of events.
+An approval is an interrupt of the run, whose id identifies exactly the call that was shown.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from guardagent.enforcement.hosts import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope, last_user_text, message_text, tool_uses
 from guardagent.types import Decision, Verdict
+
+# --- approval
 
 _ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))
 _OURS = "v1:middleware_execute_tool:"  # so that no tool can raise it
@@ -105,6 +107,8 @@ def _name(call: HostCall) -> str:
 def _shown(request: ApprovalRequest) -> Any:
     return json.loads(json.dumps(request.to_dict(), default=str))  # the host stores it as JSON
 
+
+# --- final answers
 
 _UNFINISHED = ("interrupt", "checkpoint")
 

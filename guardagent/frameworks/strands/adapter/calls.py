@@ -1,8 +1,6 @@
-"""Judges and runs the calls of an agent's tools.
+"""Judges and runs the calls of an agent's tools, with the arguments that the host's validation leaves.
 
-The arguments of a tool, as the host's validation leaves them, so that what is judged is what the tool receives.
-
-The hand-offs of a Swarm: judged as the event `handoff(to=..., message=..., context=...)`.
+The hand-offs of a Swarm are judged as the event `handoff(to=..., message=..., context=...)`.
 """
 
 from __future__ import annotations
@@ -38,6 +36,8 @@ from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.strands.adapter.approvals import ask_host, explained, is_resumed
 from guardagent.frameworks.strands.adapter.runs import RETURNED, UNNAMED, StrandsScope, outcome_of, scope, within
 from guardagent.types import unchecked_verdict
+
+# --- arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,9 @@ class _JudgedMetadata:
         return dict(self._named)
 
 
+# --- hand-offs
+
+
 def is_handoff(tool: Any) -> bool:
     """Whether a Swarm has given this tool to its agents."""
     function = getattr(tool, "_tool_func", None) if isinstance(tool, DecoratedFunctionTool) else None
@@ -163,6 +166,8 @@ def as_received(tool: Any, args: Mapping[str, Any]) -> Mapping[str, Any]:
         return args
     return {"agent_name" if name == "to" else name: value for name, value in args.items()}
 
+
+# --- calls
 
 HANDOFF = "handoff"
 _HOSTS = frozenset({"agent", "model", "messages", "system_prompt", "tool_config"})  # what the host itself puts there

@@ -1,9 +1,4 @@
-"""The runs of agents, and the conversation that each belongs to.
-
-The messages of an agent, as rules read them.
-
-The results of tools, as rules read them.
-"""
+"""The runs of agents, the conversation that each belongs to, and messages and results as rules read them."""
 
 from __future__ import annotations
 
@@ -20,6 +15,8 @@ from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Verdict
+
+# --- messages
 
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
@@ -72,6 +69,8 @@ def _text(part: Any) -> str:
         return str(part["text"])
     return json.dumps(part, ensure_ascii=False, default=str)
 
+
+# --- runs
 
 UNNAMED = (
     "this run names no conversation: run the agent inside 'with conversation(id):', with a session manager, or pass "
@@ -146,6 +145,8 @@ def surroundings(named: str | None, session: str | None) -> StrandsScope:
     outside = around.conversation if around is not None else None
     return StrandsScope(named or outside or session, StrandsRun())
 
+
+# --- results
 
 RETURNED = "guardagent_returned"
 """The attribute of a result's event with what the tool's function has returned."""

@@ -1,8 +1,7 @@
-"""The APIs of the proxy whose tool calls are judged: chat completions, responses, and Anthropic's messages.
+"""The interface to one API of the proxy: its requests, its responses and its streams.
 
-The interface to one API of the proxy: its requests, its responses and its streams.
-
-Server-sent events: a stream of bytes, cut at the ends of its events.
+Chat completions, responses, and Anthropic's messages implement it in the modules of this package. A stream of bytes is
+cut at the ends of its server-sent events.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import Any
 
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.errors import InputError
+
+# --- the interface
 
 Data = Mapping[str, Any]
 
@@ -171,6 +172,9 @@ class ModelApi(ABC):
         return list(self.streamed(self.rewritten(response, message, changes)))
 
 
+# --- parts of requests and responses
+
+
 def listed(data: Data, name: str) -> list[Any]:
     """Returns a list of a request; empty if it is missing.
 
@@ -255,6 +259,8 @@ def add_result(results: dict[str, Outcome], name: Any, outcome: Outcome) -> None
         raise InputError(f"the call {name!r} has two results; expected one")
     results[name] = outcome
 
+
+# --- server-sent events
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END = re.compile("\r\n|\n|\r")  # `splitlines` also breaks at U+2028 and others, which texts may have

@@ -9,6 +9,7 @@ from litellm import stream_chunk_builder
 from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, StreamingChoices
 
 from guardagent.enforcement import Outcome, ToolSpec
+from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
 from guardagent.frameworks.litellm.adapter.formats import (
     Data,
@@ -193,8 +194,6 @@ def _call(value: Any) -> GatewayCall:
 
 def _readable(args: Any) -> str:
     """Returns arguments that every provider can read back."""
-    from guardagent.enforcement.schema import read_object
-
     try:
         read_object(args or "", "")
     except (InputError, TypeError):
