@@ -30,6 +30,10 @@ class SmtError(InputError):
         self.problem, self.line, self.column, self.of_permit = problem, line, column, of_permit
 
 
+class UnsupportedError(Exception):
+    """Only the solver can evaluate a term."""
+
+
 # --- s-expressions
 
 MAX_TEXT = 5_000_000  # characters
@@ -417,7 +421,3 @@ class _Comments:
             line -= 1
         before = " ".join(one for one in lines if one)
         return before or self._beside.get(last) or self._beside.get(first) or None
-
-
-class UnsupportedError(Exception):
-    """Only the solver can evaluate a term."""
