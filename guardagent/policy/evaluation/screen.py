@@ -15,7 +15,7 @@ expressions are constants of the function. Each value has a number `n`, and thes
     t<n>  its type; None for a float that is not finite
     n<n>  whether it is a number
     f<n>  a string without case and surrounding space
-    r<n>  the numbers of the regular expressions that match it; empty if it is no string
+    r<n>  the numbers of the regular expressions that match it; empty if it is not a string
 
 The code only looks at values of the types that JSON has, and at no subclasses: for a call with others, the screen
 decides nothing.

@@ -1,7 +1,7 @@
 """Holds a policy to its review: the reasons why a policy is not what people confirmed.
 
 The document of the review is compared with the file as it is now, and each rule with the hash that was confirmed. Two
-files in which a rule has the same hash judge every call alike by this rule. A hash covers the rule as written, the
+files in which a rule has the same hash judge every call the same by this rule. A hash covers the rule as written, the
 declarations that it can reach by name, directly or through others, and the frame of the file: the declared tools,
 `unlisted`, `failed_output` and the shadow. A new tool can break a sentence that its rules, unchanged, no longer cover;
 so a change of the frame changes every hash.
