@@ -1,10 +1,9 @@
 """Loads a policy file: reads it, compiles its rules and locates errors.
 
-Rules for one task only: they are added to the rules of a policy, which they cannot remove, weaken or redefine.
+Rules for one task only are added to the rules of a policy, which they cannot remove, weaken or redefine.
 
-`request:` policies: rules in natural language, judged by a guard program or by a model that writes one.
-
-The agent input of the program is the facts and the history as JSON; the agent output is the proposed call as JSON.
+A `request:` policy is a rule in natural language, judged by a guard program or by a model that writes one. The agent
+input of the program is the facts and the history as JSON; the agent output is the proposed call as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from guardagent._support.syntax import compile_pattern as pattern
+from guardagent._support.syntax import compile_pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.counter_definitions import compile_counter
 from guardagent.policy.evaluation.operands import CompileError, Library
@@ -246,7 +245,7 @@ def compile_policies(
         tools=file.tools,
         tags=file.tags,
         functions=library.functions,
-        failed_output=None if file.failed_output is None else pattern(file.failed_output),
+        failed_output=None if file.failed_output is None else compile_pattern(file.failed_output),
         unlisted=file.unlisted or "allow",
         digest=file.digest,
         ignored=file.ignored,
@@ -421,6 +420,8 @@ def compile_rules(formulas: Sequence[str], **names: Any) -> Policies:
     )
 
 
+# --- rules for one task
+
 PREFIX = "extra."
 _FIXED = {
     "tools": "the policy declares the tools",
@@ -518,6 +519,9 @@ def _refuse_similar_names(base: Policies, found: Policies) -> None:
     for kind, name in found.names_beyond(base):
         if problem := base.problem(kind, name):
             raise InputError(f"the rules for one task name the {problem}; expected the policy's name")
+
+
+# --- rules in natural language
 
 
 def request_check(request: str, program: Path | None, toolbox: Sequence[Path], model: Model | str | None) -> Check:

@@ -1,32 +1,7 @@
-"""Changes of conditions, values and call patterns. Each variant is the kind of the change, and the changed node.
+"""Mutants: policies with one small change of a rule that changes its meaning, for tests of a policy's cases.
 
-Changes of SMT-LIB text. Each variant is the kind of the change, and the changed text.
-
-The changed words of two sentences.
-
-A mutant: a policy with one small change.
-
-Changes of propositional rules. Each variant is the kind of the change, and the changed formula.
-
-Changes of formulas. Each variant is the kind of the change, and the changed rule.
-
-Changes of `applies_to:`. Each variant is the kind of the change, the changed scope, and its text.
-
-Generates the mutants of a policy.
-
-Small changes of a rule that change its meaning, for tests of a policy's cases.
-
-mutant        a mutant, and the mutants of one policy
-generation    the mutants of a policy
-rules         changes of formulas
-conditions    changes of conditions and values
-steps         changes of propositional rules
-constraints   changes of solver rules
-scopes        changes of `applies_to:`
-differences   the changed words of two sentences
-equivalence   whether a mutant means the same as its rule
-
-Whether a mutant means the same as its rule, as far as lint decides it.
+Each variant is the kind of the change and the changed node, text, formula, rule or scope. Lint decides, as far as it
+can, whether a mutant means the same as its rule: such a mutant asks for no case.
 """
 
 from __future__ import annotations
@@ -56,6 +31,8 @@ from guardagent.policy.solver.monitor import smt_text
 from guardagent.policy.solver.script import SExprReader, parts_of
 from guardagent.policy.solver.sources import shared_contexts
 from guardagent.policy.words import source_in_words
+
+# --- conditions, values and call patterns
 
 TermVariants = Iterator[tuple[str, Any]]
 
@@ -204,6 +181,8 @@ def _put(items: tuple[Any, ...], at: int, item: Any) -> tuple[Any, ...]:
     return (*items[:at], item, *items[at + 1 :])
 
 
+# --- SMT-LIB text
+
 TextVariants = Iterator[tuple[str, str]]
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -264,6 +243,8 @@ def _written(value: Fraction, *, decimal: bool) -> str:
     return f"{text}.0" if decimal and "." not in text else text
 
 
+# --- the changed words of two sentences
+
 _WORD = re.compile(r"`+[^`]*`+[,.;]?|\"(?:[^\"\\]|\\.)*\"[,.;]?|[^\s`\"]+")
 _AROUND = 3  # unchanged words that are shown on both sides
 
@@ -284,6 +265,9 @@ def _shown(text: str, words: Sequence[re.Match[str]], same: int, rest: int) -> s
     start, end = max(0, same - _AROUND), len(words) - max(0, rest - _AROUND)
     found = text[words[start].start() : words[end - 1].end()] if start < end else ""
     return f"{'… ' if start else ''}{found}{' …' if end < len(words) else ''}"
+
+
+# --- mutants
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +323,8 @@ def compiled(policies: Policies, rules: tuple[RuleSource, ...]) -> Policies:
     return compile_policies(some, policies.functions, lambda _: inspection_only)
 
 
+# --- propositional rules
+
 ChangedFormulas = Iterator[tuple[str, f.Formula]]
 
 
@@ -393,6 +379,8 @@ def _parts(formula: f.Formula) -> Iterator[tuple[f.Formula, Rebuilt]]:
                 yield left, lambda one: type(formula)(one, right)
             yield right, lambda one: type(formula)(left, one)
 
+
+# --- formulas
 
 ChangedRules = Iterator[tuple[str, ast.Rule]]
 
@@ -459,6 +447,8 @@ class RuleVariants:
                 yield kind, replace(rule, partner_condition=condition)
 
 
+# --- scopes
+
 _SETS = {"roles": "role", "tenants": "tenant", "agents": "agent"}
 
 
@@ -478,6 +468,8 @@ def scope_variants(scope: Scope | None) -> Iterator[tuple[str, Scope | None, str
 def _or_none(scope: Scope) -> Scope | None:
     return None if scope == Scope() else scope
 
+
+# --- the mutants of a policy
 
 LIMIT = 100
 
@@ -604,6 +596,8 @@ def _text(text: str, place: SourceText) -> SourceText:
     """A text at the place of the one that it replaces."""
     return SourceText(text, place.path, place.line)
 
+
+# --- equivalence
 
 SECONDS = 0.5  # of CPU: a mutant that is not proved to be equivalent only asks for another case
 _CHECKS = (redundant_steps, redundant_data, redundant_solver)

@@ -1,6 +1,4 @@
-"""The compiled rules of a policy file: immutable, and shared by all sessions.
-
-The versions of one policy file that a process holds: the current one for new sessions, and earlier ones.
+"""The compiled rules of a policy file, immutable and shared by all sessions, and the versions that a process holds.
 
 A version never changes. All versions of a file share one `PolicyVersions`, so a host may keep the policies it loaded
 first: `policies.session()` opens a session of the current version, and a running session keeps its own.
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from guardagent.policy.file.policy_file import PolicyFile
     from guardagent.session.session import Session
 
+
+# --- versions
 
 KEPT = 16  # earlier versions that are kept for snapshots; one with a running session is kept in any case
 MAX_LOADS = 5  # attempts to read files that change meanwhile
@@ -132,6 +132,8 @@ class PolicyVersions(Generic[V]):
         self._conditions = [reference for reference, condition in found if condition is not None]
         return [condition for _, condition in found if condition is not None]
 
+
+# --- policies
 
 MAX_UNKNOWN_TOOLS = 1000  # names of other tools whose checks are kept
 MAX_EXTENDED = 64

@@ -1,10 +1,8 @@
-"""A policy document as numbered sentences.
+"""Reads a policy document of any format into numbered sentences.
 
-bytes -> blocks (one reader for each format) -> sentences with headings and context (outline) -> findings
+    bytes -> blocks (one reader for each format) -> sentences with headings and context (outline) -> findings
 
 `compare` finds the sentences that changed between two versions.
-
-Reads a document of any format into numbered sentences.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ __all__ = [
     "compare",
     "read_document",
 ]
-
 
 MAX_TEXT = 10_000_000
 MAX_PDF = 100_000_000

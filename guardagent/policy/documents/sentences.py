@@ -1,12 +1,9 @@
-"""The types of a document that was read: blocks as its format has them, and numbered sentences with their identity.
+"""Sentences of documents: how running text splits into them, their types and identity, quotes, and comparison.
 
-Splits running text into sentences. In doubt it does not split: a long sentence loses nothing, half of one does.
+In doubt a text is not split: a long sentence loses nothing, half of one does. A text is one paragraph with single
+spaces, and a line feed where its author broke the line.
 
-A text is one paragraph with single spaces, and a line feed where its author broke the line.
-
-Finds quoted words in a text.
-
-Compares two versions of a document, so that only changed sentences need a new translation.
+Two versions of a document are compared, so that only changed sentences need a new translation.
 """
 
 from __future__ import annotations
@@ -21,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+
+# --- splitting
 
 _STOP = re.compile(r"""(?:(?<![.!?…؟।])[.!?…؟।]++[)\]}"'”’»*_]*(?:\[\d+\])*(?=\s|$))|[。！？]+[」』”）]*|\n\s*+""")  # noqa: RUF001 - typographic
 """The end of a sentence, perhaps; a line feed stands for a line break that the author wrote."""
@@ -149,6 +148,8 @@ def _straight_quotes(text: str) -> list[tuple[int, int]]:
     return found
 
 
+# --- types
+
 Kind = Literal["heading", "sentence", "item", "header", "row", "code", "quote", "footnote"]
 """`header` is the first row of a table, `row` another one; code and quotes are not split."""
 
@@ -258,6 +259,8 @@ def collapsed(text: str) -> str:
     return re.sub(r"[^\S\n]*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text)).strip()
 
 
+# --- quotes
+
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts without spaces: each sign
     r"|(?:(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w\u0300-\u036f])+(?:[.,]\d+)*|[%$€£<>=+/#@]"
@@ -292,6 +295,8 @@ def _line(text: str) -> str:
     words = (unicodedata.normalize("NFC", one).casefold() for one in _WORD.findall(text))
     return f" {' '.join(words)} "
 
+
+# --- comparison
 
 _CELLS = 4_000_000  # pairs of sentences scored at a time
 

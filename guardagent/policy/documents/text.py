@@ -1,12 +1,11 @@
-"""Reads plain text: paragraphs between blank lines, list items by their bullets, headings by their form.
+"""Reads plain text and Markdown, and numbers the sentences of documents of any format.
 
-Reads Markdown: CommonMark with tables, footnotes and front matter, by way of HTML, which it may contain.
+Plain text has paragraphs between blank lines, list items by their bullets, and headings by their form. Markdown is
+CommonMark with tables, footnotes and front matter, by way of HTML, which it may contain. Each sentence gets its
+headings and its context.
 
-Numbers the sentences of blocks, and gives each its headings and its context.
-
-Decodes the bytes of a text file, and recognizes formats.
-
-Finds characters that nobody sees: they can turn the order of words, or carry text for machines alone.
+Bytes are decoded, and their format is recognized. Characters that nobody sees are reported: they can turn the order of
+words, or carry text for machines alone.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+
+# --- plain text
 
 _SIGNS = "-*+•‣◦▪●○·–—"  # noqa: RUF001 - bullets
 _BULLET = re.compile(
@@ -158,6 +159,8 @@ def _heading_level(text: str) -> int:
     return 1 + len(numbered[1].split(".")) if numbered else 2
 
 
+# --- Markdown
+
 _NO_LIMIT = 100_000  # of nesting: beyond its limit the parser drops text
 
 
@@ -215,6 +218,8 @@ def _definitions(env: dict[str, Any]) -> list[DocumentFinding]:
         if (title := one["title"])
     ]
 
+
+# --- numbered sentences
 
 _SPLIT = ("sentence", "item", "footnote")  # kinds of running text
 _INTRODUCES = re.compile(r"(?:[:,;\w)\]–—-]|\b(?:following|below)\b.*)$")  # noqa: RUF001 - dashes
@@ -311,6 +316,8 @@ class _Outline:
         return (next((one.text for one in self.sentences if mark in one.text), mark),)
 
 
+# --- bytes and formats
+
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w-]{1,30})""", re.IGNORECASE)
@@ -378,6 +385,8 @@ def _declared_charset(data: bytes) -> str:
         return "utf-8"
     return "cp1252" if name in ("iso8859-1", "ascii") else name if name in _CHARSETS else "utf-8"
 
+
+# --- invisible characters
 
 _KINDS = {
     "characters that change the direction of the text, so that it reads differently than it is": (

@@ -1,14 +1,12 @@
-"""Whether two drafts of a rule say the same, with a conversation on which they differ.
+"""Decides whether two drafts of a rule mean the same, and finds a conversation on which they differ.
 
-comparison           compare_rules: proves, searches, reports
-draft, names, canonical  the rules of a draft, in one spelling
-step_comparison      rules about the order of steps: a product of automata
-symbolic_comparison  data and solver rules: Z3 on one call in any session
-solver_terms         solver rules in the terms of data rules
+comparison           `compare_rules`: proves, searches, reports
+draft                drafts, witnesses, and the results of a comparison
+canonical            the rules of a draft in one spelling
+proofs               Z3 on one call in any session, and products of automata
 places, variations   the values that matter to both drafts
-scenario, search     conversations with such values, judged by real sessions
-minimization         a smaller witness
-question, answers    the witness as a question to a person, and the answer as a case
+search               conversations with such values, judged by real sessions, and made smaller
+questions, phrases   the witness as a question to a person, and the answer as a case
 """
 
 from guardagent.policy.equivalence.comparison import compare_rules

@@ -1,10 +1,7 @@
-"""A draft: the rules that one translation of a sentence consists of.
+"""Drafts of a rule, the conversations on which two of them can differ, and the results of a comparison.
 
-A conversation on which two drafts can differ: a case, or a trace if its end is judged.
-
-The results of a comparison of two drafts.
-
-A conversation as a plain tree of values, which the search changes one value at a time.
+A draft is the set of rules that one translation of a sentence consists of. A witness is a case, or a trace if its end
+is judged. The search changes a scenario, the same conversation as a plain tree of values, one value at a time.
 """
 
 from __future__ import annotations
@@ -28,6 +25,8 @@ from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision, Event, Verdict, thaw
+
+# --- witnesses
 
 NO_FACTS: Mapping[str, Any] = {"user_confirmed": None, "context": {}}
 """The facts that every case has."""
@@ -110,6 +109,8 @@ def _keys(event: Event, time: Any) -> Iterator[tuple[str, Any]]:
         yield "time", time.isoformat() if isinstance(time, dt.datetime) else time
 
 
+# --- results
+
 Outcome = Literal["allowed", "warned", "escalated", "denied", "ended", "unchecked"]
 """Allowed, perhaps with a warning; denied until a person approves, denied, denied with the end of the conversation; or
 denied since a value is unknown."""
@@ -178,6 +179,8 @@ def outcome_of(policies: Policies, verdict: Verdict) -> Outcome:
         return "ended"
     return "escalated" if policies.can_be_approved(verdict) else "denied"
 
+
+# --- drafts
 
 Group = tuple[Decision, Scope | None]
 """The response to violations, and whom the rules concern."""
@@ -280,6 +283,8 @@ def _policies_of(rules: Any) -> Policies:
     ]
     return load_policies(data={"version": 1, "policies": written})
 
+
+# --- scenarios
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
 """The value of a place that has none."""

@@ -1,6 +1,6 @@
 """Short phrases about tools, values and times, made from names: deterministic, without a model.
 
-Descriptions of tools: JSON schemas as agent frameworks and MCP servers list them.
+Descriptions of tools are JSON schemas as agent frameworks and MCP servers list them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 from guardagent.errors import InputError
+
+# --- descriptions of tools
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters", "schema")
 
@@ -70,6 +72,8 @@ def _read(value: Any, at: int) -> ToolDescription:
     required = frozenset(one for one in schema.get("required") or () if isinstance(one, str))
     return ToolDescription(name, str(value.get("description") or ""), arguments, required)
 
+
+# --- phrases
 
 OTHER = "another_tool"
 """Stands for a tool that no draft names."""

@@ -1,8 +1,7 @@
 """The places of values that drafts read, each with the values that matter there.
 
-A value matters if a draft compares the place with it, or if it is next to such a constant.
-
-Replaces the names that a draft declares by what they stand for, so that drafts with other names can be equal.
+A value matters if a draft compares the place with it, or if it is next to such a constant. The names that a draft
+declares are replaced by their definitions first, so that drafts with other names can be equal.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 from guardagent.policy.equivalence.canonical import mapped
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Conjunction, Disjunction, Since, all_of, any_of
-from guardagent.policy.language.formula import Literal as Atom
 from guardagent.policy.language.formula import Literal as StepLiteral
 from guardagent.policy.logic.lowering import as_json
 from guardagent.policy.policies import Policies
@@ -277,7 +275,7 @@ class Places:
 
     def _read_steps(self, node: Any, *, sought: bool = False) -> None:
         """Reads the tools of a formula; those that must have been called stand under `S`."""
-        if isinstance(node, Atom):
+        if isinstance(node, StepLiteral):
             name = node.atom.removeprefix("tool:") if node.atom.startswith(("tool:", "@")) else "*"
             tools = sorted(self._tools(ast.Pattern((name,))))
             self.called.update(dict.fromkeys(tools))
@@ -356,6 +354,9 @@ def near(value: Any) -> list[Any]:
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         return [value]
     return [as_json(one) for one in (value, value + 1, value - 1, value + Fraction(1, 100), value - Fraction(1, 100))]
+
+
+# --- names
 
 
 def without_names(rule: ast.Rule, policies: Policies) -> ast.Rule:

@@ -1,8 +1,8 @@
-"""Compares drafts on one call in any session: Z3 proves that they agree, or gives a call on which they may not.
+"""Proves that two drafts agree, or gives calls on which they may not.
 
-Solver rules as expressions over the symbolic values of a call, so that they compare with data rules.
-
-Compares drafts about the order of steps: the product of their automata has no state in which they differ.
+Z3 compares data and solver rules on one call in any session; solver rules are expressions over the symbolic values of
+the call, as data rules are. Drafts about the order of steps agree if the product of their automata has no state in
+which they differ.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ from guardagent.policy.solver.z3_text import (
     value_of,
 )
 from guardagent.types import Decision, Event
+
+# --- solver rules as expressions
 
 _KINDS = {BOOL: "truth", INT: "number", REAL: "number", STRING: "text"}
 
@@ -219,6 +221,8 @@ def _operations() -> Mapping[int, Callable[[Sequence[Expression], Any], Expressi
         z3.Z3_OP_SEQ_PREFIX: lambda parts, _: starts_with(parts[1], parts[0]),
     }
 
+
+# --- one call in any session
 
 MOST_WORK = 1_000_000  # of Z3 for one question: some seconds
 MAX_ORDERS = 6  # orders of the earlier calls of a model that are tried
@@ -441,6 +445,8 @@ def _is_json(witness: Witness) -> bool:
         return False
     return True
 
+
+# --- the order of steps
 
 MAX_WITNESSES = 20  # differences of the automata that sessions judge
 _LIFTED = (Decision.WARN, Decision.ESCALATE)

@@ -1,6 +1,6 @@
-"""A witness as a question to a person: two or three short sentences, generated from names and values.
+"""A witness as a question to a person, and the answer as a case that is kept with the policy.
 
-The answers of the drafts to a question, and that of a person as a case that is kept with the policy.
+A question is two or three short sentences, generated from names and values. Its answers are the outcomes of the drafts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from guardagent.policy.equivalence.draft import Different, Outcome, Path, Witnes
 from guardagent.policy.equivalence.phrases import ToolDescription, read_tools
 from guardagent.policy.equivalence.variations import NOON
 from guardagent.types import Event, Verdict, thaw
+
+# --- questions
 
 
 def question(witness: Witness, tools: Any = (), sentence: str | None = None) -> str:
@@ -163,6 +165,8 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
+
+# --- answers
 
 ANSWERS: Mapping[Outcome, str] = {
     "allowed": "allowed",

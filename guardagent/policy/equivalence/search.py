@@ -1,8 +1,7 @@
-"""Searches for a conversation on which two drafts differ, among values next to the constants of both.
+"""Searches for a conversation on which two drafts differ, and makes it smaller.
 
-Judges a witness by a real session of a draft.
-
-Makes a witness smaller: fewer calls, fewer values, plainer values. Every step is judged by both sessions.
+The search tries values next to the constants of both drafts. A smaller witness has fewer calls, fewer values and
+plainer values. Real sessions of both drafts judge every step.
 """
 
 from __future__ import annotations
@@ -38,6 +37,8 @@ from guardagent.policy.equivalence.variations import Variations
 from guardagent.policy.evaluation.operands import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision, Event, Verdict
+
+# --- judging
 
 _STOPS = (Decision.DENY, Decision.HALT)
 
@@ -128,6 +129,8 @@ def rank_of(difference: Different) -> int:
     return 2 * both_deny + unknown
 
 
+# --- the search
+
 MORE = 400  # conversations that are judged after the first difference, for a clearer one
 
 
@@ -191,6 +194,8 @@ class Search:
         self.best = found
         return True
 
+
+# --- a smaller witness
 
 MAX_TRIES = 2_000
 

@@ -1,8 +1,6 @@
 """The values that a search gives to each place of a scenario, the plainest first.
 
-The paths of a place in a scenario. A computed key, such as an argument, stands for the values that it has there.
-
-The moments of witnesses.
+A place has one or several paths in a scenario: a computed key, such as an argument, gives one for each of its values.
 """
 
 from __future__ import annotations
@@ -18,6 +16,8 @@ from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
 from guardagent.policy.equivalence.places import ITEMS, KEY, Place, Places, PlaceUse, near
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic.search import choices, schema_allows
+
+# --- paths
 
 MAX_DEPTH = 4  # of keys that are values at places with keys
 
@@ -65,9 +65,10 @@ def _length(value: object) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
+# --- values
+
 NOON = dt.datetime(2026, 1, 28, 12, tzinfo=dt.UTC)
 """The time of a proposed call: a Wednesday."""
-
 
 STATUSES = ("ok", "failed", "unknown")
 MAX_VALUES = 16

@@ -1,10 +1,10 @@
-"""The possible outcomes of the calls in flight that a condition distinguishes.
+"""The possible outcomes of the calls in flight that a condition distinguishes, and which recorded calls failed.
 
 A condition holds if it holds for every combination of outcomes. Most conditions are monotone in each count and sum, so
 each call has one worst outcome, and one combination decides. Where several outcomes of a call can be the worst, all are
 tried; calls with the same effect on the condition are interchangeable.
 
-Detects failed calls by their output: `failed_output` is matched against each part of it separately.
+A call failed if `failed_output` matches a part of its output: each part is matched separately.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, Unknown, bounds_of, conjunction
 from guardagent.types import thaw
 
-MAX_OUTCOMES = 1000  # combinations that are tried
+# --- calls in flight
 
+MAX_OUTCOMES = 1000  # combinations that are tried
 
 _RISING = {"<": (-1, 1), "<=": (-1, 1), ">": (1, -1), ">=": (1, -1)}
 
@@ -189,6 +190,8 @@ def _turned(node: object) -> list[tuple[object, int]]:
 def _sign(factor: Any) -> int:
     return 0 if isinstance(factor, bool | str) else (factor > 0) - (factor < 0)
 
+
+# --- failed calls
 
 _PLAIN = re.compile(r"""\^?[A-Za-z0-9_ :,'"!=/@#%&;<>~-]+""")
 _GROUPED = re.compile(r"(\^?)\(([^()]*)\)")

@@ -1,10 +1,8 @@
 """Conditions that explain their result: they record the values that they read while they are decided.
 
-So the explanation shows the values behind the decision, and no state function is called twice.
-
-Evidence for `sources(x)`: the labelled strings in a value, and the calls, messages and facts that they came from.
-
-Values that depend on the state are left out: the evidence goes to a model.
+So the explanation shows the values behind the decision, and no state function is called twice. Evidence for
+`sources(x)` names the labelled strings in a value, and the calls, messages and facts that they came from. Values that
+depend on the state are left out: the evidence goes to a model.
 """
 
 from __future__ import annotations
@@ -31,6 +29,8 @@ from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 from guardagent.policy.provenance.readers import is_one_string
 from guardagent.types import EMPTY
+
+# --- sources
 
 Note = Callable[[Env, Explanation], None]
 """Adds the evidence to an explanation."""
@@ -67,6 +67,8 @@ def _bodies(node: object, items: Mapping[str, ast.Term] = EMPTY) -> Iterator[ast
     for child in ast.children(node):
         yield from _bodies(child, items)
 
+
+# --- conditions
 
 Explain = Callable[[Env, Explanation], str]
 """Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""

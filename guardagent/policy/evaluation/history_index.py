@@ -4,14 +4,11 @@ A history term selects the calls that match a pattern and satisfy a condition. T
 the past call alone (decided once, when its outcome is recorded), equations with the rest (they give the index
 keys), and residual conditions, which are decided by each query.
 
-Sets of tools: those that a pattern names, or all of them.
+A term such as `count(f:pay(), within 24h)` has a time window: a call is in it if `now - time(f) <= 24h`. Times never
+decrease from call to call, so the calls of a window are the last ones of their bucket. Their number and sum take the
+same time in a long history as in a short one.
 
-History indexes for terms with a time window, such as `count(f:pay(), within 24h)`.
-
-A call is in the window if `now - time(f) <= 24h`. Times never decrease from call to call, so the calls of a window are
-the last ones of their bucket. Their number and sum take the same time in a long history as in a short one.
-
-Values by number, each made when it is first used: a conversation touches few of a large policy's rules.
+Indexes are made when they are first used: a conversation touches few of a large policy's rules.
 """
 
 from __future__ import annotations
@@ -36,6 +33,8 @@ from guardagent.policy.language.values import (
     hash_key,
     kind_of_key,
 )
+
+# --- sets of tools
 
 ANY = "*"
 """The name in a pattern that matches every tool."""
@@ -83,6 +82,8 @@ def suggested(tools: frozenset[str]) -> Iterator[str]:
     """The tools of a pattern that a remedy can name, in order; none if any tool would do."""
     return iter(()) if isinstance(tools, AnyTool) else iter(sorted(tools))
 
+
+# --- queries and buckets
 
 Env = list[Any]  # slot 0: the RuleContext; then the values of a rule's names
 Term = Callable[[Env], Any]
@@ -484,6 +485,8 @@ class HistoryIndex:
         return _may_not_run(call) if value is True and call.may_be_withdrawn else value
 
 
+# --- time windows
+
 _EMPTY_BUCKET = Bucket()
 _first_of = itemgetter(0)
 
@@ -620,6 +623,8 @@ def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:
     own = conjunction([entry.own, in_window(entry.call, start)])
     return None if own is False else entry._replace(own=own)
 
+
+# --- indexes on demand
 
 T = TypeVar("T")
 

@@ -1,8 +1,7 @@
-"""The interface of monitors: calls and context in, results and explanations out.
+"""The interface of monitors: calls and their context in, results and explanations out.
 
-The clock of a session: the time of each check, with its zone.
-
-The properties of a call in rules: `output(f)`, `args(f)`, `tool(f)`, `failed(f)` and `time(f)`.
+The clock of a session gives the time of each check, with its zone. The functions at the end are the properties of a
+call in rules: `output(f)`, `args(f)`, `tool(f)`, `time(f)` and `failed(f)`.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ from guardagent.policy.language.values import (
 )
 from guardagent.policy.provenance.recorder import SourceRecorder
 from guardagent.types import EMPTY, Event, freeze, new, thaw
+
+# --- time
 
 HostClock = Callable[[], float | dt.datetime | None]
 """Returns seconds since the epoch, or a datetime with its zone; None for an unknown time."""
@@ -118,6 +119,8 @@ def require_forward(moment: int, latest: int) -> None:
         behind = float(seconds_of(latest - moment))
         raise ClockError(f"the clock went back: it is {behind:g} seconds before the last call of the conversation")
 
+
+# --- calls
 
 _UNREAD = object()
 
@@ -336,6 +339,8 @@ class RuleContext:
         return self.reading()[1] or _NO_ZONE
 
 
+# --- results
+
 CallSequence = tuple[tuple[str, Mapping[str, Any]], ...]  # calls in order, with their known arguments
 
 
@@ -461,6 +466,9 @@ class Monitor(Protocol):
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> Any:
         """Restores a dumped memory."""
+
+
+# --- properties of calls
 
 
 def output_of(call: Any) -> Any:

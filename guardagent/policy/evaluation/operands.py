@@ -1,18 +1,12 @@
-"""Renders terms as text, with values in place of names.
+"""The operands of conditions: terms as text, the names that rules can refer to, functions, and tests of arguments.
 
-Only values that the conversation or the caller has seen are shown: arguments, recorded calls and facts. A term over the
-state or a counter appears as source text, never with its value. So the text reveals no other user's records to a model,
-whatever arguments it chooses.
+Only values that the conversation or the caller has seen are shown as text: arguments, recorded calls and facts. A term
+over the state or a counter appears as source text, never with its value. So the text reveals no other user's records to
+a model, whatever arguments it chooses.
 
-The names that rules can refer to: state functions, sets of tools, tools and their arguments.
+A rule calls functions of the language and of the toolbox, and on the state as `state(fn(...))`.
 
-State functions: functions of the toolbox that rules call on the state, as `state(fn(...))`.
-
-Functions in rules: those of the language, and those of the toolbox that do not read the state.
-
-Compiles the tests of call patterns.
-
-A proposed call without an argument of the pattern still matches, and the variable is unknown, so that leaving out an
+A proposed call without an argument of a pattern still matches, and the variable is unknown, so that leaving out an
 argument cannot avoid a rule. A past call without the argument does not match. A string that differs from a literal only
 in case or surrounding space gives unknown.
 """
@@ -49,6 +43,8 @@ from guardagent.policy.language.values import (
 from guardagent.policy.provenance.readers import NO_LABELS, DeclaredLabels
 from guardagent.types import thaw
 from guardagent.types.verdicts import format_value
+
+# --- terms as text
 
 _SCALARS = ("text", "number", "truth value")
 _SHORT = 60  # maximum length of a shown list
@@ -163,6 +159,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHORT else ""
 
 
+# --- names
+
+
 class CompileError(InputError):
     """A rule refers to an unknown name, or cannot be compiled.
 
@@ -255,6 +254,9 @@ class Library:
             declared = (ANSWER_TEXT,) if tool == ANSWER else (self.tools or {}).get(tool)
             if declared is not None and name not in declared:
                 raise UnknownNameError(f"argument of {tool}", name, declared)
+
+
+# --- functions
 
 
 class StateFunctionError(Exception):
@@ -385,6 +387,8 @@ def _of_toolbox(name: str, own: Callable[..., Any], values: list[Any]) -> Any:
         )
     return found
 
+
+# --- tests of arguments
 
 Test = Callable[[Any], Truth]
 _MISSING = object()

@@ -1,32 +1,24 @@
-"""Translates conditions on a proposed call to Python expressions that are true only if they certainly hold.
+"""Screens proposed calls: finds the monitors that certainly report nothing, all at once.
 
-There are two expressions for a condition: one for where it certainly holds, one for where it certainly does not. Where
-neither is true, the rule itself decides. A term that is not translated here makes its condition undecided.
+A policy can have hundreds of rules about one tool. A monitor decides its rule alone, with evidence, and reads the same
+arguments again. The screen of a tool is one generated function for all of its monitors. It decides nothing else: a rule
+that does not certainly hold is left to its monitor, and so is every rule if the screen fails.
 
-A condition that stands behind such a term in an OR or an AND is not used: the rule evaluates from left to right, and an
-error in the term denies the call.
+There are two expressions for a condition: one for where it certainly holds, one for where it certainly does not. A term
+that is not translated here makes its condition undecided. A condition that stands behind such a term in an OR or an AND
+is not used: the rule evaluates from left to right, and an error in the term denies the call.
 
-The code of a screen: reads values of a proposed call once, for the conditions of many rules.
-
-A screen is a generated Python function. No text of the policy gets into its code: names are numbered, and the names of
-arguments and facts, literals and regular expressions are constants of the function.
-
-Each value has a number `n`, and these variables in the code:
+No text of the policy gets into the code: names are numbered, and the names of arguments and facts, literals and regular
+expressions are constants of the function. Each value has a number `n`, and these variables in the code:
 
     v<n>  the value; None if missing
     t<n>  its type; None for a float that is not finite
     n<n>  whether it is a number
     f<n>  a string without case and surrounding space
-    r<n>  the numbers of the regular expressions that match it; empty if it is no string
+    r<n>  the numbers of the regular expressions that match it; empty if it is not a string
 
 The code only looks at values of the types that JSON has, and at no subclasses: for a call with others, the screen
 decides nothing.
-
-Screens proposed calls: finds the monitors that certainly report nothing, all at once.
-
-A policy can have hundreds of rules about one tool. A monitor decides its rule alone, with evidence, and reads the same
-arguments again. The screen of a tool is one generated function for all of its monitors. It decides nothing else: a rule
-that does not certainly hold is left to its monitor, and so is every rule if the screen fails.
 """
 
 from __future__ import annotations
@@ -42,6 +34,8 @@ from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext,
 from guardagent.policy.evaluation.operands import folded_name
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import exact
+
+# --- the code of a screen
 
 MAX_MATCHED = 1000  # characters of a string that regular expressions are matched with
 EXACT = 2**53  # integers up to this are exact as floats
@@ -190,6 +184,8 @@ def plain_number(value: Any) -> int | float | None:
     rounded = value if type(value) is int else float(value)
     return rounded if exact(Decimal(repr(rounded))) == value else None
 
+
+# --- conditions as Python expressions
 
 MAX_DEPTH = 20  # levels of a condition
 MAX_CODE = 4000  # characters of the code of a condition
@@ -441,6 +437,8 @@ class CertainConditions:
         at = self._value(node)
         return None if at is None else _Integer(f"v{at}", f"t{at} is int")
 
+
+# --- screens
 
 Numbered = Sequence[tuple[int, Monitor]]
 Screening = Callable[[RuleContext, SessionCall, Mapping[int, Any]], Numbered]

@@ -56,7 +56,6 @@ from guardagent.types.values import FIELDS as PRINCIPAL_FIELDS
 
 Names = dict[str, int]  # a label or variable -> its slot in the environment
 
-
 COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {
     "==": equal,
     "!=": lambda left, right: inverse(equal(left, right)),

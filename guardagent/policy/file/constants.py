@@ -1,8 +1,7 @@
-"""Reads `constants:` in a policy file: named values for its rules, which an including file can set.
+"""Reads `constants:` and `define:` in a policy file: named values and terms for its rules.
 
-The values that a constant accepts, as its declaration states them; an including file has to keep to them.
-
-Reads `define:` in a policy file, and requires names that rules can use.
+An including file can set a constant, within the limits that its declaration states. Neither a constant nor a definition
+can have a name that rules already use otherwise.
 """
 
 from __future__ import annotations
@@ -47,6 +46,9 @@ TYPES = MappingProxyType(
 """A type -> (the kind of the value, the kind of its items or of the number)."""
 _NUMBERS = ("number", "whole number", "duration", "list of numbers")
 _STRINGS = ("string", "list of strings")
+
+
+# --- limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ def _plain(value: Constant) -> str:
     return str(float(value) if isinstance(value, Fraction) else value)
 
 
+# --- definitions
+
 # Names that rules already use otherwise; a declared one could never be reached, or would change other rules.
 RESERVED = frozenset(
     "AND OR NOT U W R S G F X O H Y true false True False null None none nil in matches within now principal state "
@@ -177,6 +181,8 @@ DEFINE = Key(
     item=Key("definition", text, "a condition"),
 )
 
+
+# --- constants
 
 _EXPECTED = "a string, a number, a boolean, a list of them, or {duration: 24h}"
 _OR_NOTHING = f"{_EXPECTED}; nothing for a required parameter, or a mapping with 'value' or 'type'"

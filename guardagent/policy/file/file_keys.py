@@ -1,10 +1,7 @@
-"""The keys at the top of a policy file.
+"""The keys at the top of a policy file, and the JSON Schema that is generated from them.
 
-Reads `labels:` and `ids:`: the names of sources, and the expressions for ids.
-
-Generates the JSON Schema of a policy file from the table of its keys.
-
-Editors use the copy next to this file. After a change to the table, run:
+Two sections of a file have their own readers here: `labels:`, the names of sources, and `ids:`, the expressions for
+ids. Editors use the copy of the schema next to this file. After a change of a key, run:
 
     python -m guardagent.policy.file.file_keys > guardagent/policy/file/policy.schema.json
 """
@@ -49,6 +46,9 @@ from guardagent.policy.provenance.readers import MODEL, DeclaredLabels, InvalidS
 
 _LABEL = r"(?!(?:AND|OR|NOT|in|matches|true|false|True|False|model)$)[A-Za-z_]\w*"
 _EXPECTED = "a tool, 'TOOL.field', 'TOOL[*].field', '@tag', 'request', 'messages.ROLE' or 'fact.NAME'"
+
+
+# --- labels and ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +169,8 @@ def _prefixes(name: str) -> tuple[str, ...]:
     return LabelSource("tool", name).tools
 
 
+# --- the file
+
 _CONTENT: tuple[str, ...] = ("policies", "include", "define", "constants")  # a file has one of them
 
 
@@ -241,14 +243,12 @@ def _ignored(node: SourceNode, key: Key) -> IgnoredFinding:
 
 _TOOL = Key("tool", tool_name, "the name of a tool")
 
-
 _ARGUMENTS: Key = Key(
     "arguments",
     _arguments,
     "a list of argument names, or nothing to allow any arguments",
     item=Key("argument", name, "the name of an argument"),
 )
-
 
 _IGNORE = Key(
     "ignore",

@@ -1,9 +1,7 @@
-"""Reads included policy files and merges them into the including one.
+"""Reads included policy files and merges them into the including one; lists the files that a lock file pins.
 
 Each included file keeps its own names: ids, tags, constants, definitions and functions get the prefix of its entry, and
 its rules find their names under that prefix only. So a rule means the same alone and included.
-
-The files of a policy that a lock file pins.
 """
 
 from __future__ import annotations
@@ -270,6 +268,9 @@ def _declared_tags(file: PolicyFile, known: Mapping[str, Any]) -> Iterator[tuple
             problem = f"unknown tool {tool!r} of tag {tag!r}: not declared in 'tools:'{name_hint(tool, known)}"
             raise ContentError(problem, file.place_of("tags", tag))
         yield tag, kept
+
+
+# --- the contents of the files
 
 
 def policy_contents(*files: Path) -> Iterator[Content]:

@@ -20,7 +20,6 @@ _TEXT_SCHEMA = {"type": "string", "pattern": r"\S"}
 _LINE_SCHEMA = {"type": "string", "pattern": r"^\S(?:.*\S)?$", "maxLength": MAX_NAME}
 _NO_PATTERN_SCHEMA = {"not": {"pattern": r"^@|^tool:|\*"}}
 
-
 Schema = dict[str, Any]
 T = TypeVar("T")
 

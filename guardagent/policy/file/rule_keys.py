@@ -1,10 +1,6 @@
-"""Reads `policies:` in a policy file. Rules stay uncompiled strings with their lines.
+"""Reads the rules of a policy file, `policies:` with their `solver:`, and the entries of `counters:`.
 
-Reads the value of `solver:` in a policy file: SMT-LIB 2 text, and the predicate that permits each tool's calls.
-
-The SMT-LIB text and the expressions stay strings with their lines; `solver/` compiles them.
-
-Reads the entries of `counters:` in a policy file. Patterns and expressions stay strings with their lines.
+Rules, SMT-LIB text, patterns and expressions stay strings with their lines: they are compiled later.
 """
 
 from __future__ import annotations
@@ -41,6 +37,8 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceT
 from guardagent.policy.language.values import DURATION, duration_of
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision
+
+# --- solver rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +187,9 @@ SOLVER = Key(
 )
 
 
-RuleKind = Literal["temporal", "solver", "request"]
+# --- rules
 
+RuleKind = Literal["temporal", "solver", "request"]
 
 RULE_KINDS: tuple[RuleKind, ...] = ("temporal", "solver", "request")
 
@@ -348,6 +347,8 @@ _RULE = Key(
 )
 POLICIES = Key("policies", _rules, "a list of policies", "The rules.", item=_RULE)
 
+
+# --- counters
 
 _MAX_SECONDS = 100 * 366 * 86400
 

@@ -1,6 +1,6 @@
 """The tree of values of a policy file. Each node keeps its line, or its path of keys in a mapping.
 
-Strings of a YAML file that map each character to its line in the file, however they are quoted or folded.
+Strings map each character to its line in the file, however they are quoted or folded.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Reads a strict subset of YAML into nodes with lines. A misread rule protects nothing.
+"""Reads a strict subset of YAML, or a Python mapping, into nodes with their places. A misread rule protects nothing.
 
 The subset: one document, no tags, no anchors or aliases, no merge keys, unique string keys, and limits on depth and
-number of nodes.
+number of nodes. Errors of the YAML parser are explained to authors of rules: mostly, a string needs quotes.
 
-Explains errors of the YAML parser to authors of rules: mostly, that a string needs quotes.
-
-Reads policies from Python mappings. Each node keeps its path of keys, as nodes of a YAML file keep their lines.
-
-Limits and allowed types of keys and values are those of the YAML reader.
+Nodes of a mapping keep their path of keys, as nodes of a YAML file keep their lines. The limits and the allowed types
+are the same.
 """
 
 from __future__ import annotations
@@ -27,6 +24,8 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceT
 if TYPE_CHECKING:
     from yaml import MarkedYAMLError
 
+
+# --- errors
 
 QUOTE = "quote the whole string, or write it on the lines below a '|'"
 
@@ -80,6 +79,8 @@ def explain_error(error: MarkedYAMLError, text: str, path: Path) -> ContentError
     message = explanation.replace("FOUND", found).replace("QUOTE", QUOTE)
     return ContentError(f"invalid YAML: {message}", path, mark.line + 1 if mark else 1)
 
+
+# --- YAML
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000  # read in about a second
@@ -278,6 +279,8 @@ def _is_pattern_key(key: yaml.Node, value: yaml.Node) -> bool:
     is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and not key.style
     return is_word and isinstance(value, yaml.ScalarNode) and value.tag == f"{_TAG}str"
 
+
+# --- Python mappings
 
 _TYPE_KINDS = {bool: "boolean", int: "number", float: "number", type(None): "null"}
 _MAX_BITS = 10_000  # of an integer: Python does not print longer ones

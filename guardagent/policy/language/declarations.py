@@ -1,10 +1,8 @@
 """The names that policy files declare for their rules: functions, definitions, constants, labels and counters.
 
 The names of all included files are in one table each: a name of an included file begins with the prefix of the file.
-
-Parses patterns of calls: tools, arguments, labels and variables.
-
-Expands calls of definitions: replaces parameters by arguments, without capture of names.
+Patterns of calls bind more names. A call of a definition is expanded: arguments replace parameters, without capture of
+names.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from guardagent.policy.file.source_tree import SourceText
     from guardagent.policy.language import ast
 
+
+# --- declarations
 
 Constant = str | int | Fraction | bool
 
@@ -91,6 +91,8 @@ class Declarations:
 
 NO_DECLARATIONS = Declarations()
 
+
+# --- patterns of calls
 
 NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")
@@ -234,6 +236,8 @@ def token_at(token: Any, text: str) -> Any:
 def place_of(where: Any) -> ast.Place:
     return ast.Place(getattr(where, "line", 1), getattr(where, "column", 1))
 
+
+# --- calls of definitions
 
 MAX_TERMS = 10_000
 

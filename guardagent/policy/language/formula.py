@@ -6,10 +6,8 @@ succeeded, and a step that helps to violate it counts from its start.
 
 Build formulas with the functions below: they simplify and normalise. Equal formulas are equal values.
 
-Translates propositional temporal rules to formulas.
-
-At the top level, and under AND, OR and NOT there, Agentproof's forms over atoms have the meaning of the paper, extended
-to the end of the trace. All other rules are LTLf over the whole trace.
+Rules are translated to formulas. At the top level, and under AND, OR and NOT there, Agentproof's forms over atoms have
+the meaning of the paper, extended to the end of the trace. All other rules are LTLf over the whole trace.
 """
 
 from __future__ import annotations
@@ -239,6 +237,8 @@ def atoms(formula: Formula) -> list[str]:
     """The atoms of a formula, sorted."""
     return sorted({part.atom for part in subformulas(formula) if isinstance(part, Literal)})
 
+
+# --- from rules to formulas
 
 MAX_BOUND = 1000
 DATA_RULES = ("forall", "exists", "before", "after", "seq", "flow")

@@ -1,13 +1,9 @@
-"""Parses temporal rules by the grammar in language.lark. Syntax errors show a caret under the place.
+"""Parses temporal rules by the grammar in `language.lark`. Syntax errors show a caret and the likely correction.
 
-An LALR parser for rules. Its tables in `language.json` are generated from Lark's.
+The tables of the LALR parser, in `language.json`, are generated from Lark's: building them takes Lark longer than the
+rest of a check. The parser gives the same trees as Lark's; text that it rejects goes to Lark for the error message.
 
-Building the tables takes Lark longer than the rest of a check. This parser gives the same trees as Lark's; text that it
-rejects goes to Lark for the error message.
-
-Common mistakes in rules that do not parse, and the likely correction.
-
-Each mistake is a regular expression over the line, in which ⟨ marks the place of the error.
+A common mistake is a regular expression over the line, in which ⟨ marks the place of the error.
 """
 
 from __future__ import annotations
@@ -25,6 +21,8 @@ from guardagent.errors import InputError, name_hint
 if TYPE_CHECKING:
     from lark import Lark
 
+
+# --- the parser
 
 _TABLES = Path(__file__).with_name("language.json")
 
@@ -157,6 +155,8 @@ def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, singl
     return node
 
 
+# --- common mistakes
+
 FORMS = ("before", "after", "seq", "forall", "exists", "flow")
 FUNCTIONS = (
     "output",
@@ -242,6 +242,8 @@ def hint(before: str, rest: str, *, propositional: bool) -> str:
             return f"; {suggestion}" if suggestion else ""
     return ""
 
+
+# --- rules
 
 Node = Tree  # its children are trees, tokens, and None for an absent optional part
 

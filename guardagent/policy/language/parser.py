@@ -1,13 +1,10 @@
-"""Parses temporal rules to the syntax tree and checks the names in them.
+"""Parses temporal rules to the syntax tree, and checks the names in them; writes trees as the text of a rule.
 
 The variables and the label of a pattern are in scope in the conditions after it. `forall(f:A(...), ...)` can use the
 arguments of the proposed call as `args(f)`, but not its output, which does not exist yet.
 
-Writes the source text of a rule: text that parses to the same rule.
-
-Constants and definitions are expanded in a syntax tree, so the text is that of the expanded rule.
-
-The arguments that a rule names, and those that their tools do not have.
+The text of a tree parses to the same rule. Constants and definitions are expanded in a tree, so the text is that of the
+expanded rule.
 """
 
 from __future__ import annotations
@@ -28,6 +25,8 @@ from guardagent.policy.language.formula import DATA_RULES, any_of, formula_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
 from guardagent.policy.language.printer import PRINTERS, Printer
 from guardagent.policy.language.term_parser import TermParser, qualified
+
+# --- from text to trees
 
 _FLOW_CALL = "the call"  # no label in a rule can contain a space
 
@@ -131,6 +130,8 @@ class _RuleParser(TermParser):
             return ast.Forall(call, none)
         return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
 
+
+# --- from trees to text
 
 _NAME = re.compile(r"(?!(?:AND|OR|NOT|U|W|R|S|G|F|X|O|H|Y|true|false)(?![\w.-]))[A-Za-z_]\w*(?:[.-]\w+)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -269,6 +270,9 @@ def _atom(atom: str) -> str:
     if colon and kind in ("tool", "action", "decision"):
         return f"{kind}:{_name(name)}"
     return atom if atom.startswith("@") else _name(atom)
+
+
+# --- the arguments that a rule names, and those that their tools do not have
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,8 @@
 A missing field, a null, a function without a result and a comparison of different types are *unknown*. Unknown
 propagates through every operation (Kleene's strong logic) and carries its causes.
 
-Parts of values: fields, items and lengths, also of strings that contain JSON.
-
-Instants: exact seconds since the epoch, to the microsecond, and their local time in a zone.
-
-Durations: a number and a unit, such as `24h`; their values are seconds.
+Instants are exact seconds since the epoch, to the microsecond, with a local time in each zone. Durations are a number
+and a unit, such as `24h`; their values are seconds.
 """
 
 from __future__ import annotations
@@ -473,6 +470,8 @@ def kind_of_key(key: Any) -> str:
     return "text" if type(key) is str else "truth value" if type(key) is tuple else "number"
 
 
+# --- fields, items and lengths, also of strings that contain JSON
+
 MAX_TEXT = 4_000_000  # characters of a string that is parsed as JSON
 CACHED_TEXT = 20_000  # results for shorter strings are cached
 
@@ -542,6 +541,8 @@ def _parsed(text: str) -> Any:
 
 _parsed_once = lru_cache(256)(_parsed)
 
+
+# --- instants
 
 MICROSECONDS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -643,6 +644,8 @@ def local_time(seconds: Any, zone: str) -> dt.datetime | Unknown:
     except OverflowError:
         return Unknown("a number is not an instant between the years 1 and 9999")
 
+
+# --- durations
 
 SECONDS: dict[str, Fraction | int] = {"ms": Fraction(1, 1000), "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|[smhdw])")

@@ -1,13 +1,10 @@
-"""Translates expressions to Z3 terms.
+"""Translates expressions to Z3 terms, and solves them.
 
-Each translator has its own Z3 context, so that threads do not interfere.
+Each translator has its own Z3 context, so that threads do not interfere, and each check its own frame.
 
-Parses the RE2 expressions that have an exact translation to Z3.
-
-The result is a tree: ("text", t) | ("set", ((from, to), ...)) | ("and then", parts) | ("or", parts) |
-("repeat", part, least, most or None). Other expressions are rejected, and their matches stay symbolic.
-
-A Z3 solver for expressions, with each check in its own frame.
+An RE2 expression with an exact translation is parsed to a tree: ("text", t) | ("set", ((from, to), ...)) |
+("and then", parts) | ("or", parts) | ("repeat", part, least, most or None). Other expressions are rejected, and their
+matches stay symbolic.
 """
 
 from __future__ import annotations
@@ -36,6 +33,8 @@ from guardagent.policy.logic.values import (
     Value,
 )
 from guardagent.types import thaw
+
+# --- regular expressions
 
 LAST = 0x2FFFF  # the last character of SMT-LIB
 Ranges = tuple[tuple[int, int], ...]
@@ -209,6 +208,8 @@ def _complement(ranges: Ranges) -> Ranges:
         start = max(start, high + 1)
     return (*found, (start, LAST)) if start <= LAST else tuple(found)
 
+
+# --- terms
 
 KEPT = 50_000  # cached terms
 
@@ -401,6 +402,8 @@ def _from(folded: str, folds: Mapping[str, list[int]]) -> Ranges:
     itself = [ord(folded)] if len(folded) == 1 else []  # a folded character folds to itself
     return tuple((code, code) for code in (*itself, *folds.get(folded, ())))
 
+
+# --- the solver
 
 MISSING = object()  # the value is unknown in the model
 SECONDS = 1.0

@@ -28,6 +28,8 @@ from guardagent.policy.logic.sessions import ReasonerSession
 from guardagent.policy.logic.values import Symbols, Value, when_false, when_true
 from guardagent.types import EMPTY
 
+__all__ = ["OPEN", "Open", "Reasoner"]
+
 CHANGES = 3  # changed arguments in a remedy, at most
 TRIES = 4  # the time limit of a remedy, in questions
 _JSON_TYPE = {"text": "string", "number": "number", "truth value": "boolean", "list": "array", "mapping": "object"}
@@ -143,6 +145,3 @@ def _same_kind_schema(value: Any) -> Mapping[str, Any]:
         return {"type": list(_JSON_TYPE.values())}
     whole = kind == "number" and type(value) is int
     return {"type": "integer" if whole else _JSON_TYPE[kind]}
-
-
-__all__ = ["OPEN", "Open", "Reasoner"]

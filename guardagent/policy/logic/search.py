@@ -1,13 +1,8 @@
-"""Searches for a completion of a call that the session allows.
+"""Searches for a completion of a call that the session allows: values for its open arguments.
 
-The search first tries a few candidate values. It then evaluates the rules symbolically, and asks Z3 if that does not
-decide. Each solution of Z3 is checked with the session, and a denied one adds constraints.
-
-Arguments whose values are not known yet, and their JSON schemas.
-
-Evaluates the rules of a session on a proposed call whose arguments may be open.
-
-Candidate values of open arguments, from the rules, the facts, the state and the history.
+The search first tries a few candidate values, from the rules, the facts, the state and the history. It then evaluates
+the rules symbolically, and asks Z3 if that does not decide. Each solution of Z3 is checked with the session, and a
+denied one adds constraints.
 """
 
 from __future__ import annotations
@@ -58,6 +53,8 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.types import EMPTY, Decision, thaw
+
+# --- open arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +198,9 @@ def _within(schema: Mapping[str, Any], value: Any) -> list[bool]:
     return found
 
 
+# --- symbolic evaluation
+
+
 def of_truth(value: Truth) -> Value:
     return TRUE if value is True else FALSE if value is False else UNKNOWN
 
@@ -303,6 +303,8 @@ class CallEvaluation:
             yield disj(when_true(value), when_false(value)) if warns else when_true(value)
 
 
+# --- candidate values
+
 MOST = 40  # candidates of one argument
 _PLAIN: tuple[Any, ...] = (0, 1, "", "a", True, False)
 
@@ -385,6 +387,8 @@ def is_exhaustive(schemas: Sequence[Mapping[str, Any] | None], limit: int) -> bo
     pairs = [(schema or EMPTY, value) for schema, values in zip(schemas, few, strict=True) for value in values or ()]
     return all(schema_allows(schema, value) is not None for schema, value in pairs)
 
+
+# --- the search
 
 ROUNDS = 12  # solutions of Z3 that the session denies
 QUICK_TRIES = 24  # candidates before the symbolic evaluation

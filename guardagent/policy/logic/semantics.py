@@ -1,14 +1,10 @@
-"""The semantics of a rule's terms and patterns, defined on their syntax.
+"""The semantics of rules for a proposed call, defined on the syntax of their terms and patterns.
 
-The atomic rules of a rule, and the combination of their results for a proposed call.
+A rule combines the results of its atomic rules. As in the evaluator, a conjunction considers only this call; other
+rules also consider whether their atomic rules held so far.
 
-As in the evaluator, a conjunction considers only this call; other rules also consider whether their atomic rules held
-so far.
-
-Decides whether a rule asks for an earlier step: whether each call that violates it would be right after other steps.
-
-`refund` without an earlier `login` is such a violation. A refund that is too large is none, since no earlier step
-makes it smaller.
+A rule asks for an earlier step if each call that violates it would be right after other steps: `refund` without an
+earlier `login` is such a violation. A refund that is too large is not one, since no earlier step makes it smaller.
 """
 
 from __future__ import annotations
@@ -54,6 +50,8 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, precondition
+
+# --- terms and patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +402,8 @@ def _kind(kind: str) -> str:
     return "truth" if kind == "truth value" else kind
 
 
+# --- rules
+
 Tree = int | tuple[str, tuple["Tree", ...]]  # the index of an atomic rule, or "all" or "any" of trees
 
 
@@ -515,6 +515,8 @@ def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
             if not part.is_propositional:
                 yield from (one for one in ast.walk(part.rule) if isinstance(one, ast.Pattern))
 
+
+# --- earlier steps
 
 Need = Literal["earlier step", "later step", "other"]
 

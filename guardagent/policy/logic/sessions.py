@@ -1,13 +1,10 @@
-"""The current session: its facts, its state and its calls, with an assumed outcome of each call in flight.
+"""Sessions for the reasoner: the current one, and an arbitrary one that only the rules constrain.
 
-An arbitrary session: facts, a state and earlier calls that only the rules constrain.
+The current session has its facts, its state and its calls, with an assumed outcome of each call in flight. In an
+arbitrary session the value of a history term is symbolic, and a symbolic call witnesses it: if the call exists, it
+satisfies the term. History terms are not independent, since each of them ranges over the witnesses of the others too.
 
-The value of a history term is symbolic, and a symbolic call witnesses it: if the call exists, it satisfies the term.
-History terms are not independent, since each of them ranges over the witnesses of the others too.
-
-The part of a session that the reasoner uses.
-
-Properties of a policy that judged calls have shown, so that no proof needs to look for them.
+`KnownCalls` has the properties of a policy that judged calls have shown, so that no proof needs to look for them.
 """
 
 from __future__ import annotations
@@ -50,6 +47,8 @@ from guardagent.policy.monitors.conversation import ConversationState
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import SourceRecorder
 from guardagent.types import Event, Verdict
+
+# --- the current session
 
 
 class CallSurroundings(NamedTuple):
@@ -288,6 +287,8 @@ def same_values(operations: Operations, values: Sequence[Value], plain: Sequence
     )
 
 
+# --- an arbitrary session
+
 _FACTS = "facts"
 _PRINCIPAL = "principal"
 _STATE = "state"
@@ -512,6 +513,9 @@ class SymbolicSession:
             implies(conj(earlier.exists, known), disj(when_true(met), no)),
             implies(conj(earlier.exists, neg(no)), less(0, bounded.most)),
         ]
+
+
+# --- the reasoner
 
 
 class ReasonerSession(Protocol):

@@ -1,15 +1,13 @@
 """Symbolic values: guarded cases of one kind each, of which at most one holds.
 
     Value     (guard, leaf), ...; if no guard holds, the value is unknown
-    a leaf    Scalar | Given | Listed | Mapped | SomeList | SomeMapping | Odd
+    a leaf    ScalarValue | Concrete | ListValue | MappingValue | SymbolicList | SymbolicMapping | SymbolicSet | ...
 
-A truth value is a value as well: its guard holds if it is known, and its payload is true or false.
+A truth value is a value as well: its guard holds if it is known, and its payload is true or false. Each symbol has a
+key, and equal keys mean the same value.
 
-Functions of the language with an exact translation; the logic knows the others only on concrete values.
-
-Ranges of numbers: what is certain for each number within bounds.
-
-Creates symbolic values: each has a key, and equal keys mean the same value.
+Some functions of the language have an exact translation; the logic knows the others only on concrete values. A range of
+numbers gives what is certain for each number within its bounds.
 """
 
 from __future__ import annotations
@@ -230,6 +228,8 @@ def all_known(values: Sequence[Value]) -> Expression:
     return conj(*(value.known for value in values))
 
 
+# --- functions of the language
+
 Translation = Callable[[Sequence[Expression]], Value]
 
 
@@ -250,6 +250,9 @@ TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "abs": ("number", _absolute),
 }
 """A function -> the kind of its arguments, and the translation of their payloads."""
+
+
+# --- ranges
 
 
 def ends_of(leaf: Leaf) -> tuple[Expression, Expression] | None:
@@ -277,6 +280,8 @@ def computed_range(left: Leaf, sign: str, right: Leaf) -> Value:
     corners = [ex.arithmetic(one, sign, other) for one in first for other in second]
     return of_leaf(Range(reduce(ex.least, corners), reduce(ex.greatest, corners)))
 
+
+# --- symbols
 
 KINDS: Final = ("number", "text", "truth", "list", "mapping")
 

@@ -1,17 +1,13 @@
-"""Compiles a temporal formula to a minimal deterministic automaton over finite traces.
+"""Compiles temporal formulas to minimal deterministic automata over finite traces, and runs several as one product.
 
-The formula is first read as a nondeterministic automaton. Its states are the pending obligations, a set of formulas for
+An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
+and so do actions and decisions. The letters of an automaton are the product of these classes and the subsets of the
+tags, once for steps that succeeded and once for all others.
+
+A formula is first read as a nondeterministic automaton. Its states are the pending obligations, a set of formulas for
 the rest of the trace, and one bit for each past operator. A future formula inside of a past operator is guessed, and a
 guess that it holds adds an obligation. Past operators are monotone in negation normal form, so a guess that it does not
 hold needs no check. The subset construction makes the automaton deterministic; partition refinement minimises it.
-
-The alphabet of a formula's automaton: the sets of atoms that an event can satisfy.
-
-An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
-and so do actions and decisions. The letters are the product of these classes and the subsets of the tags, once for
-steps that succeeded and once for all others.
-
-Runs several propositional rules over a trace as one product automaton.
 
 The full product can be huge, but a trace visits little of it. Letters and transitions are built when an event first
 needs them, and cached. After that an event costs two look-ups for any number of rules.
@@ -42,6 +38,8 @@ from guardagent.policy.language.formula import (
     subformulas,
 )
 from guardagent.types import Event
+
+# --- alphabets
 
 MAX_LETTERS = 4096
 
@@ -162,6 +160,8 @@ def _strides(sizes: Sequence[int]) -> list[int]:
         stride *= size
     return strides[::-1]
 
+
+# --- automata
 
 MAX_STATES = 5000
 MAX_WORK = 300_000  # formulas and sets of formulas visited: one or two seconds
@@ -455,6 +455,8 @@ def _can_reach(table: Sequence[Sequence[int]], goals: Sequence[bool]) -> list[bo
                 waiting.append(source)
     return reached
 
+
+# --- products
 
 Compiled = tuple[Alphabet, Automaton]
 Parts = tuple[int, ...]  # a number for each rule

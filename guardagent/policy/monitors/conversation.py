@@ -1,6 +1,6 @@
-"""The calls of one conversation and the memory of every monitor.
+"""The calls of one conversation, the memory of every monitor, and the judgement of a proposed call.
 
-The judgement of a proposed call: the violated rules, and the checks that could not be made.
+A judgement has the violated rules, and the checks that could not be made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The strings and numbers of a value. A string that holds a JSON object or list stands for its content.
+"""Readers of sources: the labels of a policy file, the strings and numbers of a value, and the host's messages.
 
-The labels of a policy file: which tools, fields, messages and facts each of them names.
+A label is a set of sources, which name tools, fields, messages and facts:
 
     get_webpage             the output of a tool
     read_inbox[*].body      a field of it; `[*]` stands for all items of a list, as does a field of a list
@@ -10,12 +10,11 @@ The labels of a policy file: which tools, fields, messages and facts each of the
     messages.system         the messages of another role
     fact.contacts           a fact of the host
 
-A label is a set of such sources.
+A string that holds a JSON object or list stands for its content.
 
-The host's messages, each read once.
-
-A host may show a window of its messages, summarise old ones, or let a user edit one. What was read stays read. Only
-messages after the last one that was read are new; any other unknown one may be forged, so its labels are uncertain.
+A host may show a window of its messages, summarise old ones, or let a user edit one. A message that was read stays
+read. Only messages after the last one that was read are new; any other unknown one may be forged, so its labels are
+uncertain.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ from uuid import UUID
 
 from guardagent.policy.language.values import StringSet, Unknown, kind_of, parsed
 from guardagent.policy.provenance.tokens import number_key
+
+# --- labels
 
 MODEL = "model"
 """The label of tokens that occur in nothing that the session recorded."""
@@ -197,6 +198,8 @@ class DeclaredLabels:
 
 NO_LABELS = DeclaredLabels()
 
+
+# --- the strings and numbers of a value
 
 DEPTH = 100
 _SCALARS = frozenset({bool, type(None)})
@@ -376,6 +379,8 @@ def _content(value: Any) -> Any:
         return [str(value), vars(value)]
     return str(value)
 
+
+# --- messages
 
 HOST_ROLES = frozenset({"user", "system", "developer"})
 """The roles whose messages no model wrote and no tool."""

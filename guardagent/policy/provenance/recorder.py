@@ -1,6 +1,6 @@
 """Records the outputs, messages and facts of one session, and looks values up in them.
 
-The strings that a session has seen, each with its origin: a hash index, bounded by bytes.
+The strings that a session has seen lie in a hash index, bounded by bytes, each with its origin.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from guardagent.policy.provenance.readers import (
     MessageReader,
 )
 from guardagent.policy.provenance.tokens import Scanner, SourceToken
+
+# --- the index
 
 ENTRY = 170  # bytes of an entry besides its string
 WIDE = 4  # bytes of a character, unless all are ASCII
@@ -105,6 +107,8 @@ class SourceIndex:
                     merged[before] = before.merged(origin)
                 origins[key] = merged[before]
 
+
+# --- the recorder
 
 LIMIT = 16_000_000  # bytes of the index of one session
 MODEL_BIT = 1  # of the label `model`

@@ -1,11 +1,10 @@
 """The identifying tokens of a text: addresses, URLs and their hosts, IBANs, telephone numbers, paths, ids and numbers.
 
-Recording and looking up share one scanner, so that a recorded token is found however it is spelled. Each alternative
-of its expression begins where a word begins and never gives characters back, so a scan takes linear time.
+A text has many spellings, with full-width, invisible and encoded characters; it is normalized to one first. Recording
+and looking up share one scanner, so that a recorded token is found however it is spelled.
 
-One spelling for the many of a text: full-width, invisible and encoded characters.
-
-Every pass takes linear time, also on hostile input.
+Every pass takes linear time, also on hostile input: each alternative of the scanner's expression begins where a word
+begins and never gives characters back.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
 from guardagent.policy.language.values import Unknown, exact
+
+# --- one spelling
 
 ROUNDS = 3  # of nested encodings
 _PERCENT = re.compile("%[0-9A-Fa-f]{2}")
@@ -96,6 +97,8 @@ def _of_punycode(label: re.Match[str]) -> str:
     is_label = not found.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in found)
     return found if is_label else label[0]  # no host has this name, or it would read as several
 
+
+# --- scanning
 
 MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say nothing about their source
 SHORT_KEY = 64  # characters; longer strings are stored as a hash

@@ -1,10 +1,8 @@
 """The review of a policy that was translated from a document.
 
-record             the types of a review file
-review_file        reads and writes it
-rule_hashes        the hash of everything that decides the meaning of a rule
-document_changes   whether the document is still the one that was translated
-requirement        whether people confirmed a policy as it stands
+record        the review file: its types, its reader and its writer
+requirement   the hash of all that decides the meaning of a rule, whether the document is still the one that was
+              translated, and whether people confirmed the policy
 """
 
 from guardagent.policy.review.record import read_review, review_path, write_review

@@ -1,9 +1,8 @@
-"""The types of a review file: the record of how the sentences of a document became the rules of a policy.
+"""The review file: the record of how the sentences of a document became the rules of a policy.
 
 `policies.review.json` lies beside `policies.yaml`. `translate` writes it, `review` adds answers and confirmations, and
-`load_policies(require_review=True)` compares it with the policy and the document.
-
-The review file beside a policy file. It is read strictly: a record that is misread confirms something else.
+`load_policies(require_review=True)` compares it with the policy and the document. It is read strictly: a record that is
+misread confirms something else.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from guardagent._support.files import parse_json, read_text, save_text
 from guardagent._support.json_values import plain, record_of
 from guardagent.errors import ContentError
 from guardagent.policy.documents.sentences import Kind, identity
+
+# --- the types
 
 Fate = Literal["rule", "definition", "fact", "implied", "not_enforceable", "open"]
 """What became of a sentence: rules, part of other rules, a fact that the host has to give, nothing as other sentences
@@ -228,6 +229,8 @@ class Review:
         answered = {one.question for one in self.answers}
         return tuple(one for one in self.questions if one.id not in answered)
 
+
+# --- the file
 
 VERSION = 1
 SUFFIX = ".review.json"

@@ -1,12 +1,10 @@
 """Holds a policy to its review: the reasons why a policy is not what people confirmed.
 
-Compares the document of a review with the file as it is now.
-
-Hashes of rules: two files in which a rule has the same hash judge every call alike by this rule.
-
-A hash covers the rule as written, the declarations that it can reach by name, directly or through others, and the frame
-of the file: the declared tools, `unlisted`, `failed_output` and the shadow. A new tool can break a sentence that its
-rules, unchanged, no longer cover; so a change of the frame changes every hash.
+The document of the review is compared with the file as it is now, and each rule with the hash that was confirmed. Two
+files in which a rule has the same hash judge every call the same by this rule. A hash covers the rule as written, the
+declarations that it can reach by name, directly or through others, and the frame of the file: the declared tools,
+`unlisted`, `failed_output` and the shadow. A new tool can break a sentence that its rules, unchanged, no longer cover;
+so a change of the frame changes every hash.
 
 A name counts as reached wherever its words occur in a rule, also in a message: too much is reached rather than too
 little.
@@ -38,6 +36,8 @@ from guardagent.policy.review.record import Confirmation, Review, ReviewedSenten
 from guardagent.programs.lock import toolboxes
 from guardagent.programs.program_file import digest_of
 from guardagent.sandbox.toolbox import Toolbox
+
+# --- the document
 
 _AGAIN = "run 'guardagent translate' again"
 
@@ -102,6 +102,8 @@ def quoted(text: str) -> str:
     """The first words of a text in quotes, with escapes for characters that do not print."""
     return repr(shortened(text))
 
+
+# --- hashes of rules
 
 _PLACES = frozenset(["line", "location", "path", "place"])
 
@@ -268,6 +270,8 @@ def _digest(path: Path) -> str:
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
+
+# --- the requirement
 
 SHOWN = 10  # problems in a message
 _UNKNOWN = dt.datetime.min.replace(tzinfo=dt.UTC)

@@ -27,6 +27,8 @@ from guardagent.policy.solver.z3_text import (
     term_of,
 )
 
+__all__ = ["Assertion", "Encoding", "Question", "SmtError", "SolverResult", "VariableDeclaration"]
+
 _NO_DOMAINS: Mapping[str, Sequence[Any]] = MappingProxyType({})
 _BUILT_IN = frozenset({"Bool", "Int", "Real", "String", "RegLan"})
 _SYMBOL = re.compile(r"[A-Za-z~!@$%^&*_+=<>.?/-][A-Za-z0-9~!@$%^&*_+=<>.?/-]*")
@@ -195,6 +197,3 @@ def _quote_symbol(name: str) -> str:
     if "|" in name or "\\" in name or "\0" in name:
         raise SmtError(f"{name!r} is not an SMT-LIB name; expected one without '|', '\\' and NUL")
     return name if _SYMBOL.fullmatch(name) else f"|{name}|"
-
-
-__all__ = ["Assertion", "Encoding", "Question", "SmtError", "SolverResult", "VariableDeclaration"]

@@ -1,10 +1,7 @@
 """Compiles constraints to a Python function that decides calls without a solver if all variables are known.
 
-Regular expressions of SMT-LIB as functions that match in linear time.
-
-Generates a Python function that evaluates Z3 terms, with their values as constants of the function.
-
-No text of the policy gets into the code: names are numbered, and literals are constants of the function.
+No text of the policy gets into the code: names are numbered, and the values of Z3 terms are constants of the function.
+Regular expressions of SMT-LIB become functions that match in linear time.
 """
 
 from __future__ import annotations
@@ -36,6 +33,8 @@ from guardagent.policy.solver.z3_text import (
     text_value,
     value_of,
 )
+
+# --- regular expressions
 
 Matcher = Callable[[str], bool]
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"
@@ -113,6 +112,8 @@ def _range(first: str, last: str) -> str:
         return _NOTHING
     return f"[\\x{{{ord(first):X}}}-\\x{{{ord(last):X}}}]"
 
+
+# --- terms
 
 _NESTED = 12  # levels of an expression, before part of it gets a variable
 _SMALL = 1_000_000  # numbers up to this are written into the code
@@ -293,6 +294,8 @@ def compile_function(lines: Iterable[str], constants: dict[str, Any]) -> Callabl
     found: Callable[[Sequence[object]], bool | None] = space["evaluated"]
     return found
 
+
+# --- constraints
 
 MAX_COMBINATIONS = 64  # combinations of values of undefined constants
 Evaluator = Callable[[Sequence[object]], bool | None]

@@ -5,11 +5,8 @@ unsatisfiable one denies it and explains a minimal core in natural language (*So
 values never allow a call: an unknown required variable denies, and an unknown optional variable must not change the
 result, whatever its value. Only `free: any` lets the solver choose a value, as the paper does.
 
-Checks values against SMT-LIB sorts, without coercion.
-
-Explains a denial in natural language, from a minimal unsatisfiable core.
-
-Compiles a solver rule of a policy file: its SMT-LIB text is read once, with one question per tool.
+Values are checked against their SMT-LIB sorts, without coercion. The SMT-LIB text of a rule is read once, with one
+question per tool.
 """
 
 from __future__ import annotations
@@ -44,6 +41,7 @@ from guardagent.policy.solver.sources import (
 from guardagent.policy.solver.z3_text import (
     BOOL,
     INT,
+    MAX_CHARACTER,
     REAL,
     STRING,
     Enumeration,
@@ -55,8 +53,7 @@ from guardagent.policy.solver.z3_text import (
 if TYPE_CHECKING:
     from guardagent.models import Model
 
-
-MAX_CHARACTER = 0x2FFFF  # of an SMT-LIB string
+# --- sorts
 
 
 class SortMismatch:
@@ -113,10 +110,11 @@ def _is_character(character: str) -> bool:
     return code <= MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
 
 
+# --- explanations
+
 _ASSERTION, _VARIABLE = "assertion:", "variable:"
 _VERBS = ("is", "has", "was", "can", "are", "have", "does", "were")
 _PARTICIPLES = ("ed", "en", "ing", "able", "ible")
-
 
 NOT_SHOWN = "(not shown)"
 
@@ -171,6 +169,8 @@ def _denied(words: str) -> str:
         return f"{verb} no {rest}" if verb in ("has", "have") else f"{verb} not {rest}"
     return f"not {words}" if verb.endswith(_PARTICIPLES) else f"no {words}"
 
+
+# --- the monitor
 
 MAX_OUTCOMES = 64  # combinations of outcomes of calls in flight that are checked
 CACHE_SIZE = 1024  # explained denials, by the values of the variables
@@ -449,6 +449,8 @@ class SolverMonitor:
     def loaded(self, _data: Any, _calls: Any) -> None:
         return None
 
+
+# --- compilation
 
 MAX_SMT_BYTES = 5_000_000
 _KNOWN_SORTS = (BOOL, INT, REAL, STRING)

@@ -1,8 +1,7 @@
-"""The satisfiability question of one tool's permit.
+"""The satisfiability question of one tool's permit, with its remedies and its minimal unsatisfiable cores.
 
-Finds the fewest values to change so that constraints become satisfiable, and the nearest new values.
-
-Finds a minimal unsatisfiable core: contradictory constraints, all of which are needed.
+A remedy changes the fewest values so that the constraints become satisfiable, to the nearest new values. A core is
+contradictory, and all of its constraints are needed.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from guardagent.policy.solver.z3_text import (
     solver_module,
     term_of,
 )
+
+# --- remedies
 
 MAX_CHANGED = 2
 _HALVINGS = 48  # steps of the binary search for the nearest number
@@ -136,6 +137,8 @@ class _Change:
         return [*near, z3.IsInt(constant * grain)] if self._constraints.sorts[name] == REAL else near
 
 
+# --- cores
+
 PERMIT = "permit"
 MAX_TERMS = 1_000  # a larger set cannot be minimized in time
 
@@ -184,6 +187,8 @@ class _CoreSearch:
         simple = simplified([solver_module().BoolVal(True, self._context), *terms], pairs)  # noqa: FBT003 - a value
         return Z3Solver([simple], self._context).model([], {}, self._deadline)[0] == "unsat"
 
+
+# --- questions
 
 _NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
 _SECONDS = 0.2  # for constraints that do not depend on a call

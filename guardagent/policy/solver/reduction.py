@@ -1,10 +1,8 @@
-"""Reduces constraints once some constants are known.
+"""Reduces constraints once some constants are known, and checks whether they are satisfiable for every value of others.
 
-Each step preserves satisfiability. A constant that must be true is set to true. `(= c term)` defines c once the whole
-term is known. An equation is dropped if its constant occurs nowhere else. A constant that occurs with one polarity only
-is set to that truth value.
-
-Checks whether constraints are satisfiable for every value of some variables.
+Each step of a reduction preserves satisfiability. A constant that must be true is set to true. `(= c term)` defines c
+once the whole term is known. An equation is dropped if its constant occurs nowhere else. A constant that occurs with
+one polarity only is set to that truth value.
 
 All values of a variable with few values are tried. For other variables the check searches for a counterexample: a value
 for which the constraints are unsatisfiable. Defined constants and constants with few values need no quantifier there;
@@ -42,6 +40,8 @@ from guardagent.policy.solver.z3_text import (
     symbol_of,
     term_of,
 )
+
+# --- reduction
 
 MAX_FORMULAS = 2_000
 
@@ -233,6 +233,8 @@ def _sign_of(part: Any, number: int, sign: bool | None) -> bool | None:  # noqa:
         return sign
     return None
 
+
+# --- every value of some variables
 
 MAX_CASES = 300  # combinations of values that are tried one by one
 MAX_CHOICES = 64  # expanded values of constants

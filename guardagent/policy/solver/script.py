@@ -1,10 +1,6 @@
 """Reads an SMT-LIB script: its declarations, assertions and comments.
 
-The error for invalid SMT-LIB text.
-
-Parses SMT-LIB text into s-expressions and comments, with their positions.
-
-The error for terms that cannot be compiled.
+The text is first parsed into s-expressions and comments, with their positions.
 """
 
 from __future__ import annotations
@@ -33,6 +29,12 @@ class SmtError(InputError):
         super().__init__(f"{'permit: ' * of_permit}line {line}, column {column}: {problem}")
         self.problem, self.line, self.column, self.of_permit = problem, line, column, of_permit
 
+
+class UnsupportedError(Exception):
+    """Only the solver can evaluate a term."""
+
+
+# --- s-expressions
 
 MAX_TEXT = 5_000_000  # characters
 MAX_DEPTH = 400  # nesting of parentheses
@@ -182,6 +184,8 @@ def symbol(text: str) -> str:
     """Returns the name of a symbol: `a b` for `|a b|`."""
     return text[1:-1] if text.startswith("|") else text
 
+
+# --- scripts
 
 _ARITIES = {  # the allowed numbers of arguments of each command
     "assert": (1,),
@@ -417,7 +421,3 @@ class _Comments:
             line -= 1
         before = " ".join(one for one in lines if one)
         return before or self._beside.get(last) or self._beside.get(first) or None
-
-
-class UnsupportedError(Exception):
-    """Only the solver can evaluate a term."""

@@ -1,27 +1,19 @@
 """Sources of a solver rule's variables: an expression, or the conversation as a model reads it.
 
-args.amount, fact(user_confirmed), state(hours_since_booking(args.id)), count(f:refund(), !failed(f)), ...
-conversation(user), conversation(user, tool)    a value stated in a message of one of these roles
-confirmation()                                  whether the user approved this call after it was proposed
+    args.amount, fact(user_confirmed), state(hours_since_booking(args.id)), count(f:refund(), !failed(f)), ...
+    conversation(user), conversation(user, tool)    a value stated in a message of one of these roles
+    confirmation()                                  whether the user approved this call after it was proposed
 
-Finds quotes, strings and numbers in a message, as whole words and numbers only.
+For each value the model cites a message and a quote (*Solver-Aided Verification*, 3.1), once for each proposed call.
+The host verifies the citation: the message has an allowed role, the quote occurs in it exactly, and the value has its
+sort and is supported by the quote. Any other value is unknown, with a reason. No answer is cached.
 
 A prompt injection may make a model cite misleading fragments: `5` out of `2500`, `confirm` out of `unconfirmed`. Each
-quote is therefore checked in its message, together with the surrounding characters.
+quote is therefore checked in its message, together with the surrounding characters: only whole words and numbers count.
+A confirmation is of exactly this call, directly after the assistant proposed it. A tool's output never confirms a call,
+whatever it quotes: roles and order come from the host.
 
-Checks that the user confirmed exactly this call, directly after the assistant proposed it.
-
-A tool's output never confirms a call, whatever it quotes: roles and order come from the host.
-
-Reads values in the conversation with a model (*Solver-Aided Verification*, 3.1), and verifies each of them.
-
-For each value the model cites a message and a quote. The host verifies the citation: the message has an allowed role,
-the quote occurs in it exactly, and the value has its sort and is supported by the quote. Any other value is unknown,
-with a reason. No answer is cached.
-
-Has a model read variables in the conversation, once for each proposed call.
-
-Z3 contexts of encodings. Z3 takes longer to make one than to read a rule.
+Encodings can share a Z3 context: Z3 takes longer to make one than to read a rule.
 """
 
 from __future__ import annotations
@@ -61,6 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ConversationMessage", "RequestedVariable", "Value", "read_values"]
 
+
+# --- sources
 
 ARGS = "args"
 ROLES = ("user", "assistant", "tool", "system")
@@ -143,6 +137,8 @@ def _conversation_source(kind: str, inside: str, text: SourceText) -> Conversati
         raise text.error(f"{text.text.strip()!r} has no valid roles; expected {expected}")
     return ConversationSource(frozenset(roles))
 
+
+# --- quotes
 
 MAX_OCCURRENCES = 100  # of one quote in one message
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -274,6 +270,9 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     return not (_SCALE.match(after) or _NEGATED.search(before))
 
 
+# --- confirmations
+
+
 def confirmation_problem(
     yes: int, proposal: int, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> str | None:
@@ -332,6 +331,8 @@ def _numbers_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif kind_of(value) == "number":
         yield name, value
 
+
+# --- values read by a model
 
 Value = bool | int | Fraction | str
 MAX_ANSWER = 200_000  # characters
@@ -564,7 +565,6 @@ _CONVERSIONS: Mapping[str, Callable[[Any], Value | None]] = {
     "enumeration": lambda value: value if type(value) is str else None,
 }
 
-
 ConversationReader = Callable[[Sequence[RequestedVariable], RuleContext, SessionCall], Mapping[str, Any]]
 
 
@@ -593,6 +593,8 @@ def conversation_reader(model: Model | str | None) -> ConversationReader:
 
 _NO_MODEL = Unknown("no model reads the conversation; expected 'load_policies(..., model=...)'")
 
+
+# --- Z3 contexts
 
 Contexts = dict[Hashable, "SolverContext"]
 

@@ -1,22 +1,12 @@
-"""Parses SMT-LIB text with Z3, and maps Z3's errors to positions in the author's text.
+"""Z3 and its terms: SMT-LIB text in, Python values and results out.
 
-The SMT-LIB sorts that a policy's variables can have.
-
-SMT-LIB operations on Python values, with exactly Z3's results.
-
-They raise ArithmeticError where SMT-LIB leaves a result open, as for a division by zero: only a solver can decide then.
-
-Converts values between Z3 terms and Python, exactly.
-
-The result of a solver.
-
-An incremental Z3 solver: constraints are added once, and each check pushes its facts and pops them.
-
-Time is bounded by Z3's count of its work, so that a result does not depend on the machine's load, and by the clock.
-
-Traverses Z3 terms without recursion, since they may be deep and share subterms.
-
-The constraints of one question, and checks of their satisfiability for given values.
+- Text is parsed with Z3, whose errors are mapped to positions in the author's text.
+- SMT-LIB operations on Python values give exactly Z3's results. They raise ArithmeticError where SMT-LIB leaves a
+  result open, as for a division by zero: only a solver can decide then.
+- An incremental solver adds its constraints once; each check pushes its facts and pops them. Z3's count of its work
+  bounds the time, so that a result does not depend on the machine's load, and so does the clock.
+- Terms are traversed without recursion, since they may be deep and share subterms.
+- The constraints of one question are checked for given values.
 """
 
 from __future__ import annotations
@@ -32,6 +22,8 @@ from typing import Any, Literal
 
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.solver.script import LineIndex, SExprReader, SmtError, UnsupportedError
+
+# --- sorts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +55,8 @@ class VariableDeclaration:
     sort: str | None
     enum: Sequence[Any] | None = None
 
+
+# --- SMT-LIB text
 
 _STRANGE = re.compile(r"[^\t\n\r -~]")
 _ODD_TOKEN = re.compile(r'"[^"]*+(?:""[^"]*+)*+"|;[^\n]*|\|[^|]*\|')
@@ -234,7 +228,9 @@ def sort_of(z3_sort: Any) -> Sort:
     return Sort(z3_sort.sexpr())
 
 
-MAX_CHARACTER = 0x2FFFF
+# --- operations on Python values
+
+MAX_CHARACTER = 0x2FFFF  # of an SMT-LIB string
 MAX_PRODUCT = 20_000_000  # characters of the result of a replacement
 Number = int | Fraction
 
@@ -325,6 +321,8 @@ def is_text(text: str) -> bool:
     """Whether all characters exist in SMT-LIB."""
     return text.isascii() or all(ord(one) <= MAX_CHARACTER and not 0xD800 <= ord(one) <= 0xDFFF for one in text)
 
+
+# --- values of terms
 
 MAX_TEXT = 20_000  # characters of a string that the solver gets
 MAX_BITS = 10_000  # of a number
@@ -423,6 +421,8 @@ def values_of(model: Any, constants: Mapping[str, Any]) -> dict[str, Any] | None
         return None
 
 
+# --- the solver
+
 Status = Literal["sat", "unsat", "unknown"]
 
 
@@ -442,7 +442,6 @@ class SolverResult:
 
 
 UNKNOWN = SolverResult("unknown")
-
 
 WORK = 500_000  # Z3's resource units per second of the time limit
 MEMORY = 1_000  # megabytes
@@ -522,6 +521,8 @@ def _status(result: Any) -> Status:
         return "sat"
     return "unsat" if result == z3.unsat else "unknown"
 
+
+# --- traversal of terms
 
 MAX_NODES = 20_000  # of terms that are traversed
 Symbol = tuple[str, int]  # an uninterpreted constant or function: its name and arity
@@ -667,6 +668,8 @@ def conjuncts(terms: Iterable[Any]) -> list[Any]:
             found.append(term)
     return found
 
+
+# --- the constraints of a question
 
 FIRST_SHARE = 0.1  # of the time limit, before the question is simplified first
 MAX_CACHED = 32  # derived questions

@@ -1,17 +1,10 @@
-"""Puts rules into plain English: deterministic, from the parsed form.
+"""Puts the policies of a file into plain English, for the people who answer for them.
 
-policy             policies and definitions of a file
-rules              formulas
-terms              conditions and values
-steps              propositional rules
-solver             solver rules
-scope              the names of calls, variables and items
-function_phrases   phrases for the functions of the language
-phrases            names, numbers, durations and lists
+    rules    formulas, and propositional rules
+    terms    conditions and values
+    solver   solver rules
 
-Puts the policies of a file into words, for the people who answer for them.
-
-The words come from the parsed rule alone, so they say what GuardAgent enforces: they are not a description by an
+The words come from the parsed rule alone, so they are what GuardAgent enforces: they are not a description by an
 author or a model. Rules that differ in meaning differ in words.
 """
 
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
     from guardagent.policy.policies import Policies
 
 __all__ = ["Wording", "definitions_in_words", "policies_in_words", "policy_in_words"]
-
 
 _RESPONSES = {
     Decision.WARN: "A violation is only warned about.",

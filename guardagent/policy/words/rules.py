@@ -1,9 +1,8 @@
 """Puts rules into words: one sentence for each formula.
 
-Puts propositional rules, about the order of steps, into words.
-
-An atom needs a step that ended well; its negation also excludes a step that failed or is in flight. So "is a call of x"
-in a premise counts from the start of the call, and "is a successful call of x" only once it ended well.
+In propositional rules, about the order of steps, an atom needs a step that ended well; its negation also excludes a
+step that failed or is in flight. So "is a call of x" in a premise counts from the start of the call, and "is a
+successful call of x" only once it ended well.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from guardagent.policy.language import ast
 from guardagent.policy.language import formula as f
 from guardagent.policy.language.formula import sequence
 from guardagent.policy.words.terms import SentenceScope, TermWords, code, either, numbered, sentence
+
+# --- propositional rules
 
 _MOST_STEPS = 4  # of a sequence that is recognised
 _KINDS = {"tool:": "call of", "action:": "step with the action", "decision:": "step with the decision"}
@@ -180,6 +181,8 @@ def _either(parts: Iterable[f.Formula]) -> str:
         return either(_parts(parts))
     return f"if the step is {' and '.join(f'a {_noun(atom)}' for atom in negative)}, then {either(others)}"
 
+
+# --- formulas
 
 _NUMBERED = 3  # parts of a condition from which on they are numbered
 

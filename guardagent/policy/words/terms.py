@@ -3,17 +3,8 @@
 Each text has one reading: a condition inside of another stands in parentheses, and a condition that is used as a value
 is `whether (...)`. So different conditions have different texts.
 
-Pieces of sentences: names in code marks, numbers, durations and lists.
-
-The calls, variables and items that a condition can refer to, and their names in a sentence.
-
-The interface between the phrases for conditions, values and calls.
-
-Phrases for the functions of the language; a function that has none is `the result of NAME for (...)`.
-
-Phrases for values by their kind.
-
-Phrases for conditions by their kind, and for their negations.
+The phrases are chosen by the kind of a term. A function of the language has its own phrase; another one is `the result
+of NAME for (...)`.
 """
 
 from __future__ import annotations
@@ -28,6 +19,8 @@ from typing import Any, Protocol
 from guardagent.policy.language import ast
 from guardagent.policy.language.parser import number_text
 from guardagent.policy.language.printer import text_of
+
+# --- pieces of sentences
 
 _UNITS = ((604800, 2, "week"), (86400, 2, "day"), (3600, 1, "hour"), (60, 1, "minute"), (1, 1, "second"))
 _ORDINALS = ("", "", "second ", "third ", "fourth ", "fifth ")
@@ -85,6 +78,9 @@ def numbered(head: str, parts: Iterable[str]) -> str:
 def sentence(text: str) -> str:
     """A text as a sentence: with a capital, unless it begins with a name, and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
+
+
+# --- names in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +175,8 @@ class Phrases(Protocol):
     def call(self, node: Any, scope: SentenceScope) -> str: ...
 
 
+# --- functions of the language
+
 CONDITIONS: dict[str, tuple[str, str]] = {
     "mentions": ("mentions", "does not mention"),
     "starts_with": ("starts with", "does not start with"),
@@ -212,6 +210,8 @@ VALUES: dict[tuple[str, int], str] = {
 }
 """The value of a function for a number of values."""
 
+
+# --- values
 
 _ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided by", "%": "modulo"}
 
@@ -323,6 +323,8 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.OverItems: _count_items,
 }
 
+
+# --- conditions and their negations
 
 _COMPARED = {
     "==": "is",
@@ -465,6 +467,8 @@ def _is_duration(node: Any) -> bool:
         isinstance(node, ast.Arithmetic) and node.operator == "-" and is_instant(node.left) and is_instant(node.right)
     )
 
+
+# --- terms
 
 _LOOSE = (ast.And, ast.Or, ast.Implies)
 _COMPOUND = (ast.Arithmetic, ast.Negative)
