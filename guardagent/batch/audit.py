@@ -1,14 +1,11 @@
 """Replays a trace event by event as a session would judge it, including the obligations unmet at its end.
 
-Proves that a trace keeps all rules without a session, which is needed for everything else.
+A quick proof that a trace keeps all rules saves the session, which is needed for everything else. The product of the
+propositional rules follows the trace. The other rules hold if no event of the trace can begin a violation of them, and
+if they hold for a conversation without calls.
 
-The product of the propositional rules follows the trace. The other rules hold if no event of the trace can begin a
-violation of them, and if they hold for a conversation without calls.
-
-Replays the traces of a file together, if the policy counts calls across conversations.
-
-The events of all traces are replayed in the order of their times, against counters that begin at zero. So each event
-needs a time, and one process has to see all of them.
+If the policy counts calls across conversations, the events of all traces are replayed in the order of their times,
+against counters that begin at zero. So each event needs a time, and one process has to see all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +30,8 @@ from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
 from guardagent.session.state import NO_USAGE
 from guardagent.types import ATOMS, EMPTY, Event, Verdict, Violation, freeze, quick_violation, unchecked_verdict
+
+# --- quick proof
 
 MAX_KINDS = 50_000  # kinds of events that are kept; names and tags are unbounded
 
@@ -118,6 +117,8 @@ def _is_too_deep(value: Any) -> bool:
     return False
 
 
+# --- one trace
+
 _ID = "trace"  # of all sessions here, which nobody sees
 _UNCHECKED = "could not be checked: "
 MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
@@ -132,7 +133,7 @@ def judge_trace(policies: Policies, trace: Trace) -> Verdict:
     """Judges a whole trace: returns the most severe decision, and every violation with its place.
 
     The evidence of a violation has the index of its event under `event`; null stands for the end of the trace.
-    Counters across conversations begin at zero: `counted_traces` replays traces that count together.
+    Counters across conversations begin at zero: `judge_together` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
     if quick_proof(policies.current).complies(trace):
@@ -238,6 +239,9 @@ def _capped(strings: Mapping[str, str]) -> tuple[str, ...]:
     return (*first, f"and {more:,} more") if more else tuple(first)
 
 
+# --- traces of a file
+
+
 @dataclass(slots=True)
 class TraceJudge:
     """Judges the traces of a file one by one, or together if the policy has counters.
@@ -277,6 +281,8 @@ class TraceJudge:
                     require_times(policies, trace, f"{self.path}:{line.number}")
                     yield trace
 
+
+# --- traces together
 
 _ADVICE = {
     "--workers": "run it without '--workers'",

@@ -1,6 +1,7 @@
-"""Judges the proposed call of a case, and compares the verdict with the expected one.
+"""Judges cases and traces, and compares their verdicts with the expected ones.
 
-Cases and traces with an expected verdict. A trace is judged to its end, for rules that only the end can violate.
+A case ends with a proposed call, which is judged. A trace is judged to its end, for rules that only the end can
+violate.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from guardagent.session.session import Session
 from guardagent.types import Event, Verdict
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from guardagent.batch.jobs import Result
 
 
@@ -95,6 +94,8 @@ def unknown_rule_hint(rule: str, known: Iterable[str]) -> str:
     names = list(known)
     return "" if rule in names else f" (no such policy{name_hint(rule, names)})"
 
+
+# --- cases and traces with an expected verdict
 
 _LABEL = {"label": KeyType(int, "0 or 1"), "rules": KeyType(list, "a list of the ids of policies")}
 _OF_CASES = ("proposed", "history", "now", "context", "user_confirmed")

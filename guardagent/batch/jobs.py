@@ -1,16 +1,12 @@
-"""A result log for the lines of a file: an interrupted run resumes after the last complete row.
+"""Judges the lines of a file, counts and compares the results, and keeps them so that an interrupted run can resume.
+
+Each line is a record, and gives a row of JSON or a located error. A file of results has one row per line, and one
+process at a time appends to it. If a run is killed, all written rows remain. Only the last one may be torn; it is
+removed before the next is appended.
 
 A small progress file beside the rows records the position in the input. It is replaced before the rows of a chunk are
 written, and names the end of that chunk: any rows after it belong to exactly those bytes of the input. So the run may
 be killed at any moment, ids may repeat, and the progress file does not grow with the input.
-
-A durable file of results: rows of JSON, one per line, appended by one process at a time.
-
-If a run is killed, all written rows remain. Only the last one may be torn; it is removed before the next is appended.
-
-Judges the lines of a file. Each line is a record, and gives a row of JSON or a located error.
-
-Counts the results of a file's lines, and compares them with expected labels and rules.
 """
 
 from __future__ import annotations
@@ -32,6 +28,8 @@ from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict, unchecked_verdict
+
+# --- a durable file of results
 
 
 class ResultLog:
@@ -109,6 +107,9 @@ def file_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ContentError("is not UTF-8; expected the unchanged file", path) from None
+
+
+# --- lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,9 @@ def _json(record_id: str | int, verdict: Verdict) -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes its JSON escape
 
 
+# --- metrics
+
+
 @dataclass(slots=True)
 class ConfusionMatrix:
     """Counts of true positives, false positives, false negatives and true negatives."""
@@ -323,6 +327,8 @@ class VerdictMetrics:
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
+
+# --- the result log of a run
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
 _START_ANEW = "expected the input and policies of that run; to start anew, use another '--out'"

@@ -1,6 +1,6 @@
 """A JSON object of a record whose known keys have the right types. Every error has a location and the expectation.
 
-Recognizes keys of a record that stand in for a known key: their values would be lost.
+A key that stands in for a known key is recognized, since its value would be lost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from guardagent._support.arguments import normalized_name
 from guardagent._support.files import parse_json
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.language.values import moment_of, parsed_instant
+
+# --- keys
 
 _SYNONYMS = {
     **dict.fromkeys(("arguments", "arg", "kwargs", "parameters", "params"), "args"),
@@ -67,6 +69,8 @@ def _letters(name: str) -> str:
     return "".join(sign for sign in normalized_name(name) if sign not in "_- ")
 
 
+# --- objects
+
 _TYPE_NAMES = {
     dict: "an object",
     list: "a list",
@@ -76,7 +80,6 @@ _TYPE_NAMES = {
     bool: "a boolean",
     type(None): "null",
 }
-
 
 Instant = float | dt.datetime
 """Seconds since the epoch, or a date and time with its zone."""

@@ -1,10 +1,9 @@
 """Judges a file of any size line by line. An unreadable line is an error of its own, and does not end the run.
 
-A bounded concurrent map, and the pool of worker processes that it runs on.
-
-The pool is a `ThreadPoolExecutor`; each thread drives one process through a pipe of its own. `ProcessPoolExecutor` does
-not meet the requirements. Its processes share one result pipe, so that it waits forever for a process that was killed
-while answering. It cannot terminate its processes at once, as Ctrl-C requires. Its processes outlive a killed parent.
+Below it are the bounded concurrent map, and the pool of worker processes that it runs on. The pool is a
+`ThreadPoolExecutor`; each thread drives one process through a pipe of its own. `ProcessPoolExecutor` does not meet the
+requirements. Its processes share one result pipe, so that it waits forever for a process that was killed while
+answering. It cannot terminate its processes at once, as Ctrl-C requires. Its processes outlive a killed parent.
 """
 
 from __future__ import annotations
@@ -104,6 +103,8 @@ def _chunk_judge(job: Job) -> Callable[[Work], list[Result]]:
     policies = job.load()
     return lambda work: list(judge_lines(job, policies, *work))
 
+
+# --- the map and its pool
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")

@@ -1,9 +1,9 @@
-"""Reads a case or a trace from a line of JSON. Every error has a location and says what was expected.
+"""Cases and traces from lines of JSON, and the lines of a file of any size. Every error has a location.
 
 Unknown keys are ignored and never shown to a rule. A near miss of a known key (`histroy`, or `arguments` for `args`) is
 an error: its value would be lost, and a lost value could lead to an allowance.
 
-Reads a file of any size in chunks of whole lines, each with its position and the digest of the file up to there.
+A file is read in chunks of whole lines, each with its position and the digest of the file up to there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from guardagent.batch.traces import BOOLEAN, CALL, STEP, TraceStep, checked_step
 from guardagent.errors import ContentError, InputError
 from guardagent.types import EMPTY, Event
 from guardagent.types.values import SessionPrincipal, read_principal
+
+# --- records
 
 _ID = KeyType(object, "a string")
 _PRINCIPAL = KeyType(dict, "a principal: an object with 'id', and with 'roles' and 'tenant' if they are known")
@@ -180,6 +182,8 @@ def _call(record: JsonObject, failed_output: Any) -> Event:
     status = status_of(record.values, failed_output)
     return Event(record.tool(), get("args") or {}, get("output"), status, time=record.instant("time"))
 
+
+# --- lines
 
 MAX_LINE = 64 * 2**20
 _CHUNK_LINES = 32

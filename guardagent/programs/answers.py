@@ -1,11 +1,10 @@
-"""Parses answers of models: a plan, a program, a judgement. An invalid answer is an AnswerError, never a guess.
+"""The plan, program or judgement in an answer of a model, and the toolbox functions that a prompt describes in full.
 
-Selects the toolbox functions that a prompt describes in full: those that a text names, or whose topic it touches.
+An invalid answer is an AnswerError, never a guess.
 
-For other checks a prompt has signature and summary, since every program needs a check; for the rest only the name. The
-model can request the description of any of them.
-
-The topic of a function is the words of its name and of the first line of its docstring, weighted by their rarity in the
+A prompt describes the functions that a text names, or whose topic it touches. It has signature and summary of all other
+checks, since every program needs a check, and only the names of the rest. The model can request any description. The
+topic of a function is the words of its name and of the first line of its docstring, weighted by their rarity in the
 toolbox. The selection is deterministic and uses no model.
 """
 
@@ -176,6 +175,8 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
             yield value
         at = text.find("{", end)
 
+
+# --- functions in a prompt
 
 KEY = "describe"
 

@@ -1,13 +1,13 @@
-"""The generating flow (paper, Sections 4.2 and 4.3): retrieve, plan, code, run, debug, verdict.
+"""A program that a model writes for one run (paper, Sections 4.2 and 4.3): retrieve, plan, code, run, debug, verdict.
 
 The model's code is a guard program like any other: the static gate admits it, the sandbox runs it, and the host owns
-the verdict. Errors go back to the model for a bounded number of rounds; code that never runs is a denial.
+the verdict. Errors go back to the model for a bounded number of rounds; code that never runs is a denial. One generator
+yields prompts and receives completions, with or without an event loop.
 
-The paper's baseline for evaluations (Section 5.2, Appendix I): a model judges the run directly, without code.
+The paper's baseline (Section 5.2, Appendix I) lets a model judge the run directly, without code. It serves evaluations
+and is not a guard: a hostile text can influence the model's verdict directly.
 
-It is not a guard: a hostile text can influence the model's verdict directly.
-
-Self-consistency (paper, Appendix Q; Wang et al. 2023): several plans for one run vote on the verdict.
+With self-consistency (Appendix Q; Wang et al. 2023), several plans for one run vote on the verdict.
 """
 
 from __future__ import annotations
@@ -274,6 +274,9 @@ def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
     return {**texts, "code": shown.code} if with_code else texts
 
 
+# --- the baseline
+
+
 @dataclass(frozen=True)
 class ModelBaseline:
     """A model that judges from the instructions, the demonstrations (without code) and the run.
@@ -333,6 +336,8 @@ class ModelBaseline:
         judged = verdict.to_dict()
         return {name: judged[name] for name in ("label", "reasons", "details", "answer")}
 
+
+# --- votes
 
 TEMPERATURE = 0.7  # for several plans; a single plan uses 0
 

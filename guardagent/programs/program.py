@@ -4,10 +4,8 @@ A program is untrusted: it returns a claim. The host records every toolbox call 
 within budgets and with exact types, lets a denying check override a label of 0, rejects an allowance without any check,
 and runs the required checks itself. It never parses printed text.
 
-Required checks: calls that the host makes itself, independent of the guard program.
-
-A specification's front matter lists them as calls of toolbox functions on `input`, `output`, `facts` and the front
-matter's own `data`:
+Required checks do not depend on the program. A specification's front matter lists them as calls of toolbox functions on
+`input`, `output`, `facts` and the front matter's own `data`:
 
     check_access(granted(access, field(input, "Identity", facts.get("role"))), columns_read(output))
 
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Sandbox
     from guardagent.sandbox.toolbox import Toolbox
 
+# --- required checks
 
 _RUN_NAMES = ("input", "output", "facts")
 
@@ -157,11 +156,12 @@ def _evaluate(node: ast.expr, call: Callable[..., Any], values: Mapping[str, Any
     raise AssertionError(f"not validated: {ast.dump(node)}")
 
 
+# --- runs of programs
+
 MAX_NODES = 10_000
 MAX_DEPTH = 20
 MAX_TEXT = 2_000_000  # characters in all strings of a returned value
 MAX_MESSAGE = 200  # characters of an error that a program receives
-
 
 UNKNOWN = "unknown"
 """The key in the details with the information that an undecided program lacks: a list of strings."""

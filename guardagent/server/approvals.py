@@ -1,8 +1,7 @@
-"""Keeps the approvals of all tenants in the state that servers share.
+"""Approvals that last: requests that wait for people, on any server, over restarts.
 
-Approvals that last: requests that wait for people, on any server, over restarts.
-
-Foresees what an approval would do: the guard judges the call in a copy of its session, without effect.
+They are kept for all tenants in the state that servers share. A preview foresees the effect of an approval: the guard
+judges the call in a copy of its session, without effect.
 """
 
 from __future__ import annotations
@@ -185,6 +184,9 @@ def shown(name: str, version: int, record: ApprovalRecord) -> JSON:
     """Returns an approval as its readers see it."""
     content: Mapping[str, Any] = record.content
     return {"id": name, "version": version, **content, "agreeing": list(record.agreeing)}
+
+
+# --- previews
 
 
 def preview(session: Session, tool: str, record: ApprovalRecord) -> JSON:

@@ -8,13 +8,7 @@ policies:
     principal: host
 state: postgresql://guard@db.example/guards
 
-The settings of the console.
-
-The settings of how long a server keeps what it no longer needs.
-
-The settings of webhooks.
-
-The settings of `guardagent serve`.
+The console, webhooks, and the times after which a server deletes have settings of their own.
 """
 
 from __future__ import annotations
@@ -33,6 +27,8 @@ from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approval_record import ApprovalRules
 
+# --- the console
+
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
@@ -47,6 +43,9 @@ class ConsoleSettings:
     is_served: bool = True
     idle_seconds: float = 1800.0
     longest_seconds: float = 43_200.0
+
+
+# --- retention
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,8 @@ def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
             raise InputError(f"{name!r} of 'retention' is {one!r}; expected a number of {unit} above 0")
     return RetentionSettings(**value)
 
+
+# --- webhooks
 
 WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]
 EVENTS: tuple[WebhookEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
@@ -175,6 +176,8 @@ def _secret(line: str, path: Path) -> bytes:
         )
     return found
 
+
+# --- the server
 
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"

@@ -1,17 +1,9 @@
-"""Sends messages, in a thread for each address, so that a slow one holds up no other.
+"""Webhooks: signed messages about approvals, which no restart loses.
 
-The messages that are still to be sent, in the state that servers share.
-
-A message is stored before the change that it tells about: a server that is killed in between loses none. When it
-is due, its content comes from the approval as it is then; if the change never took place, nothing is sent.
-
-The content of a message, and its signature by the Standard Webhooks scheme.
-
-Webhooks: signed messages about approvals, which no restart loses.
-
-webhook_outbox      what is still to be sent, in the state that servers share
-webhook_message     the content of a message, and its signature
-webhook_delivery    sends it, in a thread for each address
+A message is stored in the state that servers share, before the change that it tells about: a server that is killed in
+between loses none. When it is due, its content comes from the approval as it is then; if the change never took place,
+nothing is sent. The signature follows the Standard Webhooks scheme. Each address has a thread, so that a slow one holds
+up no other.
 """
 
 from __future__ import annotations
@@ -39,6 +31,8 @@ from guardagent.server.approvals import ApprovalDesk
 from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.settings import WebhookEvent, WebhookSettings
 from guardagent.server.state import StateStore, StoredItem
+
+# --- messages that are still to be sent
 
 KIND, TENANT = "webhook", ""
 LEASE_SECONDS = 60.0
@@ -156,6 +150,9 @@ def _content(message: WebhookMessage) -> dict[str, object]:
     return found
 
 
+# --- content and signature
+
+
 def content_of(message: WebhookMessage, record: ApprovalRecord | None, *, with_arguments: bool) -> bytes | None:
     """Returns the body; None if what it would tell has not taken place.
 
@@ -210,6 +207,8 @@ def _took_place(message: WebhookMessage, record: ApprovalRecord) -> bool:
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+
+# --- delivery
 
 SEND_SECONDS = 10.0
 POLL_SECONDS = 1.0

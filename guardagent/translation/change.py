@@ -1,14 +1,7 @@
 """The part of an earlier translation that stands for a new version of the document.
 
-Sentences, rules and questions that stand or fall with each other.
-
-Rules that a person changed in the policy file after they were translated.
-
-A new version of a document: only sentences that changed are translated again.
-
-kept   the sentences, rules, questions and confirmations of the earlier translation that stand as they are
-edits  rules that a person changed since
-links  sentences that stand or fall with each other
+Only sentences that changed are translated again, with those that stand or fall with them. Rules that a person changed
+in the policy file since are kept as they are there.
 """
 
 from __future__ import annotations
@@ -41,6 +34,8 @@ from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly.layout import PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
 from guardagent.translation.examination.examined import expects_violation, judged_cases
+
+# --- links between sentences
 
 Node = tuple[Literal["sentence", "rule", "question"], int | str]
 """A sentence by its number, a rule or a question by its id."""
@@ -108,6 +103,9 @@ def _of_rule(review: Review, rule: str, sentence: str) -> list[int]:
     """The sentences with a hash that a rule rests on: of identical sentences, those that name the rule."""
     same = [one for one in review.sentences if one.hash == sentence]
     return [one.number for one in [one for one in same if rule in one.rules] or same]
+
+
+# --- the new version
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +321,8 @@ def _read_by(rules: Iterable[RuleDraft], facts: Iterable[NeededFact]) -> Iterato
     text = json.dumps([one.rule for one in rules])
     yield from (one for one in facts if one.name in text)
 
+
+# --- edits
 
 Cases = tuple[Mapping[str, Any], ...]
 

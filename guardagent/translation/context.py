@@ -1,15 +1,7 @@
-"""The inputs of a translation, apart from the model.
+"""The inputs of a translation, apart from the model, and the strings made from them for prompts.
 
-Results that a translation needs again.
-
-The document as text for a model: every sentence with its number, under its headings.
-
-The part of a prompt that all requests of a translation share.
-
-Requests to a model: a prompt, its answer, and another attempt if the answer cannot be read.
-
-requests   asks, counts and limits
-answers    reads the YAML or JSON block of an answer
+The document becomes lines with the numbers of the sentences, under their headings. All requests of a translation share
+the first part of their prompts.
 """
 
 from __future__ import annotations
@@ -95,6 +87,9 @@ class TranslationContext:
     def first_number(self, number: int) -> int:
         """Returns the number of the first sentence that is identical with one: it is translated, and counts for all."""
         return self.document.first_numbers[self.sentence(number).hash]
+
+
+# --- strings for prompts
 
 
 def document_text(sentences: Sequence[Sentence]) -> str:

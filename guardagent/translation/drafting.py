@@ -1,12 +1,7 @@
-"""An author of drafts: asks a model for a draft, has it examined, and asks for corrections.
+"""An author of drafts: asks a model for the rules of some sentences, has them examined, and asks for corrections.
 
-Drafts: the rules that a model writes for some sentences of a document.
-
-draft   the types of a draft and its problems
-
-Groups of sentences that are drafted in one request.
-
-The part of a draft that can be used in spite of its problems.
+After the author come the draft as text for a model, the groups of sentences that are drafted in one request, and the
+part of a draft that can be used in spite of its problems.
 """
 
 from __future__ import annotations
@@ -157,6 +152,9 @@ def better(first: DraftResult, second: DraftResult) -> DraftResult:
     return min((second, first), key=lambda one: (sum(p.fatal for p in one.problems), len(one.problems)))
 
 
+# --- drafts as text
+
+
 def problems_text(problems: Iterable[Problem]) -> str:
     """Returns the problems as a numbered list for the model."""
     return "\n".join(
@@ -213,6 +211,8 @@ def _dumper() -> Any:
     return Dumper
 
 
+# --- groups of sentences
+
 MOST = 4
 LONGEST = 8  # of sentences that only make sense together
 
@@ -259,6 +259,9 @@ def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
 
 def _needs(one: Sentence, others: Sequence[Sentence]) -> bool:
     return any(each.text in one.context for each in others)
+
+
+# --- usable parts
 
 
 def usable_part(result: DraftResult) -> Draft | None:

@@ -1,16 +1,6 @@
-"""Translates a policy document: reads the inputs, runs the stages, and writes the files.
+"""The translation of a policy document: reads the inputs, runs the stages, and writes the files.
 
-Keeps the drafts of sentences with open questions until there are answers, so that nothing is drafted twice.
-
-The translation of a document, from its inputs to its files.
-
-inputs            the inputs that the caller names, read
-owner_answers     the answers so far, and what they concern
-reconsideration   rules that stand, and that a new answer about another sentence concerns
-stages            survey, drafts, readings
-open_groups       the drafts of sentences with open questions
-recording         the record for the review
-translation       runs everything, and writes the files
+The drafts of sentences with open questions are kept until there are answers, so that nothing is drafted twice.
 """
 
 from __future__ import annotations
@@ -45,6 +35,8 @@ from guardagent.translation.report import DocumentChanges, TranslationSummary, o
 from guardagent.translation.requests import ModelRequests
 from guardagent.translation.samples import FactDescription
 from guardagent.translation.stages import OwnerAnswers, Progress, StageResults, Stages, kept_confirmations, reconsidered
+
+# --- drafts with open questions
 
 _FILE = "open-groups.json"
 
@@ -123,6 +115,9 @@ def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Ma
         ambiguities=tuple(replace(one, sentence=now[one.sentence]) for one in draft.ambiguities),
         rulings=tuple(map(str, record["rulings"])),
     )
+
+
+# --- the translation
 
 
 @dataclass(frozen=True, slots=True)

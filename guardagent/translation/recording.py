@@ -1,7 +1,4 @@
-"""Makes the review of a translation: the fate of every sentence, the rules, questions and findings.
-
-Reads the inputs of a translation.
-"""
+"""The inputs of a translation, read, and its review: the fate of every sentence, the rules, questions and findings."""
 
 from __future__ import annotations
 
@@ -42,6 +39,8 @@ from guardagent.translation.stages import StageResults
 from guardagent.translation.survey import SurveyedSentence
 from guardagent.translation.tools import ToolSchema, read_tools
 from guardagent.types import Usage
+
+# --- inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +133,8 @@ def _inside(path: Path, folder: Path) -> Path:
     except ValueError:
         raise InputError(f"{path}: is outside of {folder}; expected a file in the folder of the policy file") from None
 
+
+# --- the review
 
 _WORST_LAST: tuple[Readings, ...] = ("agree", "answered", "edited", "single", "open")
 

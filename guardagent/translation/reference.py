@@ -1,8 +1,7 @@
 """The language page for a model: the policy file, the language and what decides in doubt, on a few thousand characters.
 
-It is generated from the keys of the file, the functions and examples that the tests run, so it is never out of date.
-
-The examples of the language page, each with a conversation that its rule allows and one that it denies.
+It is generated from the keys of the file, the functions and its examples, so it is never out of date. Each example has
+a conversation that its rule allows and one that it denies; the tests run them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import Any
 from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Key
 from guardagent.policy.functions import RuleFunction, rule_functions
+
+# --- examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,7 @@ DATA = (
 
 EXAMPLES = (*STEPS, *DATA)
 
+# --- the page
 
 MOST_CHARACTERS = 8000
 MOST_BRIEF_CHARACTERS = 4000

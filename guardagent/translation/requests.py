@@ -1,6 +1,6 @@
-"""Asks a model, reads its answer, and asks again with the error if the answer cannot be read.
+"""Asks a model, reads the YAML or JSON of its answer, and asks again with the error if the answer cannot be read.
 
-Reads the YAML or JSON of a model's answer, with lines in every error.
+Every error names a line of the answer.
 """
 
 from __future__ import annotations
@@ -130,6 +130,8 @@ class ModelRequests:
             for call in calls:
                 self._meter.cache.discard(self._meter.model, call)
 
+
+# --- answers
 
 MOST_CHARACTERS = 200_000
 _BLOCK = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)

@@ -1,16 +1,9 @@
-"""Samples of an agent's calls, from a file of traces or of cases: what its tools get and return, and what is known.
+"""An agent as recorded calls show it: samples of calls, shapes of values, failures; and the facts of its host.
 
-Hides values that look like secrets: samples are shown to a model and to reviewers.
-
-Outputs that look like failures, by their beginnings: candidates for `failed_output`.
-
-The shape of values: paths with their types, and the values of those that have few.
-
-The facts that the host gives to a session, described in a file.
-
-Samples as text for a model or a reviewer, within a limit of characters.
-
-An agent as recorded calls show it: samples of calls, shapes of values, failures; and the facts of its host.
+The samples come from a file of traces or of cases. They are shown to a model and to reviewers, within a limit of
+characters, so values that look like secrets are hidden. A shape has the paths in a value with their types, and the
+values of those that have few. The beginnings of outputs that look like failures are candidates for `failed_output`. The
+facts that the host gives to a session are described in another file.
 """
 
 from __future__ import annotations
@@ -31,6 +24,8 @@ from guardagent.errors import ContentError, UnknownNameError
 from guardagent.models.redaction import scrub
 from guardagent.packs.secrets.functions import assignments, card_numbers, disorder
 from guardagent.types import Event, thaw
+
+# --- secrets
 
 HIDDEN = "[secret]"
 _DEEPEST_VALUE = 30
@@ -81,6 +76,8 @@ def _is_random(text: str) -> bool:
     has_both = re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
     return len(text) >= 16 and bool(has_both) and disorder(text) >= _DISORDER
 
+
+# --- failures
 
 _OPENING = re.compile(
     r"\W*(?:error|errno|fail|exception|traceback|cannot|could not|can't|unable|invalid|unknown|not found|no such|"
@@ -147,6 +144,8 @@ def _prefix(text: str) -> str:
     head, colon, _ = text[:_LONGEST_BEGINNING].partition(":")
     return head + colon if colon else " ".join(re.sub(r"\d+", "#", text[:_LONGEST_BEGINNING]).split()[:3])
 
+
+# --- shapes
 
 _MOST_KEYS = 60  # of a mapping that is kept; further ones count as '*'
 _FEWEST_KEYS = 4  # of a mapping whose keys are words
@@ -271,6 +270,8 @@ def parsed(output: Any) -> Any:
             return output
     return output
 
+
+# --- samples
 
 _EXAMPLES = 3
 _LONGEST_CALL = 200  # characters of arguments or an output
@@ -417,6 +418,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 2]} …"
 
 
+# --- facts
+
 TYPES = ("string", "number", "integer", "boolean", "list", "object", "date", "datetime")
 _KEYS = ("description", "type")
 
@@ -459,6 +462,9 @@ def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
     if (kind := fields.get("type", "")) and kind not in TYPES:
         raise UnknownNameError("type", kind, TYPES, f"{path}: {name!r}")
     return FactDescription(name, fields.get("description", ""), kind)
+
+
+# --- samples as text
 
 
 def render(samples: TraceSamples, limit: int = 20_000) -> str:

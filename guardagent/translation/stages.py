@@ -1,8 +1,7 @@
 """The stages that ask the model: the survey, two drafts of each batch of sentences, and drafts mended after answers.
 
-The owner's answers so far: those that a request shows, and those that concern the draft of another sentence.
-
-Takes rules that stand up again, because a new answer about another sentence concerns them.
+A request shows the owner's answers so far that concern its sentences. A rule that stands is read again if a new answer
+about another sentence concerns it.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from guardagent.translation.readings import (
 from guardagent.translation.requests import ModelRequests
 from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey
+
+# --- the owner's answers
 
 MOST_CHARACTERS = 6_000  # of answers in one request, apart from those about its own sentences
 _SAME_HEADING = 2  # as much as two shared words
@@ -206,6 +207,8 @@ def _first(rulings: Iterable[Ruling]) -> Iterator[tuple[Ruling, str]]:
         if room >= 0:
             yield one, text
 
+
+# --- stages
 
 LEAST_CALLS = 12  # of a short document, for which three per sentence leave no correction
 CALLS_PER_SENTENCE = 3
@@ -417,6 +420,8 @@ def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, 
     with _SOLVER:
         return examine(draft, context, only_fatal=True)
 
+
+# --- rules that stand, read again
 
 _WHY = "an answer about another sentence concerns it"
 

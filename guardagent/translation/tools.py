@@ -1,14 +1,8 @@
-"""One tool as its author describes it, and the forms in which tools are written down.
+"""The tools of an agent: from a JSON file, from Python objects, or from an MCP server.
 
-The schema of a Python function, from its type hints and its docstring.
-
-The schemas of Python objects: functions, and the tools of agent frameworks, told apart by their attributes.
-
-Reads the tools of an agent from wherever they are described.
-
-The tools of an agent: from a JSON file, from Python objects, or from an MCP server.
-
-Tools that change something: all but those that their authors, or their names, call reading.
+A file may have any form in which tools are written down. The schema of a Python function comes from its type hints and
+its docstring; the objects of agent frameworks are told apart by their attributes. All tools change something, except
+those that their authors, or their names, call reading.
 """
 
 from __future__ import annotations
@@ -28,6 +22,8 @@ from typing import Any
 from guardagent._support.files import parse_json, read_text
 from guardagent.batch.json_object import near_miss
 from guardagent.errors import InputError, error_text
+
+# --- definitions in JSON
 
 _FORMS = (
     "expected {'type': 'function', 'function': {'name', 'description', 'parameters'}}, "
@@ -189,6 +185,8 @@ def _keys(value: Mapping[str, Any]) -> str:
     return f"{', '.join(map(repr, value)) or 'none':.200}"
 
 
+# --- Python functions
+
 _SECTION = re.compile(
     r"^(?:Args|Arguments|Parameters|Returns|Return|Raises|Yields|Examples?|Notes?):?\s*$|^:\w+", re.MULTILINE
 )
@@ -285,6 +283,8 @@ def _descriptions(doc: str) -> dict[str, str]:
     found |= {match[1]: match[2] for match in _FIELD.finditer(doc)}
     return {name: " ".join(text.split()) for name, text in found.items()}
 
+
+# --- objects of agent frameworks
 
 _SCHEMAS: tuple[Callable[[Any], Any], ...] = (
     lambda tool: tool.params_json_schema,  # OpenAI Agents
@@ -383,6 +383,8 @@ def _output_of(tool: Any) -> Mapping[str, Any] | None:
     return next((one for one in found if isinstance(one, Mapping)), None)
 
 
+# --- reading tools
+
 _MCP = "mcp:"
 
 
@@ -454,6 +456,8 @@ def _words(command: str) -> list[str]:
         raise InputError(f"'{_MCP}' has no command; expected such as 'mcp:python server.py'")
     return words
 
+
+# --- tools that change something
 
 _READS = frozenset(
     "browse calculate check compare compute count describe estimate exists fetch find get has inspect is list load "

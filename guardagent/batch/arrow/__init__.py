@@ -3,8 +3,7 @@
     files -> splits -> rows -> (shuffled by trace) -> partitions -> verdicts, one file for each partition
 
 An engine distributes this work: `local`, `duckdb`, `spark` or `ray`. All of them use the same reader and judge.
-
-Runs work over tables: gives the work to an engine, and resumes what is missing.
+`run_work` gives a run to an engine, and resumes with the partitions that are missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The work of a replay over tables: comparing two policies on each trace. A batch never fails as a whole.
+"""The work on the rows of traces: a replay compares two policies on each trace, and an audit judges it.
 
-Judges the rows of traces: one row of `VERDICTS` for each trace. A batch never fails as a whole.
-
-The work of an audit: judging traces.
+A batch never fails as a whole: an unreadable trace is a row with an error.
 """
 
 from __future__ import annotations
@@ -29,6 +27,8 @@ from guardagent.batch.report import rules_for_report
 from guardagent.errors import InputError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
+
+# --- replay
 
 _TRACES_AT_ONCE = 1000  # whose differences are in memory
 
@@ -135,6 +135,8 @@ def _columns(row: RuleDifferences) -> dict[str, Any]:
     return {**example, **values, "args": args, "changes": changes}
 
 
+# --- verdicts
+
 _EVENTS_AT_ONCE = 4_000  # in memory, apart from traces that have more
 
 
@@ -220,6 +222,9 @@ def _violation(violation: Any) -> dict[str, Any]:
     event = evidence.pop("event", None)
     text = json.dumps(evidence, ensure_ascii=False, default=str)
     return {"rule": violation.policy, "event": event, "message": violation.message, "evidence": text}
+
+
+# --- audit
 
 
 @dataclass(slots=True)

@@ -1,9 +1,7 @@
-"""The files of an audit, and their splits: the parts of a file that one worker reads at a time.
+"""The files of an audit with their splits, which are the parts that one worker reads at a time, and rows from Parquet.
 
-Rows from Parquet files, whose columns are those of `EVENTS`, in the same or a similar type.
-
-A value of a nested type becomes JSON. In a struct a null stands for an absent key: the columns of a struct are all keys
-that any of its values has.
+The columns of a Parquet file are those of `EVENTS`, in the same or a similar type. A value of a nested type becomes
+JSON. In a struct a null stands for an absent key: the columns of a struct are all keys that any of its values has.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ from guardagent.batch.arrow.schema import EVENTS, VERDICTS
 from guardagent.batch.json_object import near_miss
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.language.values import moment_of, parsed_instant
+
+# --- files and splits
 
 SPLIT_BYTES = 32 * 2**20
 _COMPRESSION = 8  # about: the ratio of the rows of a compressed file to its size
@@ -240,6 +240,8 @@ def opened(path: str) -> Iterator[Any]:
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: cannot be read: {error}; expected the unchanged file") from None
 
+
+# --- rows from Parquet
 
 _BATCH_ROWS = 16_384
 _JSON_COLUMNS = frozenset(("args", "output", "facts", "state", "trace_state", "trace_facts", "principal", "record"))

@@ -1,12 +1,8 @@
-"""Reads a split as record batches in the schema `EVENTS`.
+"""Reads a split as record batches in the schema `EVENTS`, and their rows as tuples, collected by trace.
 
-Traces of other systems as event rows in files: their records are read twice, before an engine splits the work.
-
-Rows from JSON Lines: each line is a whole trace, or one event with the id of its trace.
-
-Only the id is decoded here, to find the partition of the line. Whoever judges the trace reads the line itself.
-
-Rows in the schema `EVENTS` as tuples, collected by trace.
+Traces of other systems become event rows in files before an engine splits the work, since their records are read
+twice. A line of JSON Lines is a whole trace, or one event with the id of its trace. Only the id is decoded here, to
+find the partition of the line. Whoever judges the trace reads the line itself.
 """
 
 from __future__ import annotations
@@ -26,6 +22,8 @@ from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.records import MAX_LINE
 from guardagent.errors import InputError
+
+# --- traces of other systems
 
 FORMAT = "rows"  # of the files that are written here: Arrow IPC in the schema `EVENTS`
 _BATCH_ROWS = 4096
@@ -98,6 +96,8 @@ def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
 
     return line_rows(split)
 
+
+# --- JSON Lines
 
 _BATCH_BYTES = 8 * 2**20
 _BOM = b"\xef\xbb\xbf"
@@ -245,6 +245,9 @@ def _careful_id(text: str) -> str:
     if not isinstance(found, str | int) or isinstance(found, bool):
         raise InputError(f"it has no {key!r}; expected the id of a trace: a string")
     return str(found)
+
+
+# --- rows by trace
 
 
 class EventRow(NamedTuple):

@@ -1,18 +1,14 @@
-"""Puts the rows of a trace together: its events in order, and what holds for all of it.
+"""A run over tables, apart from its engine: its work, its folder, its traces, and its policies for other machines.
 
-The work of a run on the rows of a partition. Engines distribute it without knowing what it does.
+Engines distribute the work on a partition without knowing what it does. The folder of a run has a manifest, and one
+Parquet file of results for each partition. A part appears whole or not at all, so an interrupted run resumes with the
+parts that are missing. It holds its own summary, and a worker may write it twice.
 
-The folder of a run: a manifest, and one Parquet file of results for each partition.
+The rows of a trace are put together: its events in order, and values that hold for all of it.
 
-A part appears whole or not at all, so an interrupted run resumes with the parts that are missing. It holds its own
-summary, and a worker may write it twice.
-
-A run as every engine gets it: which rows, which work on them, where the results go.
-
-Policies with everything that they refer to, as one value that travels to worker processes and other machines.
-
-A bundle holds the bytes of the policy files, their programs and toolboxes. Included packs of GuardAgent are not in it:
-a worker takes its own, and refuses to judge if it would get other policies than the driver.
+Policies travel to worker processes and other machines as one value, a bundle. It holds the bytes of the policy files,
+their programs and toolboxes. Included packs of GuardAgent are not in it: a worker takes its own, and refuses to judge
+if it would get other policies than the driver.
 """
 
 from __future__ import annotations
@@ -52,6 +48,8 @@ from guardagent.policy.file.inclusions import contents_of
 from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY
+
+# --- work
 
 
 class Summary(Protocol):
@@ -112,6 +110,8 @@ class Work(Protocol[Result_co]):
         """
         ...
 
+
+# --- the folder
 
 _SUMMARY = b"guardagent.summary"
 
@@ -211,6 +211,9 @@ class AuditFolder:
             system.mv(new, f"{path}/{name}")
 
 
+# --- a run as engines get it
+
+
 @dataclass(frozen=True, slots=True)
 class AuditJob:
     """A run; workers get a pickled copy.
@@ -289,6 +292,8 @@ def partitions_of(batch: pa.RecordBatch, partitions: int) -> pa.Array:
     of_traces = [partition_of(trace, partitions) for trace in encoded.dictionary.to_pylist()]
     return pa.array(of_traces, pa.int32()).take(encoded.indices).fill_null(0)
 
+
+# --- traces
 
 _TRACE_COLUMNS = ("trace_state", "trace_facts", "principal", "task", "success")
 _JSON_COLUMNS = frozenset(_TRACE_COLUMNS[:3])
@@ -469,6 +474,8 @@ def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple
         found += equal
     return found
 
+
+# --- policies
 
 _PACKAGE = Path(_package).resolve().parent
 

@@ -1,15 +1,9 @@
 """Replays recorded calls under a candidate policy, and compares its decisions with those of the log or of another one.
 
-recorded_values  decodes the values of a log; a redacted or cut value is unknown, and marked as unrecorded
-log_steps        reads an audit log or a traces file as steps: verdicts, outcomes, withdrawals and ends
-conversation     judges one conversation again, without a ledger, an approver, a model or a log
-comparison       counts the differences of each rule, with an example
-traces           compares two policies on a trace
-replay           runs all of it
+conversation  decodes the values of a log, reads a log or traces as steps, and judges one conversation again
+comparison    counts the differences of each rule, with an example
 
-Compares two policies on a trace: whole, from a file or from the rows of a table.
-
-Runs a replay: the steps of a log or of traces, under the candidate and, where there is one, the other policy.
+This file runs them: on the steps of a log, or on traces, whole from a file or from the rows of a table.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
 """Judges one recorded conversation again: its calls in order, with the outcomes that were recorded.
 
-The calls that ran are the history, whatever the candidate says of them. Nothing outside is read or changed.
+The policy, the values of log entries and the steps of conversations come first. The calls that ran are the history,
+whatever the candidate says of them. Nothing outside is read or changed, and no model is called.
 
-A policy that judges recorded calls. It calls no model, whatever the policy says.
-
-Decodes the values of log entries. What the log hides or cuts becomes an unknown value that is marked as unrecorded.
-
-A rule that depends on such a value is undecidable, even if it only asks whether the value is known. A rule that holds
-whatever the value is stays decided.
-
-Reads an audit log or a traces file as steps of conversations, one at a time.
+What the log hides or cuts becomes an unknown value that is marked as unrecorded. A rule that depends on such a value is
+undecidable, even if it only asks whether the value is known. A rule that holds whatever the value is stays decided.
 """
 
 from __future__ import annotations
@@ -38,6 +33,8 @@ from guardagent.policy.monitors.remedies import message_of
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.policies import Policies
 from guardagent.types import EMPTY, Check, Decision, freeze
+
+# --- the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +123,9 @@ class ReplayPolicy:
                 yield rule.id
 
 
+# --- values of log entries
+
+
 def unrecorded(why: str) -> Unknown:
     """Returns an unknown value that a log does not hold."""
     return Unknown(Unrecorded(why))
@@ -195,6 +195,8 @@ class RecordedFacts(dict[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - as of a mapping
         return super().get(name, _NO_FACT)
 
+
+# --- steps of an audit log or a traces file
 
 StepKind = Literal["verdict", "outcome", "end"]
 Progress = Callable[[int, int], None]
@@ -429,6 +431,8 @@ def _list(value: Any) -> list[Any]:
 def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
+
+# --- a conversation, judged again
 
 NO_RULE = ""
 """Stands for the checks beyond the rules: undeclared tools and arguments, and `unlisted: deny`."""

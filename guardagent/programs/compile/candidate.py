@@ -1,12 +1,7 @@
 """One candidate: a model plans, writes and repairs a program until it passes, for a bounded number of rounds.
 
-The context of a compilation: the model with its budget, the sandbox, the prompt templates.
-
-Selection of the examples for a prompt: some of each kind, and within a kind those that differ most.
-
-One version of a program, with its examination results.
-
-Prompt data of a candidate: the examples, and the runs that its last version failed.
+The candidate comes last. Before it stand the services of a compilation, the choice of the examples for a prompt, one
+version of a program with its results, and the prompt data: examples, and runs that the last version failed.
 """
 
 from __future__ import annotations
@@ -77,6 +72,9 @@ class CompileContext:
         )
 
 
+# --- examples for a prompt
+
+
 def choose_examples(examples: Sequence[Example], count: int, clauses: Collection[int] | None = None) -> list[Example]:
     """Selects diverse examples, in the order of the file.
 
@@ -127,6 +125,9 @@ def _rank(example: Example, clauses: Collection[int] | None) -> int:
 def _distance(words: set[str], others: set[str]) -> float:
     """Returns the Jaccard distance of two sets of words."""
     return len(words ^ others) / max(1, len(words | others))
+
+
+# --- one version
 
 
 @dataclass(slots=True)
@@ -201,6 +202,8 @@ class Attempt:
         """Whether the model disputes a sentence as undecidable, so that the program ignores it."""
         return any(one.clause for one in self.disputes)
 
+
+# --- prompt data
 
 _FAILURES = 4  # shown at least; more if they are short
 _FAILURE_WORDS = 800
@@ -279,6 +282,8 @@ def _expected(failure: Failure) -> str:
     claim = _CLAIM.match(failure.note)
     return f"{claim[1]}, as the property says: {failure.expected}" if claim else failure.expected
 
+
+# --- the candidate
 
 _TEMPERATURE = 0.7  # for the candidates after the first, so that they differ
 

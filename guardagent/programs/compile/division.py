@@ -1,16 +1,8 @@
-"""The program of one part of a request: written like any other, and tested alone in its folded form.
+"""Candidates for a divided request (the paper's Appendix Q): one program per part, folded into one program file.
 
-Fault localization: the parts responsible for a failure of the folded program, by their own outcomes.
-
-A candidate for a divided request: each part is written and tested alone, then all parts together.
-
-Division of a large request (the paper's Appendix Q): one program per part, folded into one program file.
-
-partition.py           the partition of the sentences: the model proposes it, the host checks that it covers each once
-part_candidate.py      the program of one part: written, tested alone, repaired
-folding.py             the programs of all parts in one file, each in its own function
-fault_localization.py  the parts at fault for a failure of the folded program
-divided_candidate.py   the candidate for the whole request, tested like any other
+The program of a part is written like any other, and tested alone in its folded form. Then all parts are tested
+together. If the folded program fails, the outcomes of the parts for the same run tell which of them to repair.
+The partition and the folding are in `folding.py`.
 """
 
 from __future__ import annotations
@@ -152,6 +144,8 @@ def _in_properties(properties: Properties) -> str:
     return f"the properties: {problem}" if problem else ""
 
 
+# --- fault localization
+
 _PROPERTY = re.compile(r"property_(\d+)\Z")
 
 
@@ -196,6 +190,8 @@ def _by_answer(outcomes: Sequence[tuple[PartCandidate, RunOutcome]]) -> list[Par
     most = max(answers, key=lambda answer: (answers[answer], answer is not None), default=None)
     return [part for part, outcome in outcomes if outcome.answer != most]
 
+
+# --- the whole request
 
 _MOST_FAILURES = 40  # each runs on every part
 

@@ -1,10 +1,7 @@
 """Labelled examples: runs of the target agent, each with the label that the guard should return.
 
-The target of a compilation: the guard request with its specification and toolbox.
-
-Named values in a text: lines such as `Identity: nursing`, and JSON objects.
-
-The facts that a host may provide, and the text fields with the same meaning.
+After the target of a compilation and its examples come the named values in a text, which are lines such as
+`Identity: nursing` and JSON objects, and the facts that a host may provide, with the text fields of the same meaning.
 """
 
 from __future__ import annotations
@@ -210,6 +207,8 @@ def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
         )
 
 
+# --- named values
+
 _FIELD = re.compile(r"^([ \t]*)([A-Za-z][\w-]*(?: [\w-]+){0,3})[ \t]*:[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _MOST_OBJECTS = 200  # per text
 _DEEPEST = 50  # keys on the path to a value
@@ -378,6 +377,8 @@ def _plain(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...],
     elif value is not None and path:
         yield path, value
 
+
+# --- facts
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")

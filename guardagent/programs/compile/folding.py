@@ -1,9 +1,9 @@
-"""Folds the programs of several parts into one file: each becomes the body of its own function, verbatim.
+"""The division of a request into parts, and the folding of their programs into one file.
 
-No part can define, shadow or change names of another one: its definitions are local to its function, `global` is
-refused, and each part judges a copy of the facts. The code around the parts is the same for every divided program.
-
-The partition of a request into parts: the model proposes it, and the host checks it.
+The model proposes the partition, and the host checks that it covers each sentence once. Each program becomes the body
+of its own function, verbatim. No part can define, shadow or change names of another one: its definitions are local to
+its function, `global` is refused, and each part judges a copy of the facts. The code around the parts is the same for
+every divided program.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ def _request_division(target: CompileTarget, context: CompileContext, problem: s
     )
     return context.ask(ModelCall(prompt, nonce=context.redaction.nonce))
 
+
+# --- folding
 
 _LONGEST = 110
 _DEPTH = 4  # spaces

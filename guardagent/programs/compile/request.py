@@ -1,9 +1,8 @@
-"""The outline of a Markdown text: paragraphs, list items and table rows, with the headings above each.
+"""The guard request as text: the outline of its Markdown, its clauses (sentences), and the code marked with them.
 
-The clauses (sentences) of a request, and the code marked with them: `# clause 3` or `# clauses 1, 2`.
-
-A comment on its own line marks the lines below it, up to the next empty line, clause comment, or end of the block. A
-comment after code marks the whole statement that begins there.
+The outline is paragraphs, list items and table rows, with the headings above each. Code is marked with `# clause 3` or
+`# clauses 1, 2`. A comment on its own line marks the lines below it, up to the next empty line, clause comment, or end
+of the block. A comment after code marks the whole statement that begins there.
 """
 
 from __future__ import annotations
@@ -168,6 +167,8 @@ def _label(item: _Item) -> str:
 def _is_row(line: str) -> bool:
     return line.lstrip().startswith("|")
 
+
+# --- clauses
 
 _COMMENT = re.compile(r"#\s*clauses?\s+(\d+(?:\s*(?:,|and|&)\s*\d+)*)", re.IGNORECASE)
 

@@ -1,6 +1,6 @@
 """The suite that a program is examined with: the compile target, the examples, and values derived from them.
 
-The numbers in a request: digits with separators, and number words up to the thousands.
+The numbers in the request are among these values: digits with separators, and number words up to the thousands.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ def _spelled(match: re.Match[str]) -> int:
     first, unit, times = (one.lower() if one else "" for one in match.groups())
     return (_WORDS[first] + _WORDS.get(unit, 0)) * _TIMES.get(times, 1)
 
+
+# --- the suite
 
 INPUTS = 2000
 """The default number of random runs per property search."""

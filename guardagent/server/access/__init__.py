@@ -1,9 +1,7 @@
-"""Access control: callers with roles, their tokens, and the operations of a server.
+"""Access control: finds out who sends a request, from its header `Authorization`, and what the caller may do.
 
 caller = AccessControl(TokenStore("tokens.db")).authenticate(headers)   who it is, or UnauthenticatedError
 authorize(caller, AccessedOperation.CALL, tenant)                       nothing, or ForbiddenError
-
-Finds out who sends a request, from its header `Authorization`.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ __all__ = [
     "authorize",
     "read_oidc_settings",
 ]
-
 
 _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]{1,16384}=*)", re.IGNORECASE | re.ASCII)
 

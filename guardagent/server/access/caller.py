@@ -1,7 +1,4 @@
-"""The caller of a server: its id, its roles and its tenant.
-
-The operations of a server, and the roles that may carry them out.
-"""
+"""The caller of a server with its id, roles and tenant, and the operations that roles may carry out."""
 
 from __future__ import annotations
 
@@ -84,6 +81,8 @@ def roles_of(names: Iterable[str]) -> frozenset[CallerRole]:
             raise UnknownNameError("role", name, known)
     return frozenset(known[name] for name in names)
 
+
+# --- operations
 
 _AGENT, _APPROVER, _AUDITOR, _ADMIN = CallerRole.AGENT, CallerRole.APPROVER, CallerRole.AUDITOR, CallerRole.ADMIN
 

@@ -1,6 +1,6 @@
 """Verifies the bearer tokens of an OpenID provider, by PyJWT.
 
-The file that names an OpenID provider, and says which of its claims mean which role and tenant.
+A file names the provider, and states which of its claims mean which role and tenant:
 
 issuer: https://login.example.com/
 audience: guardagent
@@ -37,6 +37,8 @@ from guardagent.errors import (
     name_hint,
 )
 from guardagent.server.access.caller import Caller, CallerRole, roles_of
+
+# --- settings
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Those with a public key. A token that is signed with a shared secret, or not at all, is never accepted."""
@@ -186,6 +188,8 @@ def _claim_values(value: Any, place: str) -> ClaimValues:
     meanings = {_text(one, f"values of {place}"): _text(of, f"values of {place}") for one, of in values.items()}
     return ClaimValues(tuple(_text(one, f"claim of {place}") for one in path), meanings)
 
+
+# --- verification
 
 MAX_TOKEN = 8192  # characters
 _TIMEOUT = 5.0  # seconds, for the provider's keys

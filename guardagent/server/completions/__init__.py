@@ -1,11 +1,10 @@
 """Chat completions of a local model whose tool calls are guarded while it writes them: `guardagent generate-server`.
 
-- `chat_request`: a request, read; `chat_completion`: its answer, whole or streamed
-- `served_conversations`: the conversations, and the calls that the guard allowed in them
-- `generation_thread`: the thread that runs the model, for all requests at once
-- `completions_application`: the ASGI application
+- `requests`: a request, read
+- `generation`: the conversations with the calls that the guard allowed in them, and the thread that runs the model
+- `application`: the ASGI application, and its answers, whole or streamed
 
-Loads a model, and serves its completions at an address.
+This file loads a model, and serves its completions at an address.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The ASGI application of a server of completions, with the interface of OpenAI's chat completions.
 
-A conversation is named by the header `X-GuardAgent-Session`, and belongs to the caller. Text is streamed as soon as it
-cannot change any more; calls, and answers that a rule judges, when they were judged.
-
-The answer to a request for a chat completion: whole, or as chunks of a stream.
+A conversation is named by the header `X-GuardAgent-Session`, and belongs to the caller. An answer is whole, or chunks
+of a stream. Text is streamed as soon as it cannot change any more; calls, and answers that a rule judges, when they
+were judged.
 """
 
 from __future__ import annotations
@@ -39,6 +38,8 @@ from guardagent.server.completions.generation import (
 from guardagent.server.completions.requests import ChatRequest, read_chat_request
 from guardagent.types import Verdict, thaw
 from guardagent.types.values import SessionPrincipal
+
+# --- answers
 
 JSON = dict[str, Any]
 
@@ -127,6 +128,8 @@ def _report(turn: GeneratedTurn) -> JSON:
         "discarded_tokens": turn.discarded,
     }
 
+
+# --- the application
 
 SESSION = "x-guardagent-session"
 _MAX_NAME = 200

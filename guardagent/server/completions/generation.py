@@ -1,8 +1,9 @@
-"""The conversations of a server of completions. Their history is what the guard allowed, and the results of that.
+"""The conversations of a server of completions, and the thread that runs the model.
 
-A client's messages can confirm this history, and add the results of calls that were allowed; they can add no call.
+The history of a conversation is what the guard allowed, and the results of that. A client's messages can confirm this
+history, and add the results of calls that were allowed; they can add no call.
 
-The thread that runs the model. All requests share its batch; what a client left is cancelled.
+All requests share the batch of the thread; turns whose clients left are cancelled.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.session.session import Session
 from guardagent.types import Verdict, sorted_json
 from guardagent.types.values import SessionPrincipal
+
+# --- conversations
 
 _KNOWN_TOOLS = 1000  # lists of tools that were compared with the rules
 
@@ -175,6 +178,8 @@ class ServedConversations:
                 self._compared.clear()
             self._compared.add(key)
 
+
+# --- the thread
 
 _log = logging.getLogger("guardagent")
 

@@ -51,7 +51,6 @@ from guardagent.server.state import StateStore, StoredItem
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
-
 MAX_FORM = 1024 * 1024
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _POLICY = (

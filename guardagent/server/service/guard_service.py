@@ -1,6 +1,6 @@
 """Everything that a server does for its callers, without HTTP.
 
-Deletes what a server no longer needs, and ends sessions that their hosts abandoned.
+It also deletes data that a server no longer needs, and ends sessions that their hosts abandoned.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.session.snapshot import SessionEndedError
 from guardagent.types import Decision, Verdict
 from guardagent.types.values import read_principal
+
+# --- retention
 
 PAUSE_SECONDS = 300.0
 _PAGE = 500
@@ -164,6 +166,8 @@ def _is_decided(now: float, item: StoredItem) -> bool:
 def _has_ended(item: StoredItem) -> bool:
     return bool(item.value["status"] == "ended")
 
+
+# --- the service
 
 JSON = dict[str, Any]
 MAX_TIMELINE = 500

@@ -1,10 +1,7 @@
 """The guards of a server: one for each tenant, version of a policy and attachment.
 
-The tools of agents, stored so that every server knows them.
-
-The sessions of agents' hosts, stored so that every server can go on with them.
-
-Answers to requests that are repeated with the same idempotency key, on any server.
+Attachments (the tools of agents), the sessions of agents' hosts, and the answers to requests that are repeated with the
+same idempotency key are stored, so that every server knows them and can go on with them.
 """
 
 from __future__ import annotations
@@ -38,6 +35,8 @@ from guardagent.server.service.stores import PolicyCatalogue, ServerStores, unch
 from guardagent.server.settings import PolicySettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.types import freeze
+
+# --- the tools of agents
 
 MAX_TOOLS = 1000
 _KIND = "attachment"
@@ -119,6 +118,8 @@ def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
     aliases = freeze(content["aliases"])
     return ToolAttachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))
 
+
+# --- sessions
 
 SESSION = "session"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
@@ -263,6 +264,8 @@ def _opening(session: HostSession) -> tuple[Any, ...]:
 def _unknown(name: str) -> UnknownItemError:
     return UnknownItemError(f"there is no session {name[:80]!r}; expected the id of a session that this caller opened")
 
+
+# --- guards
 
 MAX_GUARDS = 500
 MAX_CONVERSATIONS = 5000  # that this process keeps in memory; the ledger has all
@@ -416,6 +419,8 @@ def _operators_state(place: str) -> Callable[[str], Any]:
         raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
     return lambda conversation: found[name](_parts(conversation)[1])
 
+
+# --- answers to repeated requests
 
 ANSWER = "answer"
 RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone

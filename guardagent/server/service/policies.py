@@ -1,10 +1,8 @@
-"""Candidates for the policies of a server: judged beside the live version, or replayed on the log, without effect.
+"""The policies of a server for people: candidates, versions in force, violations of rules, and reports.
 
-The versions of policies that servers have had in force, with their rules in words: what changed, and when.
-
-Counts the violations of rules in the newest verdicts of a log.
-
-Reports on a policy for people: rules in words with their hits, lint, and versions with differences.
+A candidate is judged beside the live version, or replayed on the log, without effect. The history tells what changed in
+the rules, in natural language, and when. Reports have the rules with their violations in the newest verdicts of a log,
+lint, and versions with differences.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ from guardagent.server.service.errors import RequestConflictError
 from guardagent.server.service.stores import LogQueries, PolicyCatalogue
 from guardagent.server.settings import PolicySettings
 from guardagent.server.state import StateStore
+
+# --- candidates
 
 _CHOSEN, _TEXT = "shadow", "candidate"
 _PACKAGE = Path(__file__).parents[2]
@@ -134,6 +134,8 @@ def _paths(file: PolicyFile) -> Iterator[Path]:
         yield from _paths(file.shadow)
 
 
+# --- versions
+
 _KIND = "policy_version"
 
 
@@ -194,6 +196,9 @@ def changes(earlier: PolicyVersionRecord, later: PolicyVersionRecord) -> list[Ru
     return [one for one in found if one.earlier != one.later]
 
 
+# --- violations
+
+
 @dataclass(slots=True)
 class RuleHits:
     """The verdicts in which a rule was violated.
@@ -238,6 +243,8 @@ def rule_hits(
                 hits.last = entry["time"]
     return found
 
+
+# --- reports
 
 JSON = dict[str, Any]
 _VERDICTS = 2000  # the newest ones, for the hits of rules

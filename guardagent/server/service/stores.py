@@ -1,16 +1,8 @@
-"""The stores of a server: histories, counters, its own state, and a log of each tenant.
+"""The stores of a server (histories, counters, its own state, a log of each tenant), and what it reads from them.
 
-Counters of one tenant in a store of all of them.
-
-The policies of a server and their versions.
-
-Reads the log of a tenant for people.
-
-Tokens that admins create and revoke.
-
-Judges finished runs of agents that the settings name.
-
-Verifies the workflow graphs that a server's settings name, and draws them.
+After the stores come the policies with their versions, the log of a tenant for people, the tokens that admins create
+and revoke, and two things that the settings name: guards of finished runs, and workflow graphs, which are verified and
+drawn.
 """
 
 from __future__ import annotations
@@ -48,6 +40,8 @@ from guardagent.types import Verdict, unchecked_verdict
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.verify import verify
+
+# --- stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +174,9 @@ def _file_name(tenant: str) -> str:
     return tenant if tenant == plain else f"{plain}-{hashlib.sha256(tenant.encode()).hexdigest()[:12]}"
 
 
+# --- policies
+
+
 class PolicyCatalogue:
     """The policies of a server by their names.
 
@@ -249,6 +246,8 @@ def unchanging(version: Policies, candidate: Policies | None) -> Policies:
     fixed.shadow = version.shadow if candidate is None else candidate
     return fixed
 
+
+# --- logs
 
 MAX_SCANNED = 100_000  # entries that one request looks at
 
@@ -322,6 +321,8 @@ class LogQueries:
             yield entry
 
 
+# --- tokens
+
 MAX_DAYS = 3650
 
 
@@ -384,6 +385,9 @@ def _shown(one: IssuedToken) -> dict[str, Any]:
         "expires": one.expires,
         "revoked": one.revoked,
     }
+
+
+# --- finished runs and workflows
 
 
 class RunGuards:

@@ -1,22 +1,8 @@
-"""The assembly of drafts to one policy file.
+"""Assembles the drafts of all sentences to one policy file with its cases.
 
-assembly      assemble: the file, its cases, and the problems of both
-part          a draft: its rules and declarations
-names         the names in the text of a rule
-declarations  one meaning for each declared name
-rules         unique ids; the same rule once
-frame         the keys that no draft has
-layout        the content as YAML
-policy_lines  an earlier file in lines, which are kept
-cases         the verdicts of the whole policy on the cases of each rule
-
-The cases of an assembled policy: each has the verdict of the whole policy as its expectation.
-
-The keys of an assembled policy file that do not come from drafts.
-
-Unites the rules of several drafts: ids become unique, and the same rule stands once.
-
-Assembles the drafts of all sentences to one policy file with its cases.
+Rule ids become unique, and the same rule stands once. The cases of each rule expect the verdict of the whole policy.
+`parts` has a draft with its declarations and the names in them; `layout` writes the file, and keeps unchanged lines of
+an earlier one.
 """
 
 from __future__ import annotations
@@ -56,6 +42,7 @@ from guardagent.types import Verdict
 
 __all__ = ["PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
 
+# --- cases
 
 _MOST_SHOWN = 2_000
 
@@ -138,6 +125,9 @@ def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
     return Problem("case", message, rule.id, rule.sentences, example[:_MOST_SHOWN])
 
 
+# --- keys that no draft has
+
+
 def frame_of(context: TranslationContext, unlisted: str | None, previous: PolicyLines | None) -> dict[str, Any]:
     """Returns the keys: those of the context, and those of the earlier file that a person may have written."""
     keys = dict(context.frame)
@@ -172,6 +162,8 @@ def _with_new_files(old: Any, new: list[str]) -> Any:
     more = [one for one in new if one not in files]
     return [*files, *more] if more else old
 
+
+# --- rules
 
 _KEYS = ("id", "temporal", "solver", "request", "program", "message", "remedy", "on_violation", "applies_to")
 
@@ -245,6 +237,9 @@ def _case(case: Mapping[str, Any], rule: str, renamed: Mapping[str, str]) -> Map
     if rule in renamed:
         found["id"] = str(case.get("id", "")).removeprefix(f"{rule}/")
     return found
+
+
+# --- the policy file
 
 
 @dataclass(frozen=True, slots=True)

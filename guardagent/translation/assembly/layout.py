@@ -1,8 +1,7 @@
 """Writes the content of a policy file as YAML that people read and edit: with the quoted words above each rule.
 
-Keys and rules that an earlier file has with the same content are written as they stand there.
-
-The lines of a policy file, sliced at its keys and rules, so that unchanged ones can be written back as they are.
+Keys and rules that an earlier file has with the same content are written as they stand there. For this, the lines of
+that file are sliced at its keys and rules.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
 from guardagent.policy.language.values import duration_of
 from guardagent.translation.drafts import DECLARATIONS, RuleDraft
+
+# --- lines of an earlier file
 
 BREAKS = "\n\r\x85\u2028\u2029"  # line breaks in YAML
 _LINE = re.compile(rf"[^{BREAKS}]*(?:\r\n|[{BREAKS}]|\Z)")
@@ -186,6 +187,8 @@ def _indentation(line: str) -> int:
 def _is_comment(line: str, column: int) -> bool:
     return not line.strip() or (line.lstrip(" ").startswith("#") and _indentation(line) <= column)
 
+
+# --- the file
 
 WIDTH = 100
 QUOTE = "#>"

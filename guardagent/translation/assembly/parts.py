@@ -1,8 +1,7 @@
-"""A draft in the assembly: its rules, and its declarations one by one.
+"""A draft in the assembly: its rules, its declarations one by one, and the names in both.
 
-The names in the source text of a rule, and their replacement. The grammar decides which words are names.
-
-Merges the declarations of several drafts. A name with two meanings gets another name in the later draft.
+The grammar decides which words in a rule are names, so that they can be replaced. A name that several drafts declare
+with different meanings gets another name in the later draft.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from typing import Any, Literal
 from guardagent.policy.file.constants import RESERVED
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
 from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
+
+# --- names in rules
 
 Role = Literal["value", "bound", "tag", "counter", "label"]
 Start = Literal["start", "condition"]
@@ -103,6 +104,8 @@ def _inside(token: Any) -> Any:
     inside.line, inside.column = token.line, token.column + 1
     return inside
 
+
+# --- declarations
 
 Change = Callable[[str, Start], str]
 DeclaredName = tuple[Role, str]
@@ -299,6 +302,9 @@ def _names_of_declaration(one: Declaration) -> list[DeclaredName]:
     if one.section == "labels":
         return [("tag", name) for name in one.tags()]
     return [(use.role, use.name) for use in _visited_uses(one.changed)]
+
+
+# --- one meaning for each name
 
 
 class NameTable:

@@ -1,11 +1,7 @@
 """Two independent drafts of the same sentences: proved to say the same, or turned into questions to the owner.
 
-groups      the sentences that rules connect, with both drafts of them
-selection   a part of several drafts, with the declarations that it needs
-comparison  the differences of two drafts, part by part
-questions   differences and ambiguities as questions
-rulings     the answers, and whether a draft keeps them
-group_reading  read_group: the rules that stand, the questions that are open, the drafts to mend
+group_reading  the sentences that rules connect; the rules that stand, the open questions, the drafts to mend
+questions      the differences of two drafts, part by part, as questions; the answers, and whether a draft keeps them
 """
 
 from guardagent.translation.readings.group_reading import (

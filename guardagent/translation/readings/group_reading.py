@@ -1,8 +1,7 @@
-"""Reads a group of sentences: which draft stands, what is to be asked, and which draft is to be mended.
+"""Reads a group of sentences: selects the draft that stands, the open questions, and the draft to mend.
 
-Selects some sentences of several drafts: their rules, with what these rules need.
-
-Groups the sentences of a document: rules connect the sentences on which they rest.
+Rules connect the sentences on which they rest; such sentences are one group. A part of a draft is selected with the
+declarations that its rules need.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ from guardagent.translation.readings.questions import (
     readings_question,
     rulings_of,
 )
+
+# --- parts of drafts
 
 Declarations = Mapping[str, Mapping[str, Any]]
 
@@ -101,6 +102,8 @@ def _text(value: Any) -> str:
 def _mentions(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
+
+# --- groups
 
 _NOTHING = 0  # stands for the sentence of rules that quote none
 
@@ -205,6 +208,9 @@ class _Grouping:
 def _sentences(draft: Draft) -> set[int]:
     """The sentences that a draft is about, or says something about."""
     return {*draft.sentences, *draft.declined, *(one.sentence for one in draft.ambiguities)}
+
+
+# --- reading a group
 
 
 @dataclass(frozen=True, slots=True)

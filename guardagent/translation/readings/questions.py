@@ -1,10 +1,7 @@
-"""Differences and ambiguities as questions to the owner of the document.
+"""Differences and ambiguities as questions to the owner of the document, and the answers.
 
-The id of a question depends on its sentences and on that which its choices mean: an answer survives another run.
-
-Compares two drafts of the same sentences part by part: rules that concern the same tools are one part.
-
-The answers of the owner of the document, and whether a draft keeps them.
+Two drafts of the same sentences are compared part by part: rules that concern the same tools are one part. The id of a
+question depends on its sentences and on the meaning of its choices, so an answer survives another run.
 """
 
 from __future__ import annotations
@@ -29,6 +26,8 @@ from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, Review
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+
+# --- comparison
 
 MAX_QUESTIONS = 3  # of one group at once
 
@@ -132,6 +131,8 @@ class _DraftComparison:
         named = frozenset(tool for one in policies.rules for tool in one.mentioned_tools)
         return named if named and "*" not in named else frozenset(one.name for one in self._context.tools) | named
 
+
+# --- answers
 
 OUTCOMES = tuple(ANSWERS)
 """The outcomes, the most lenient first."""
@@ -278,6 +279,8 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
             )
         yield Ruling(review_question, review_question.choices[answer.choice])
 
+
+# --- questions
 
 Drafts = tuple[Draft, Draft]
 

@@ -1,23 +1,10 @@
 """The review of a translation by a person.
 
-review file + policy file -> entries (dossier) -> dialogue at a terminal | page | status
+    review file + policy file -> entries (dossier) -> dialogue at a terminal | page | status
 
-entry       a sentence with its rules, findings and questions
-dossier     a review file, joined with the policy file as it stands now
-store       answers and confirmations, saved at once
-dialogue    the keys of the reviewer
-own_words   an answer that is no choice
-terminal    an entry at the terminal
-page        the review as an HTML page
-status      the open entries, a line each
-case_row    a boundary case as three short strings
-fragments   quoted words in a sentence, and code in a rule in natural language
-
-The entries of a review: each sentence with the rules, findings and questions that concern it.
-
-An answer in the reviewer's own words, as a line of the dialogue: `neither: only on Mondays`.
-
-Splits strings for the reader: the quoted words of a sentence, and the code in a rule in natural language.
+An entry is a sentence with the rules, findings and questions that concern it. This file has the entries, the answers in
+the reviewer's own words, such as `neither: only on Mondays`, and the marked segments of sentences and rules.
+`dossier` also saves answers and confirmations at once, and `page` has the status too.
 """
 
 from __future__ import annotations
@@ -40,6 +27,8 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     ReviewQuestion,
 )
+
+# --- entries
 
 Standing = Literal["question", "waiting", "unconfirmed", "confirmed"]
 """A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did, or it
@@ -217,6 +206,8 @@ class ReviewEntry:
         return is_bare and not self.findings and not self.questions
 
 
+# --- own words
+
 LONGEST = 2000
 _LINE = re.compile(r"neither(?:\s+(?P<key>[a-z]\d*))?\s*:(?P<words>.*)", re.IGNORECASE | re.DOTALL)
 
@@ -257,6 +248,9 @@ def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
     if len(possible) != 1:
         raise InputError("there are several questions; expected the key of a choice of one of them: 'neither a: …'")
     return possible[0]
+
+
+# --- marked segments
 
 
 def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:

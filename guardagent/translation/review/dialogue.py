@@ -1,6 +1,6 @@
 """The review at a terminal: one entry after the other, and every answer and confirmation saved at once.
 
-Prints the entries of a review at a terminal. All text is of other people, so it is escaped and shortened.
+All strings come from other people, so they are escaped and shortened.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from guardagent.translation.review.page import Selection, selected, summary
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+# --- entries at a terminal
 
 LONGEST = 4000
 STANDING_STYLES: dict[Standing, str] = {
@@ -157,6 +158,8 @@ def _signature(entry: ReviewEntry) -> Iterator[RenderableType]:
     elif one := entry.void:
         yield shown(f"no longer confirmed: {one.by} confirmed other content, {one.at}", "yellow")
 
+
+# --- the dialogue
 
 _STEPS = {"s": 1, "<": -1, "q": None}
 _HELP = """\

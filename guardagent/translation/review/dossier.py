@@ -1,8 +1,6 @@
-"""A review file, joined with the policy file as it stands now.
+"""A review file joined with the policy file as it stands now, and the store of answers and confirmations in it.
 
-Answers and confirmations of several people in one review file.
-
-A boundary case as three short strings.
+Several people may answer and confirm in one file. A boundary case is shown as three short strings.
 """
 
 from __future__ import annotations
@@ -165,6 +163,9 @@ def is_about(confirmation: Confirmation, entry: ReviewEntry) -> bool:
     return not confirmation.sentence and entry.rules[0].id in confirmation.rules
 
 
+# --- the store
+
+
 class ReviewConflictError(InputError):
     """The policy or its review has changed since it was shown, so nothing was saved."""
 
@@ -257,6 +258,8 @@ def _difference(shown: ReviewEntry, current: ReviewDossier) -> str:
         return f"{shown.name}: {new[0].by} has answered meanwhile; nothing was saved"
     return f"{shown.name}: it has changed since it was shown; nothing was saved"
 
+
+# --- cases as rows
 
 _KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "now")
 _LONGEST = 400

@@ -1,9 +1,8 @@
-"""The review as one HTML page, which loads nothing and runs nothing.
+"""The state of a review in a few lines or as one JSON object, and the review as one HTML page.
 
-It shows strings that others chose: the template escapes each of them, characters that are invisible or change the
-direction of text become marks, and the content security policy of the page forbids scripts and requests.
-
-The state of a review in a few lines, or as one JSON object.
+The page loads nothing and runs nothing. It shows strings that others chose: the template escapes each of them,
+characters that are invisible or change the direction of text become marks, and the content security policy of the page
+forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from guardagent.errors import UnknownNameError
 from guardagent.policy.review.record import FATES, Fate
 from guardagent.translation.review import FATE_PHRASES, ReviewEntry, Standing, coded, segments
 from guardagent.translation.review.dossier import ReviewDossier, case_rows
+
+# --- status
 
 Selection = Literal["open", "unconfirmed", "all"]
 _STANDINGS: dict[Selection, tuple[Standing, ...]] = {
@@ -89,6 +90,9 @@ def _record(entry: ReviewEntry) -> dict[str, Any]:
         "questions": [{"id": one.id, "text": one.text} for one in entry.open_questions],
         "confirmed_by": entry.confirmation and entry.confirmation.by,
     }
+
+
+# --- the page
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,9 @@
 """The engines of an audit: one module each, with a function `judge`, which is a `PartitionJudge`.
 
-The pool of processes of engines on one machine, and a folder for what does not fit into memory.
-
-Shared by the engines on clusters: the rows of the missing partitions, and errors on their way to the driver.
-
-A cluster hands an exception of a worker to the driver as a text, within a traceback of its own. So an error of this
-package travels as JSON behind a mark, which is found in any text.
+Engines on one machine share a pool of processes, and a folder for data that does not fit into memory. Engines on
+clusters share the rows of the missing partitions, and errors on their way to the driver: a cluster hands an exception
+of a worker to the driver as a string, within a traceback of its own. So an error of this package travels as JSON behind
+a mark, which is found in any string.
 """
 
 from __future__ import annotations
@@ -30,6 +28,8 @@ from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.arrow.traces import AuditJob, partitions_of
 from guardagent.batch.pipeline import map_concurrently, worker_processes
 from guardagent.errors import GuardError, InputError, LimitError, name_hint
+
+# --- engines on one machine
 
 Step = Callable[[AuditJob], Any]
 Run = Callable[[Iterable[Step]], Iterator[Any]]
@@ -89,6 +89,8 @@ def pool(job: AuditJob, workers: int) -> Iterator[Run]:
 def _with_job(job: AuditJob) -> Callable[[Step], Any]:
     return lambda step: step(job)
 
+
+# --- engines on clusters
 
 SLOT = "slot"
 SHUFFLED = EVENTS.append(pa.field(SLOT, pa.int32()))

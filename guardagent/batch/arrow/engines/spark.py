@@ -3,9 +3,8 @@
 Spark sorts on disk what does not fit into memory, so a worker holds a few rows and one trace.
 
 Options: `master` (by default that of Spark's configuration, or else `local[*]`), and any `spark.*` property. Within a
-host that has a Spark session, such as a notebook, the run takes place in that session.
-
-The Spark session of a run: the host's, or a new one that ends with the run.
+host that has a Spark session, such as a notebook, the run takes place in that session. Any other session is new, and
+ends with the run.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.arrow.traces import AuditJob, PartDone, Summary, judge_partition
 from guardagent.errors import InputError
+
+# --- the session
 
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _ON_ONE_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "localhost"}
@@ -117,6 +118,8 @@ def _reason(log: BinaryIO, error: Exception) -> str:
         lines = [line for line in str(error).splitlines() if "Exception" in line]
     return next(filter(None, reversed(lines)), str(error)) if lines else str(error)
 
+
+# --- judging
 
 _BATCHES = {  # of the rows that Spark hands to a worker
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",

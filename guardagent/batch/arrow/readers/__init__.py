@@ -15,17 +15,8 @@ decides.
 A format often names the conversation of a trace in one record only, and in any order. So a file is read twice: first
 into a `TraceIndex`, then into rows. `to_events` does both.
 
-Splits a file into its JSON documents: lines, or the elements of an array.
-
-Spans: the part of a record that all formats share, and the step from a record to its rows.
-
-The index of a file's traces: the conversation of each, and the spans that are missing.
-
-From JSON documents to event rows: parsing, the conversation of each row, and record batches.
-
-Typed access to the fields of a record, and the columns that all formats fill alike.
-
-Each function raises an InputError that says what was expected.
+Readers share the functions at the end, which read the fields of a record, and raise an InputError that says what was
+expected.
 """
 
 from __future__ import annotations
@@ -49,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "TraceIndex", "TraceSpan", "documents", "load_reader", "read_spans", "to_events", "to_rows"]
 
+# --- documents of a file: its lines, or the elements of an array
 
 _CHUNK = 1 << 20
 _SPACE = re.compile(r"[\s,]*+")
@@ -116,6 +108,8 @@ def _value_at(text: str, at: int) -> int:
     space = _SPACE.match(text, at)
     return space.end() if space else at
 
+
+# --- spans
 
 Row = Mapping[str, Any]
 
@@ -192,6 +186,9 @@ def _sets() -> defaultdict[str, set[str]]:
     return defaultdict(set)
 
 
+# --- the conversation of each trace
+
+
 @dataclass(slots=True)
 class TraceIndex:
     """The conversations and the span ids of the traces of a file, in any order; that of several files is their union.
@@ -252,6 +249,8 @@ class TraceIndex:
                 )
                 yield from ({"trace": key} | dict(error_row(message)) for key in self.keys(trace))
 
+
+# --- rows
 
 _BATCH = 1024
 
@@ -324,6 +323,8 @@ def load_reader(name: str) -> Any:
     """
     return READERS.load(name.replace("-", "_"))
 
+
+# --- fields of a record
 
 _CUT = re.compile(r"[\[(<][^\[(<]{0,40}\btruncated[\])>]\s*$", re.IGNORECASE)
 _OPENINGS = re.compile(r"""\s*(\{|\[\s*["'{\[])""")
