@@ -1,6 +1,6 @@
-"""Inspects the objects of a framework without importing it: their classes, private attributes, tools and origins.
+"""Inspects the objects of a framework without importing it: their classes, private attributes, tools and places.
 
-The origin is the source location where a named object is constructed, as in `LlmAgent(name="draft", ...)`.
+The place of a named object is the source location where it is constructed, as in `LlmAgent(name="draft", ...)`.
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
 _DECLARATIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign | ast.Pass
 
 
-# --- a file with its imports
+# --- whole files
 
 _CHARACTERS = 40  # of source that cost one step to parse
 _FOR_OPENING = 20  # steps for finding a file

@@ -1,7 +1,8 @@
-"""The code of an ADK agent: what its functions do, what its tools are, and which agents it runs.
+"""The code of an ADK agent: the effects of its functions, its tools, and the agents that it runs.
 
-The functions may ask a person, escalate, or run other nodes. The tools have names, approval gates, and things that they
-run. The code of a custom agent resolves to the agents that it runs.
+`AdkCode` finds whether a function asks a person, escalates, or runs other nodes. `toolbox` returns the tools of an
+agent: their names, their approval gates, and the nodes that they run. `AgentCalls` resolves the agents that the code of
+a custom agent runs.
 """
 
 from __future__ import annotations
