@@ -1,6 +1,6 @@
 """Reads the source of Google ADK programs: agents, tools and workflows become stubs, extracted like live objects.
 
-Workflows of ADK in source code: their nodes and edges, as ADK builds them.
+Workflows come first, with their nodes and edges as ADK builds them.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _child_copy(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) 
     return copies[id(one)]
 
 
-# The graph of a workflow.
+# --- the graph of a workflow
 
 
 def _settle_workflow(stub: ObjectStub) -> None:
@@ -307,6 +307,8 @@ def _sequence(several: Iterable[object]) -> Values:
     return exactly(Sequence(tuple(map(exactly, several))))
 
 
+# --- the reader
+
 _NO = Values((False,))
 _NAMING = {"func", "agent", "tool"}  # what a tool is named after
 _DELEGATED = {"task": "_TaskAgentTool", "single_turn": "_SingleTurnAgentTool"}
@@ -379,7 +381,7 @@ def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> V
     return exactly(make(interpreter, _LLM, Arguments(open=True), line))
 
 
-# Side effects of the constructors of ADK's classes.
+# --- side effects of the constructors of ADK's classes
 
 
 def _settle_agent(stub: ObjectStub) -> None:
@@ -398,7 +400,7 @@ def _delegate(stub: ObjectStub, one: ObjectStub) -> None:
         one.attributes["mode"] = exactly("chat")
     for mode_name, name in _DELEGATED.items():
         if mode_name in [known for known in mode.known if isinstance(known, str)]:
-            tool = _instance(name, "google.adk.tools.agent_tool", _AGENT_TOOL_TYPE, name=one.name)
+            tool = _instance(name, "google.adk.tools.agent_tool", _TOOL_TYPE, name=one.name)
             tools = stub.attributes["tools"]
             grown = tuple(
                 Sequence((*held.items, exactly(tool)), held.ordered) if isinstance(held, Sequence) else held
@@ -580,7 +582,7 @@ KINDS = (
 )  # fmt: skip
 
 
-# The tools and functions that ADK ships.
+# --- the tools and functions that ADK ships
 
 
 def _instance(class_: str, module: str, base: type, **attributes: Any) -> Any:
@@ -591,7 +593,6 @@ def _instance(class_: str, module: str, base: type, **attributes: Any) -> Any:
 
 
 _TOOL_TYPE = type("BaseTool", (LiveValue,), {"__module__": "google.adk.tools.base_tool"})
-_AGENT_TOOL_TYPE = _TOOL_TYPE
 _FUNCTION_TYPE = type("FunctionTool", (_TOOL_TYPE,), {"__module__": "google.adk.tools.function_tool"})
 
 

@@ -1,8 +1,7 @@
-"""The steps of LlamaIndex workflows in source code: their events by annotations, as the library reads them.
+"""Reads the source of LlamaIndex programs: workflows, agents and tools become stubs, extracted like live objects.
 
-The agents, teams and tools of LlamaIndex in source code.
-
-Reads the source of LlamaIndex programs: workflows, agents and tools become stubs, extracted like live objects.
+The steps of workflows come first, with their events by annotations, as the library reads them; then agents, teams and
+tools.
 """
 
 from __future__ import annotations
@@ -265,6 +264,8 @@ STEP_KINDS = tuple(
 )
 
 
+# --- agents, teams and tools
+
 CORE = "llama_index.core"
 _AGENTS = f"{CORE}.agent.workflow"
 
@@ -389,6 +390,8 @@ AGENT_KINDS = (
               positional=("code_execute_fn", "name"), finish=_settle_code_agent),
 )  # fmt: skip
 
+
+# --- the reader
 
 CONSTANTS: dict[str, object] = {}
 KINDS = (*STEP_KINDS, *AGENT_KINDS)

@@ -24,8 +24,6 @@ function always asks a person. A tool that always calls `input()` in its body is
 
 **Guardrails** are metadata, not steps: a tripped one ends the run by an exception, as any step can.
 Input guardrails are checked only at the agent that a run begins with.
-
-The tools of an agent of the OpenAI Agents SDK: their names and approval gates.
 """
 
 from __future__ import annotations
@@ -302,6 +300,9 @@ def _safe(name: str) -> str:
     """The part of a tool's name that the SDK derives from the name of a server or a tool."""
     kept = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "_" for one in name)
     return kept.strip("_-") or "tool"
+
+
+# --- agents
 
 
 def recognises(target: object) -> bool:

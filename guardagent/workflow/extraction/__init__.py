@@ -1,17 +1,11 @@
 """Extracts the workflow graph of the objects of a framework.
 
-The extractor of a framework is its module `extractor`, with
+A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` declares its
+parts, which are loaded on demand: an extractor if it names the modules of its objects (`OBJECTS`), a source reader if
+it names the packages that programs import (`PACKAGES`). An extractor is the module `extractor`, with
 
     recognises(target: object) -> bool             whether the object has a graph; imports nothing of the framework
     extract(target: object, name: str) -> Graph    the graph
-
-It is loaded for objects whose classes are from the modules that `package.py` names.
-
-The registered frameworks, with their extractors and source readers, which are loaded on demand.
-
-A framework is a folder of `guardagent.frameworks`, or a package that registers itself. Its `package.py` declares its
-parts: an extractor if it names the modules of its objects (`OBJECTS`), a source reader if it names the packages that
-programs import (`PACKAGES`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Inspects the objects of a framework without importing the framework.
+"""Inspects the objects of a framework without importing it: their classes, private attributes, tools and places.
 
-The tools of one agent, as an extractor collects them.
-
-Finds the source location where a named object is constructed, as in `LlmAgent(name="draft", ...)`.
+The place of a named object is the source location where it is constructed, as in `LlmAgent(name="draft", ...)`.
 """
 
 from __future__ import annotations
@@ -107,6 +105,9 @@ def _version(distribution: str) -> str:
         return "(unknown version)"
 
 
+# --- tools
+
+
 @dataclass
 class AgentTools:
     """The tools of one agent.
@@ -159,6 +160,8 @@ class AgentTools:
             "widened": mark(members),
         }
 
+
+# --- source locations
 
 _LIBRARIES = tuple(
     {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}

@@ -1,9 +1,8 @@
 """Regions of a graph and their composition, for frameworks in which agents contain other agents.
 
 A region is the part of a graph that one agent or a group of agents adds, with its entries and exits. Extractors build
-regions from the inside and connect them from the outside.
-
-Finds the nodes that are cancelled when one of several parallel branches ends the run for all.
+regions from the inside and connect them from the outside. At last, `cancelled_nodes` finds the nodes that are cancelled
+when one of several parallel branches ends the run for all.
 """
 
 from __future__ import annotations
@@ -276,6 +275,8 @@ def alternatives(assembly: Assembly, regions: Iterable[Region], repeated: bool) 
     nodes = frozenset(node for one in several for node in one.nodes)
     return Region(entries, exits, nodes, repeated or any(one.empty for one in several))
 
+
+# --- nodes that are cancelled or abandoned
 
 CONDITION = "another branch ended the run"
 

@@ -1,9 +1,8 @@
-"""The workflow graph of an agent: its steps and their possible order (Agentproof, Definition 1).
+"""The workflow graph of an agent: its steps, their possible order, and its unknown parts (Agentproof, Definition 1).
 
-The parts of a graph that an extractor could not see, each with its reason and its place in the source.
-
-Two keys of a node's metadata hold such a mark: `tools_unknown` says why the node may call tools that are not listed,
-and `widened` says why its edges are assumed. The notes of a graph, its reports and its proofs read the marks.
+A mark in the metadata of a node states what an extractor could not see, with the reason and the place in the source:
+`tools_unknown` says why the node may call tools that are not listed, and `widened` says why its edges are assumed. The
+notes of a graph, its reports and its proofs read the marks.
 """
 
 from __future__ import annotations
@@ -163,6 +162,8 @@ def _problem_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+# --- the graph
+
 NodeKind = Literal["entry", "exit", "tool", "llm", "router", "human", "subgraph", "passthrough"]
 EdgeKind = Literal["direct", "conditional", "parallel", "loop"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
@@ -183,7 +184,7 @@ class Node:
         gated_tools: those of the tools that need human approval before they run.
         metadata: `model_chooses` (a model decides whether to call the tools), `file` and `line` of its definition,
             `tools_unknown` (why it may call tools that could not be seen), `widened` (why its edges are assumed, so
-            that there are more than in the program), both as `unknown.py` describes,
+            that there are more than in the program), both as `mark` makes them,
             `guess` (its kind is a guess from its name), and other keys of the extractor.
     """
 

@@ -1,8 +1,7 @@
-"""Reads a graph from JSON; errors name their place: `graph.json: nodes[3].kind: ...`.
+"""Reads a graph from JSON, piece by piece; errors name their place: `graph.json: nodes[3].kind: ...`.
 
-Reads a JSON text piece by piece: an object member by member, a list item by item.
-
-The values of a large file are never in memory at once, and a file with other content is rejected where it differs.
+`JsonText` reads an object member by member, and a list item by item. The values of a large file are therefore never in
+memory at once, and a file with other content is rejected where it differs.
 """
 
 from __future__ import annotations
@@ -159,6 +158,8 @@ def _scanner(text: str, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> 
 
     return scan_whole
 
+
+# --- graphs
 
 MAX_BYTES = 1_500_000_000
 MAX_DEPTH = 50  # of the metadata of a node

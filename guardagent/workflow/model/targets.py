@@ -6,11 +6,10 @@
     app.flows:graph   an object of a module, which is imported
     folder            the source of all its Python files: nothing is imported or run
 
-Imports run in a separate process with a time limit, since a target may print, exit or never end.
+A file or a folder has a `GraphListing`: its workflow graphs, with the places that could not be read.
 
-The workflow graphs of a file or a folder, with the places that could not be read.
-
-Imports a target and writes its graph: `python -m guardagent.workflow.model.targets TARGET FILE`.
+Imports run in a separate process with a time limit, since a target may print, exit or never end. That process is
+`python -m guardagent.workflow.model.targets TARGET FILE`, which imports a target and writes its graph.
 """
 
 from __future__ import annotations
@@ -128,6 +127,8 @@ class GraphListing:
         return {"graphs": [one.to_dict() for one in self.workflows], **unread}
 
 
+# --- the graphs of a target
+
 SECONDS = 25.0  # to import a target and extract its graph
 
 
@@ -225,6 +226,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
+
+
+# --- the process that imports a target
 
 
 def main(target: str, answer: Path) -> None:

@@ -1,17 +1,11 @@
 """Python read without running it.
 
-    evaluation   the possible values of an expression
-    functions    the possible calls and results of a function
-    programs     a whole program, statement by statement, with stubs for the objects of frameworks
+    values, scopes, types                       possible values, the lookup of names, annotations
+    evaluator, builtins                         the possible values of an expression
+    paths, bodies, outcomes, steps, calls       the possible calls and results of a function
+    interpreter, objects, modules, stubs        a program, statement by statement, with stubs for a framework's objects
+    unseen_calls, unseen_code                   the effects of code that is not shown or not interpreted
+    workflows, source_graphs                    the workflows of a program, and their graphs
 
 Code that is not understood can have any value or effect.
-
-Evaluates Python expressions without running them.
-
-An expression has a set of possible values (`values.py`). Names are looked up in scopes (`scope.py`): the live globals
-and cells of a function, or the syntax tree of a file. `evaluator.py` evaluates expressions.
-
-The bodies of functions: what they call, and how they can end.
-
-A whole program, statement by statement, with stubs for the objects of frameworks.
 """

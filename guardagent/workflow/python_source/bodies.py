@@ -4,7 +4,7 @@ Nothing is run. If the source of a function is not available, its compiled code 
 
 A summary tells the extractor of a framework
 
-- the possible calls and their order, through branches, loops and exceptions: `paths.py` follows the paths, and
+- the possible calls and their order, through branches, loops and exceptions: `Flow` follows the paths, and
   `FunctionSummary.method_calls` has the object of each method call, whether every run reaches it, and whether every
   path to it asks for human approval;
 - the possible results: `return_values`, the declared `return_types`, and the values of each return statement (`ends`);
@@ -13,15 +13,10 @@ A summary tells the extractor of a framework
 
 A framework contributes its names (`FrameworkNames`): the functions that ask for human approval, its own packages, and
 the functions whose results its extractor reads. It also interprets the objects that a body uses, constructs and
-returns. No module here depends on a framework; only `opaque_calls.py` names packages that run agents or tools.
+returns. Nothing here depends on a framework; only `calls.py` names packages that run agents or tools.
 
-`bodies.py` summarizes a function with all that it calls, `code.py` returns the code itself for extractors that read
-further, `outcomes.py` evaluates the results branch by branch, and `step_summary.py` summarizes the functions of one
-workflow step.
-
-The order of the calls of a function, and the calls that come after human approval.
-
-The strings among some values, single or in lists.
+`outcomes.py` evaluates the results branch by branch; `steps.py` returns the code itself for extractors that read
+further, and summarizes the functions of one workflow step.
 """
 
 from __future__ import annotations
@@ -189,6 +184,8 @@ def _is_determined(one: object) -> bool:
         return isinstance(kind, Class) or (isinstance(kind, type) and not issubclass(kind, str))
     return True
 
+
+# --- summaries
 
 MOST_VISITS = 2_000
 _NOT_FOLLOWED = Unseen("its code is not followed to the end, as the budget ended")

@@ -1,6 +1,7 @@
-"""Evaluates calls of well-known functions and methods that return their arguments or parts of them.
+"""Evaluates calls of well-known functions and methods, and the attributes of objects.
 
-Looks up attributes without running properties or `__getattr__`.
+These functions return their arguments or parts of them. Attributes are looked up without running properties or
+`__getattr__`.
 """
 
 from __future__ import annotations
@@ -347,6 +348,8 @@ def _result_method(owner: CallResult, name: str, arguments: Arguments) -> Values
         return Values(wanted, schema.complete) if wanted else UNKNOWN
     return UNKNOWN if not isinstance(maker, type | Class | ImportedName) and name not in BINDS else None
 
+
+# --- attributes
 
 _MISSING: Any = object()
 _STAND_INS = (Stub, CallResult, Sequence, Table, PartialFunction, Attribute, Function)

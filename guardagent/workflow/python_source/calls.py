@@ -1,25 +1,21 @@
-"""The tools that one call in a function runs, if they are not defined in the program.
+"""Calls out of a program: the effects of libraries, the tools that calls run, calls of models, and opaque calls.
 
-A tool is named by its declared name, else `package.Class` or `package.function`. The declared name of a tool from a
-module that cannot be read is unknown, so the call is also reported as unseen.
-
-The table of libraries: what a call into a package can do, the same for every framework.
-
-The longest matching entry counts. A package that is not in the table can run anything.
+The table of libraries is the same for every framework. The longest matching entry counts, and a package that is not in
+the table can run anything.
 
     harmless   it calls no tool and no model of an agent
     model      it calls a model, or prepares or parses its texts
     tools      its objects are tools; one that is called is named `package.Class`
     agents     it runs agents; their tools are those that the code gives them
 
-Whether a function calls a model, runs tools that cannot be seen, or is only a placeholder.
+A tool is named by its declared name, else `package.Class` or `package.function`. The declared name of a tool from a
+module that cannot be read is unknown, so the call is also reported as unseen.
 
-The kind of a node rests on this, no proof does: where an object is unknown, its name in the source decides.
+Whether a function calls a model, runs tools or is a placeholder decides only the kind of a node, and no proof: where an
+object is unknown, its name in the source decides.
 
-Finds opaque calls, which can run any tool.
-
-A call is opaque if its function or the object of its method is unknown, if it runs code from a string, or if it calls a
-missing import that is not from a known library. A model runs nothing by itself.
+A call is opaque, and can run any tool, if its function or the object of its method is unknown, if it runs code from a
+string, or if it calls a missing import that is not from a known library. A model runs nothing by itself.
 """
 
 from __future__ import annotations
@@ -94,6 +90,8 @@ def effect_of(path: str) -> Effect | None:
             return effect
     return "harmless" if parts[0] in sys.stdlib_module_names else None
 
+
+# --- the tools that a call runs
 
 AGENT_TOOLS = {
     "create_react_agent": 1, "create_agent": 1, "create_tool_calling_agent": 1, "create_openai_tools_agent": 1,
@@ -242,6 +240,8 @@ def unseen_of(found: LibraryTools, line: int, file: str) -> list[Unseen]:
     return [Unseen(reason, line, file) for reason in dict.fromkeys(found.unseen)]
 
 
+# --- calls of models, and placeholders
+
 _METHODS = {
     *"complete acomplete chat achat stream_chat astream_chat stream_complete astream_complete predict apredict".split(),
     *"structured_predict astructured_predict chat_with_tools achat_with_tools model_request model_request_sync".split(),
@@ -340,6 +340,8 @@ def _words(text: str) -> set[str]:
     """The words in some code, in lower case: `ChatModel.call_llm` has chat, model, call, llm."""
     return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)}
 
+
+# --- opaque calls
 
 RUN_METHODS = {
     "invoke", "ainvoke", "stream", "astream", "batch", "abatch", "stream_events", "astream_events",

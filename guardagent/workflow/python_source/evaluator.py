@@ -1,6 +1,8 @@
 """Evaluates expressions to their possible values without running code; an unknown node can have any value.
 
-Unwraps partial functions and methods to the underlying function and its bound arguments.
+An expression has a set of possible values (`values.py`). Names are looked up in scopes (`scopes.py`): the live globals
+and cells of a function, or the syntax tree of a file. A partial function or a method counts as the underlying function
+with its bound arguments.
 """
 
 from __future__ import annotations
@@ -46,6 +48,22 @@ from guardagent.workflow.python_source.values import (
     small,
 )
 
+MOST_STEPS = 50_000
+MOST_CALLS = 12
+MOST_STRINGS = 64
+MOST_LETTERS = 2_000
+MOST_ITEMS = 1_000
+STRUCTURED = "with_structured_output"
+_TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+_NO_CODE = ast.Pass()
+_NO_CONTEXT = sys.maxsize  # no enclosing expression, by its place, that a value depends on
+_Visit = Callable[[Any, NameScope], Values]
+_ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+_BOOLEANS = Values((True, False))
+
 
 def is_applied(target: object) -> bool:
     """Whether a value is a partial function or a bound method."""
@@ -66,23 +84,6 @@ def underlying(target: object, arguments: Arguments | None = None) -> tuple[obje
             case _:
                 return target, arguments
         target, arguments = inner, first.then(arguments)
-
-
-MOST_STEPS = 50_000
-MOST_CALLS = 12
-MOST_STRINGS = 64
-MOST_LETTERS = 2_000
-MOST_ITEMS = 1_000
-STRUCTURED = "with_structured_output"
-_TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
-_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-_NO_CODE = ast.Pass()
-_NO_CONTEXT = sys.maxsize  # no enclosing expression, by its place, that a value depends on
-_Visit = Callable[[Any, NameScope], Values]
-_ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
-_BOOLEANS = Values((True, False))
 
 
 class Evaluator:

@@ -1,9 +1,7 @@
 """Interprets a program abstractly, statement by statement, to find the calls of its framework.
 
 Nothing is run. The interpreter takes every branch, and unrolls loops over known values. The reader of each framework
-evaluates the calls of that framework: see `source_graph.py`.
-
-Executes statements abstractly: takes every branch, and unrolls loops over known values.
+evaluates the calls of that framework: see `source_graphs.py`.
 """
 
 from __future__ import annotations
@@ -349,6 +347,8 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 _DECLARATIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign | ast.Pass
 
+
+# --- whole files
 
 _CHARACTERS = 40  # of source that cost one step to parse
 _FOR_OPENING = 20  # steps for finding a file

@@ -1,8 +1,7 @@
-"""Follows the imports of a program to its other files, which are parsed and interpreted on demand.
+"""The files of a program: the scopes of their names, their imports, and the budget for reading them.
 
-Scopes of interpreted code: each name has its values at the current point.
-
-The budget of reading one program: steps, which are the same on each machine, and at last CPU time.
+A scope gives each name of interpreted code its values at the current point. Imports lead to other files, which are
+parsed and interpreted on demand. The budget counts steps, which are the same on each machine, and at last CPU time.
 """
 
 from __future__ import annotations
@@ -214,6 +213,8 @@ def _is_object(value: object) -> bool:
 def _is_collection(value: object) -> bool:
     return isinstance(value, Sequence | Table)
 
+
+# --- the files that a program imports
 
 MOST_ABOVE = 6  # parent folders that are searched for packages of the program
 
@@ -456,6 +457,9 @@ def package_of(path: Path) -> str:
         parts.insert(0, folder.name)
         folder = folder.parent
     return ".".join(parts)
+
+
+# --- the budget
 
 
 @dataclass(frozen=True)

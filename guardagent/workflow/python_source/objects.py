@@ -1,14 +1,11 @@
-"""Assigns names and attributes, and changes collections in place.
+"""Evaluates the objects of a program: names and attributes, collections that change, functions and classes.
 
 A collection in a `Sequence` or `Table` never changes; a change creates its next content, which replaces it under all
 names and in all objects. Its other holders, such as an outer collection or a closure, still have the old content, so
 `current` looks up the present ones (`ChangingCollection`).
 
-Evaluates functions, classes and their objects: definitions, constructors, attributes and inherited methods.
-
-Finds what the code of a function changes besides its local names, without following it.
-
 A function that the script does not call may still run later: as a handler, in a thread, as a special method.
+`changes_of` finds what its code changes besides its local names, without following it.
 """
 
 from __future__ import annotations
@@ -33,8 +30,6 @@ from guardagent.workflow.python_source.modules import (
 from guardagent.workflow.python_source.scopes import CodeScope
 from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, ProgramEvaluator
 from guardagent.workflow.python_source.values import (
-    ADDS,
-    ADDS_ALL,
     NOTHING,
     REST,
     UNKNOWN,
@@ -378,6 +373,9 @@ def can_change(value: object) -> bool:
     return isinstance(value, Sequence | Table | list | dict | set)
 
 
+# --- functions and classes
+
+
 class ClassEvaluator(ChangingEvaluator):
     """Evaluates a program with its classes and functions."""
 
@@ -643,7 +641,7 @@ def _fields(made_of: Class) -> list[str]:
     return [target.id for target in declared if isinstance(target, ast.Name)]
 
 
-_METHODS = ADDS | ADDS_ALL | {"__setitem__"}
+# --- changes by functions that are not followed
 
 
 @dataclass(frozen=True)
@@ -682,7 +680,7 @@ def changes_of(tree: FunctionTree) -> FunctionChanges:
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=held, attr=method)) if method in _METHODS:
+            case ast.Call(func=ast.Attribute(value=held, attr=method)) if method in CHANGES:
                 places.append(ChangedPlace(held))
             case ast.Call(func=ast.Name(id="setattr"), args=[held, ast.Constant(value=str(name)), _]):
                 places.append(ChangedPlace(held, name))

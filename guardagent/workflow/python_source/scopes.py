@@ -1,6 +1,6 @@
 """Scopes, which look up names: the code of a function or a file, and the live names around it.
 
-Finds the syntax tree of a live function: of its own code, not of a function that it wraps.
+The syntax tree of a live function is that of its own code, not of a function that it wraps.
 """
 
 from __future__ import annotations
@@ -196,6 +196,9 @@ def bound_name(tree: ast.AST, line: int) -> str:
 
 def _is_call_at(value: ast.expr | None, line: int) -> bool:
     return isinstance(value, ast.Call) and value.lineno == line
+
+
+# --- the syntax trees of live functions
 
 
 @lru_cache(maxsize=64)

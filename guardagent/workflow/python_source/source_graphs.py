@@ -1,6 +1,6 @@
-"""Reads the graph of a workflow from a Python file alone, without importing or running it.
+"""Reads the graphs of workflows from a Python file or a folder alone, without importing or running anything.
 
-The interpreter goes through the file statement by statement (`interpreter.py`), and one reader per framework evaluates
+The interpreter goes through a file statement by statement (`interpreter.py`), and one reader per framework evaluates
 the calls of that framework. A reader is the module `source` of a framework, with
 
     PACKAGES: tuple[str, ...]                            its top packages, as in `package.py`
@@ -14,12 +14,9 @@ objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` a
 `opened(interpreter, value)`, which returns the argument of `extract`; `unwrapped(value)`, which returns the
 workflow that a value only runs; and `arranged(interpreter, found)`, which joins or leaves out parts of workflows.
 
-Reads the workflows of all Python files of a folder, without importing or running them.
-
-A few processes read the files (`source_worker.py`), so that one that takes too long or breaks its process costs no
-other. A file whose imports name no framework is passed over without a parser.
-
-Reads the Python files that it is told on standard input: a path per line, and a line of JSON for each answer.
+A few processes read the files of a folder, so that one that takes too long or breaks its process costs no other. Run
+with `-m`, this file is such a process: it reads a path per line from standard input, and answers with a line of JSON.
+A file whose imports name no framework is passed over without a parser.
 """
 
 from __future__ import annotations
@@ -214,6 +211,8 @@ def _reader_of(value: object) -> ModuleType | None:
 def _readers() -> tuple[ModuleType, ...]:
     return tuple(SOURCES.load(name) for name, one in FRAMEWORKS.load_all() if one.PACKAGES)
 
+
+# --- folders
 
 MOST_BYTES = 1_000_000  # of one file
 MOST_PROCESSES = 4

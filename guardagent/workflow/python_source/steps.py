@@ -1,6 +1,7 @@
-"""The code of the functions of a program, and of the program's functions that they call.
+"""The code of the functions of a workflow step, with the functions of the program that they call, and its summary.
 
-Summarizes the functions of one workflow step: their tools, agents, graphs and requests for human approval.
+`FunctionCode` has the code of a function and of the program's functions that it calls. `StepSummary` has the tools,
+agents, graphs and requests for human approval of one step.
 """
 
 from __future__ import annotations
@@ -255,6 +256,9 @@ def _argument(call: ast.Call, *names: str) -> ast.expr | None:
 
 def _are_plain(values: Iterable[object]) -> bool:
     return all(one is None or isinstance(one, bool | int | str) for one in values)
+
+
+# --- summaries
 
 
 class StepReader(Protocol):

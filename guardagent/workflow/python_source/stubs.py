@@ -1,11 +1,9 @@
-"""Stubs for the objects of frameworks, in a program that exists only as code.
+"""Stubs for the objects and functions of frameworks, in a program that exists only as code.
 
 A reader declares the classes of its framework (`ClassStub`). If the program constructs an object of such a class or of
 a subclass, the interpreter creates an object of a Python class with the same name, module and bases, so the extractor
 of the framework can read it like a live object. The extractor sees its attributes as live values: lists, strings,
 functions (`FunctionStub`), and `UnknownValue` for values that the source does not determine.
-
-Stubs for functions that exist only as code, for extractors that read functions.
 """
 
 from __future__ import annotations
@@ -129,6 +127,8 @@ def defined_name(evaluator: Evaluator, function: object, depth: int = 0) -> str:
                     return wrapped[0].path.rpartition(".")[2]
     return str(getattr(inner.tree, "name", "<lambda>"))
 
+
+# --- objects
 
 REQUIRED: Any = ...
 """The default of a required field of a `ClassStub`."""
@@ -318,7 +318,7 @@ def _flat(values: Values) -> Iterator[object]:
             yield one
 
 
-# Construction.
+# --- construction
 
 
 def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
@@ -453,7 +453,7 @@ def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
     return stub
 
 
-# Conversion for extractors.
+# --- conversion for extractors
 
 
 def class_shown(evaluator: object, kind: object) -> object:

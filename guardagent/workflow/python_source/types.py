@@ -1,6 +1,6 @@
 """Reads annotations: the literals that a function returns, and the fields of a class.
 
-The interface of the evaluator, for the modules that it uses.
+`EvaluatorProtocol` is the interface of the evaluator for this file and `builtins.py`, which the evaluator imports.
 """
 
 from __future__ import annotations

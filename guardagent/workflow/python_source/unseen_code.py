@@ -1,14 +1,13 @@
-"""Finds the statements at the top level of a file that decide the value of a name.
+"""Finds the statements of a file that decide the value of a name, and the imported files that change other files.
 
 A definition, an import or a constant decides its name alone. Any other name has an object that the file may change
 after it has bound it, through any name of it. So the statements of such a name are all that bind it or mention it,
-directly or in a function that they call, and all that bind or mention the names in these statements.
+directly or in a function that they call, and all that bind or mention the names in these statements (`TopLevel`).
 
-Finds the imported files that change objects of other files as they are imported, from their text alone.
-
-Parsing all files that a program imports would take most of its budget, and few of them change anything: a registration
-by a call or a decorator, an item of a table, an attribute of another module. A file may do so if a statement at its top
-level mentions a name that it imports from the program, or one of its own functions or classes.
+Few imported files change objects of other files: by a registration through a call or a decorator, an item of a table,
+an attribute of another module. A file may do so if a statement at its top level mentions a name that it imports from
+the program, or one of its own functions or classes. `acting_files` finds these from their text alone, as parsing all
+files that a program imports would take most of its budget.
 """
 
 from __future__ import annotations
@@ -171,6 +170,8 @@ def _root(node: ast.expr) -> str:
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 
+
+# --- imported files that change objects of other files
 
 MOST_FILES = 300
 _IMPORT = re.compile(

@@ -1,6 +1,6 @@
-"""The possible values of an expression.
+"""The possible values of an expression, the values that stand for code, and the code that can change a collection.
 
-Finds code that can change a collection, through its name or through another reference.
+A collection can be changed through its name or through another reference, so `escapes` finds where a name is passed on.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Binding:
 
     Attributes:
         source: an expression, a definition or an import; the possible values, if they are known; None if unknown.
-        steps: how to get from it to the value: a place, EACH or ADDED of `scope.py`; of an import, the name.
+        steps: how to get from it to the value: a place, EACH or ADDED of `scopes.py`; of an import, the name.
         grows: the value is an element that is added to a collection.
     """
 
@@ -341,6 +341,8 @@ def is_result_of(value: object, package: str, name: str) -> bool:
     """Whether a value is the result of a call of that class or function of a package."""
     return isinstance(value, CallResult) and is_member_of(value.callee, package, name)
 
+
+# --- code that can change a collection
 
 ADDS = {"append", "add", "insert", "appendleft", "setdefault", "__setitem__"}
 ADDS_ALL = {"extend", "update", "extendleft"}

@@ -1,14 +1,13 @@
 """Finds the workflows of a program: bound to names, run, returned, or passed on.
 
 A workflow stands alone if it is no part of another one of the file. Objects that are bound to names, or that the file
-makes when it runs as a script, have known arguments. Then each function is interpreted with unknown ones, which finds
-workflows that no call reaches; an object from a place that is found already is the same workflow once more.
+makes when it runs as a script, have known arguments. Then each function that may make a workflow is interpreted with
+unknown ones, which finds workflows that no call reaches; an object from a place that is found already is the same
+workflow once more.
 
-Finds out whether a function can make a workflow: it uses a framework, itself or through what it mentions.
-
-This reads names only, and is much faster than interpreting the function.
-
-Compares objects of a program by their content: two calls of a function make different objects that are alike.
+A function may make a workflow if it uses a framework, itself or through what it mentions. `uses_framework` reads names
+only, and is much faster than interpreting the function. Two calls of a function make different objects that are alike,
+so `Likeness` compares objects by their content.
 """
 
 from __future__ import annotations

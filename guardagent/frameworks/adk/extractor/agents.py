@@ -1,8 +1,8 @@
-"""Resolves the agents that the code of a custom agent runs.
+"""The code of an ADK agent: the effects of its functions, its tools, and the agents that it runs.
 
-Analyses the functions of an ADK program: whether they ask a person, escalate, or run other nodes.
-
-The tools of an ADK agent: their names, their approval gates, and what they run.
+`AdkCode` finds whether a function asks a person, escalates, or runs other nodes. `toolbox` returns the tools of an
+agent: their names, their approval gates, and the nodes that they run. `AgentCalls` resolves the agents that the code of
+a custom agent runs.
 """
 
 from __future__ import annotations
@@ -142,12 +142,14 @@ def _can_be(value: ast.expr) -> bool:
     return not (isinstance(value, ast.Constant) and not value.value)
 
 
+# --- tools
+
 ADK = "google.adk"
 DISTRIBUTION = "google-adk"
 _CONTROL = ("FinishTaskTool", "TransferToAgentTool")  # represented by edges
 _DELEGATES = ("_TaskAgentTool", "_SingleTurnAgentTool")
 _APPROVAL_TOOLS = ("get_user_choice", "adk_request_input")
-_MOST_NESTED = 4
+_TOOLSET_DEPTH = 4
 
 
 def toolbox(tools: Iterable[object]) -> AgentTools:
@@ -278,7 +280,7 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
     gate = predicate(getattr(toolset, "require_confirmation", False))
     prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
     chosen = getattr(toolset, "tool_filter", None)
-    held = list(_tools_held(list(vars(toolset).values()), _MOST_NESTED))
+    held = list(_tools_held(list(vars(toolset).values()), _TOOLSET_DEPTH))
     if isinstance(chosen, list | tuple | set | frozenset) and all(isinstance(one, str) for one in chosen):
         by_name = {one.name: one for one in held}
         for name in chosen:
@@ -326,6 +328,8 @@ def _name_of_callable(target: Any) -> str:
         target = target.func
     return str(getattr(target, "__name__", None) or type(target).__name__)
 
+
+# --- the agents that a custom agent runs
 
 BASE: Any = type("Base", (), {"name": "super()"})()  # the run method of the framework class, called by `super()`
 MOST_NESTED = 12

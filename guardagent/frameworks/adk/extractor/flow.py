@@ -1,11 +1,10 @@
-"""Control flow of a custom agent: the order in which its `_run_async_impl` runs other agents.
+"""Control flow in the code of ADK: the order in which a custom agent runs other agents, and the routes of a node.
 
-`async for event in AGENT.run_async(ctx)` is a step; the code between two steps decides which of them follows. If the
-code does anything else with agents, any agent is assumed to follow any other.
+`async for event in AGENT.run_async(ctx)` is a step; the code between two steps in `_run_async_impl` decides which of
+them follows. If the code does anything else with agents, any agent is assumed to follow any other. `Traversal` is the
+interface by which the parts of an extraction request the regions of other agents.
 
-The interface by which the parts of an extraction request the regions of other agents.
-
-The routes that a node of an ADK workflow can take, read from its code.
+The routes are those that a node of a workflow can take, read from its code.
 """
 
 from __future__ import annotations
@@ -35,6 +34,10 @@ from guardagent.workflow.python_source.values import (
 )
 from guardagent.workflow.python_source.values import Sequence as Items
 
+_CLOSING = ("Aclosing", "aclosing", "closing")
+_LONGEST = 60
+_Front = tuple[RegionExit, ...]
+
 
 class Traversal(Protocol):
     """Visits agents and workflows, each once."""
@@ -49,12 +52,6 @@ class Traversal(Protocol):
 
     def call(self, caller: str, name: str, target: Any) -> None:
         """Adds a call by a node, which continues when the callee returns."""
-
-
-_CLOSING = ("Aclosing", "aclosing", "closing")
-_LONGEST = 60
-
-_Front = tuple[RegionExit, ...]
 
 
 class _UnclearError(Exception):
@@ -412,6 +409,9 @@ def _negated(test: ast.expr) -> str:
 def _short(node: ast.AST) -> str:
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+# --- routes
 
 
 @dataclass(frozen=True)

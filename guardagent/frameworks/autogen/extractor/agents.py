@@ -1,9 +1,8 @@
 """The facts of one AutoGen agent: its kind, tools, approvals, hand-offs, and the agents that it runs.
 
-The speakers that the functions of a selector group chat can choose, given the last speaker.
-
-The functions take the messages so far. Most read `messages[-1].source`, which is known here, so that their branches can
-be followed; anything else that they read is unknown.
+Before them stand the speakers that the functions of a selector group chat can choose, given the last speaker. Such a
+function takes the messages so far. Most read `messages[-1].source`, which is known here, so that their branches can be
+followed; anything else that they read is unknown.
 """
 
 from __future__ import annotations
@@ -154,6 +153,8 @@ def _choice(evaluator: _SpeakerEvaluator, found: Values) -> SpeakerChoice:
     others = [one for one in elements.known if not isinstance(one, str | None) and one not in lists]
     return SpeakerChoice(names, None in elements.known, not elements.complete or bool(others))
 
+
+# --- agents
 
 CORE = "autogen_core"
 _UNKNOWN_SOURCE = "code that does not determine them"

@@ -1,19 +1,15 @@
-"""Teams that take turns: round robin, swarm, Magentic-One, and teams with other managers.
+"""Turns in teams of AutoGen: when a team stops, and who speaks next in each kind of team.
 
-Activation in graph flows: whether a next speaker is certain, given edge conditions and waits.
+In a graph flow, the directed graph determines the next speakers; `ActivationAnalysis` decides whether one is certain,
+given edge conditions and waits. A flow also stops where no edge condition holds, where the next speaker waits for
+others that never come, and where its termination condition is met. These early stops are exits of a flow inside another
+team; for a flow by itself they are omitted, with a note.
 
-The termination of a team: its termination condition and its limit of turns.
+Round robin, swarm, Magentic-One and teams with other managers take turns by their own rules.
 
-Graph flows: the directed graph determines the next speakers.
-
-A flow also stops where no edge condition holds, where the next speaker waits for others that never come, and where its
-termination condition is met. These early stops are exits of a flow inside another team; for a flow by itself they are
-omitted, with a note.
-
-Selector group chats: a function or a model chooses the next speaker.
-
-The model chooses only if the function chose nobody. Its candidates are those of a function, or everyone but the speaker
-that it chose last; AutoGen 0.7 accepts any participant from it, candidate or not.
+In a selector group chat, a function or a model chooses the next speaker. The model chooses only if the function chose
+nobody. Its candidates are those of a function, or everyone but the speaker that it chose last; AutoGen 0.7 accepts any
+participant from it, candidate or not.
 """
 
 from __future__ import annotations
@@ -150,6 +146,8 @@ class ActivationAnalysis:
         return [frozenset[str]().union(*known)] if len(known) == len(before) else []
 
 
+# --- termination
+
 _DISTRIBUTION = "autogen-agentchat"
 
 
@@ -218,6 +216,8 @@ def _config(condition: Any) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - a condition of the program may raise anything; this is only a description
         return {}
 
+
+# --- teams that take turns
 
 _RESUMES = "goes on where it stopped"
 _PEOPLE = ("user", "human")
@@ -428,6 +428,8 @@ def widen(assembly: Assembly, nodes: Iterable[str], why: str) -> None:
         assembly.mark_unknown(node, EDGES, why)
 
 
+# --- graph flows
+
 STOPS_EARLY = "stops early"
 
 
@@ -509,6 +511,8 @@ def without_early_stops(assembly: Assembly, team: Any, region: Region) -> Region
         assembly.mark(leave.node, may_stop=True)
     return replace(region, exits=tuple(leave for leave in region.exits if leave not in early))
 
+
+# --- selector group chats
 
 _BY_FUNCTION, _BY_MODEL = "selector_func chooses it", "the model chooses it"
 _NO_CANDIDATE = "the model names it, though it is not a candidate"

@@ -1,11 +1,8 @@
 """Reads the source of AutoGen programs: agents, teams and tools become stubs, extracted like live objects.
 
-The chats of AutoGen 0.2 and AG2 are no objects; `chats` reads them.
-
-Reads programs in the style of AutoGen 0.2 and AG2 before 1.0: agents that chat in pairs, queues and groups.
-
-A chat is a call there, not an object, so only a source reader can find it: `initiate_chat` and the like make a
-`ChatSequence`, whose agents are stubs. Tools belong to the agent that executes them, as in a run.
+Programs in the style of AutoGen 0.2 and AG2 before 1.0 have agents that chat in pairs, queues and groups. A chat is a
+call there, not an object, so only a source reader can find it: `initiate_chat` and the like make a `ChatSequence`,
+whose agents are stubs. Tools belong to the agent that executes them, as in a run.
 """
 
 from __future__ import annotations
@@ -16,8 +13,7 @@ from typing import TYPE_CHECKING
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
-from guardagent.frameworks.autogen.source import kinds as autogen_kinds
-from guardagent.frameworks.autogen.source import kinds as chat_kinds
+from guardagent.frameworks.autogen.source import kinds
 from guardagent.frameworks.autogen.source.conversations import graph_of
 from guardagent.frameworks.autogen.source.participants import ChatSequence
 from guardagent.workflow.extraction.objects import is_a
@@ -30,17 +26,17 @@ if TYPE_CHECKING:
 
 
 CONSTANTS: dict[str, object] = {}
-KINDS = (*autogen_kinds.KINDS, *chat_kinds.CHAT_KINDS)
+KINDS = (*kinds.KINDS, *kinds.CHAT_KINDS)
 
 
 def is_workflow(value: object) -> bool:
-    of_teams = isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CHAT, "Team", "ChatAgent")
-    return of_teams or _is_runtime(value) or chat_kinds.is_workflow(value)
+    of_teams = isinstance(value, ObjectStub) and is_a(value, kinds.CHAT, "Team", "ChatAgent")
+    return of_teams or _is_runtime(value) or kinds.is_workflow(value)
 
 
 def _is_runtime(value: object) -> bool:
     """Whether a value is a runtime of AutoGen Core, which has no graph but is a workflow all the same."""
-    return isinstance(value, ObjectStub) and is_a(value, autogen_kinds.CORE, autogen_kinds.RUNTIME.name)
+    return isinstance(value, ObjectStub) and is_a(value, kinds.CORE, kinds.RUNTIME.name)
 
 
 def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
@@ -55,15 +51,15 @@ def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
             f"only at run time; expected a team, an agent or a chat, or the graph as JSON"
         )
     stage = converter_of(value.interpreter)
-    graph = graph_of(value, name) if chat_kinds.is_workflow(value) else live.extract(value, name)
+    graph = graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """Applies the functions that start chats; the classes of KINDS have the rest."""
-    if isinstance(target, ImportedName) and target.path.startswith(f"{autogen_kinds.CORE}.") and _handles(target.path):
+    if isinstance(target, ImportedName) and target.path.startswith(f"{kinds.CORE}.") and _handles(target.path):
         return arguments.get("func", 0)
-    return chat_kinds.called(interpreter, target, arguments, line) if interpreter.executing else None
+    return kinds.called(interpreter, target, arguments, line) if interpreter.executing else None
 
 
 def _handles(path: str) -> bool:
@@ -73,9 +69,9 @@ def _handles(path: str) -> bool:
 
 def piped(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:
     """`one | other` of termination conditions."""
-    return autogen_kinds.combined("|", left, right)
+    return kinds.combined("|", left, right)
 
 
 def anded(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:
     """`one & other` of termination conditions."""
-    return autogen_kinds.combined("&", left, right)
+    return kinds.combined("&", left, right)

@@ -1,10 +1,8 @@
 """Builds the graphs of conversations: chats of two agents, queues of chats, and group chats.
 
-The possible next speakers of a group chat, declared the last one.
-
-The method of selection, the allowed transitions and repeats decide; a call of a tool goes to an agent that executes it.
-
-The possible next speakers of a group of AG2 under a pattern: hand-offs first, then the work after a turn.
+The possible next speakers depend on the last one. In a group chat, the method of selection, the allowed transitions and
+repeats decide, and a call of a tool goes to an agent that executes it. In a group of AG2 under a pattern, hand-offs
+come first, then the work after a turn.
 """
 
 from __future__ import annotations
@@ -170,6 +168,8 @@ class GroupSpeakers:
                 yield place
 
 
+# --- groups of AG2 under a pattern
+
 _HANDOFF, _AFTER_WORK, _RETURNS = "a hand-off", "", "the person answers"
 _SETS_ALL = {"RoundRobinPattern", "RandomPattern"}
 """The patterns that replace the work after a turn of all their agents."""
@@ -265,6 +265,8 @@ class PatternSpeakers:
     def _place(self, agent: Any) -> int:
         return next((place for place, one in enumerate(self.agents) if one is agent), -1)
 
+
+# --- graphs
 
 _ENDS, _LIMIT, _PERSON = "the chat ends", "the limit of turns is reached", "a person ends the chat"
 

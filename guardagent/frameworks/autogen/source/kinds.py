@@ -1,6 +1,6 @@
-"""The classes of AutoGen that graphs depend on, and the effects of their constructors.
+"""The classes of AutoGen and AG2 that graphs depend on, and the effects of their constructors.
 
-The classes of AutoGen 0.2 and AG2 that graphs depend on, and the functions that start chats.
+After those of AutoGen AgentChat come those of AutoGen 0.2 and AG2, with the functions that start chats.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WEB = (
 _FILES = "open_path page_up page_down find_on_page_ctrl_f find_next"
 
 
-# Side effects of the constructors.
+# --- side effects of the constructors
 
 
 def _set_private_fields(stub: ObjectStub) -> None:
@@ -240,7 +240,7 @@ def _started(team: ObjectStub, _arguments: Arguments, _line: int) -> Values:
     return UNKNOWN
 
 
-# The classes.
+# --- the classes of AutoGen AgentChat
 
 _RUNS = {"run": _started, "run_stream": _started}
 _TASKS = ClassStub("TaskRunner", f"{CHAT}.base._task", methods=_RUNS)
@@ -394,6 +394,8 @@ KINDS = (
     *autogen_graphs.KINDS,
 )  # fmt: skip
 
+
+# --- AutoGen 0.2 and AG2
 
 _AGENTCHAT = f"{PACKAGE}.agentchat"
 CLASSES = ("ConversableAgent", "GroupChat", PATTERN.name)

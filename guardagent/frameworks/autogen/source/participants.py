@@ -1,10 +1,8 @@
-"""The facts of an agent that chats: its kind, its tools, and how it ends a chat.
+"""The participants of chats in AutoGen 0.2 and AG2: chats, tools, the facts of each agent, and hand-offs.
 
-The chats that a program starts.
-
-The registration of tools: for the agent that proposes calls, and for the agent that executes them.
-
-Hand-offs and group patterns of AG2: the targets that agents name, and the groups in which they hold.
+A program starts chats by calls. It registers a tool for the agent that proposes calls, and for the agent that executes
+them. The facts of an agent are its kind, its tools, and how it ends a chat. In AG2, agents name the targets of their
+hand-offs, which hold in the groups of a pattern.
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ from guardagent.workflow.python_source.values import (
     path_of,
 )
 
+PACKAGE = "autogen"
 NO_LIMIT = exactly(None)
 
 
@@ -146,8 +145,9 @@ def register_nested_chats(agent: ObjectStub, arguments: Arguments, line: int) ->
     return exactly(None)
 
 
+# --- the registration of tools
+
 EXECUTES, PROPOSES = "_executes", "_proposes"
-PACKAGE = "autogen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +232,8 @@ def _unknown_function(target: object) -> str:
     known = head in sys.stdlib_module_names or head == PACKAGE
     return last if last[:1].islower() and not known else ""
 
+
+# --- participants
 
 _OWN_REPLIES = ("generate_reply", "a_generate_reply", "generate_oai_reply", "receive", "a_receive")
 
@@ -405,8 +407,9 @@ def is_manager(agent: Any) -> bool:
     return is_a(agent, PACKAGE, "GroupChatManager")
 
 
-_PACKAGE = "autogen"
-_GROUP = f"{_PACKAGE}.agentchat.group"
+# --- hand-offs and group patterns of AG2
+
+_GROUP = f"{PACKAGE}.agentchat.group"
 CONDITIONS, AFTER = "_conditions", "_after_works"
 TERMINATE, STAY, USER, ANYONE = "TerminateTarget", "StayTarget", "RevertToUserTarget", "GroupManagerTarget"
 _OPTIONS = {
@@ -468,11 +471,11 @@ HANDOFF_KINDS = (
     }),
     ClassStub("OnCondition", f"{_GROUP}.on_condition", fields={"target": REQUIRED, "condition": None},
          aliases=("OnContextCondition", "ON_CONDITION")),
-    ClassStub("AfterWork", f"{_PACKAGE}.agentchat.contrib.swarm_agent", fields={"agent": REQUIRED},
+    ClassStub("AfterWork", f"{PACKAGE}.agentchat.contrib.swarm_agent", fields={"agent": REQUIRED},
          aliases=("AFTER_WORK",)),
     ClassStub("ReplyResult", f"{_GROUP}.reply_result",
          fields={"message": None, "target": None, "context_variables": None}),
-    ClassStub("SwarmResult", f"{_PACKAGE}.agentchat.contrib.swarm_agent",
+    ClassStub("SwarmResult", f"{PACKAGE}.agentchat.contrib.swarm_agent",
          fields={"values": None, "agent": None, "context_variables": None}),
     _target("AgentTarget", agent=REQUIRED), _target("AgentNameTarget", agent_name=REQUIRED),
     _target("RandomAgentTarget", agents=REQUIRED), _target("NestedChatTarget", nested_chat_config=REQUIRED),
@@ -491,15 +494,15 @@ def swarm(interpreter: ProgramEvaluator, arguments: Arguments, line: int) -> Obj
 
 def targets_of(value: Any) -> list[Any]:
     """The targets of a condition or a target: agents, names of agents, names of target classes, or unknown values."""
-    if is_a(value, _PACKAGE, "OnCondition", "ReplyResult"):
+    if is_a(value, PACKAGE, "OnCondition", "ReplyResult"):
         return targets_of(value.target)
-    if is_a(value, _PACKAGE, "AfterWork", "AgentTarget", "SwarmResult"):
+    if is_a(value, PACKAGE, "AfterWork", "AgentTarget", "SwarmResult"):
         return targets_of(value.agent)
-    if is_a(value, _PACKAGE, "AgentNameTarget"):
+    if is_a(value, PACKAGE, "AgentNameTarget"):
         return [value.agent_name]
-    if is_a(value, _PACKAGE, "RandomAgentTarget"):
+    if is_a(value, PACKAGE, "RandomAgentTarget"):
         return list(value.agents)
-    if is_a(value, _PACKAGE, *(name for name in (TERMINATE, STAY, USER, ANYONE, "AskUserTarget"))):
+    if is_a(value, PACKAGE, *(name for name in (TERMINATE, STAY, USER, ANYONE, "AskUserTarget"))):
         return [_OPTIONS.get(type(value).__name__, type(value).__name__)]
     if isinstance(value, UnknownValue) and value.name in _OPTIONS:
         return [_OPTIONS[value.name]]

@@ -1,8 +1,7 @@
 """Extracts the workflow graph of crews, flows, classes with `@CrewBase`, and single agents of CrewAI.
 
 A target is an object, or the class of a flow or of a crew with `@CrewBase`; no class is instantiated, and nothing runs.
-
-Flows of CrewAI: the methods with what their bodies run, connected by triggers.
+The graph of a flow has its methods, with what their bodies run, connected by triggers.
 """
 
 from __future__ import annotations

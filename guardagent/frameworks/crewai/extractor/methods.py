@@ -1,6 +1,6 @@
 """One method of a flow: what its body runs, the labels it returns, and its questions to people.
 
-The actions of flows that are declared in YAML or JSON rather than as code.
+A flow that is declared in YAML or JSON rather than as code has actions instead of a body.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ def resolve_reference(ref: str) -> Any:
         found = found.unwrap()
     return found
 
+
+# --- methods
 
 MOST_FLOWS = 5
 _MISSING: Any = object()

@@ -1,11 +1,10 @@
-"""The fields of CrewAI objects: live ones, and those that code would create.
+"""CrewAI objects, live ones and those that code would create: their fields, and the steps in the bodies of methods.
 
 The methods of a flow create crews, tasks and agents only at run time. Their code is read here with the same interface
 as live objects, and so are classes with `@CrewBase`, from their methods and YAML files, without an instance.
 
-Control flow in the body of a flow's method: the crews, agents, tools, flows and questions that it runs, in order.
-
-Each of these is a step, with links to its possible successors. Every branch is followed, and loops can repeat.
+The steps in the body of a flow's method are the crews, agents, tools, flows and questions that it runs, in order, each
+with links to its possible successors. Every branch is followed, and loops can repeat.
 """
 
 from __future__ import annotations
@@ -402,6 +401,8 @@ def _is_own(function: FunctionType, package: str) -> bool:
         return False
     return is_program_code(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)
 
+
+# --- the steps of a body
 
 StepKind = Literal["person", "model", "tool", "agent", "task", "crew", "flow"]
 Key = tuple[object, ...]

@@ -10,7 +10,6 @@ from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, is_kind
 from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
 from guardagent.frameworks.crewai.source import kinds
-from guardagent.frameworks.crewai.source import kinds as crewai_kinds
 from guardagent.frameworks.crewai.source.kinds import (
     DECORATORS,
     CombinedCondition,
@@ -38,7 +37,7 @@ from guardagent.workflow.python_source.workflows import derives_from
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
 
-KINDS = crewai_kinds.KINDS
+KINDS = kinds.KINDS
 CONSTANTS: dict[str, object] = {
     f"{module}.Process.{name}": name
     for module in (CREWAI, f"{CREWAI}.process")
@@ -134,7 +133,7 @@ def _tools(interpreter: Interpreter, functions: Values | None, options: Argument
     for one in functions.known:
         name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))
         fields = {"name": exactly(name), "func": exactly(one)}
-        created.append(make(interpreter, crewai_kinds.TOOL, Arguments((), fields), line))
+        created.append(make(interpreter, kinds.TOOL, Arguments((), fields), line))
     return Values(tuple(created), functions.complete)
 
 

@@ -1,10 +1,8 @@
-"""The classes of CrewAI that graphs depend on, and the effects of their constructors.
+"""The classes of CrewAI that graphs depend on, with the methods and decorators that define crews and flows.
 
-Evaluates methods that create crews, tasks and agents, in source code.
-
-The definition of a flow from the decorators of its class, as CrewAI would collect it.
-
-Tasks, agents and crews of a file that are no workflows of their own: parts of flows, or tasks without a crew.
+Methods that create crews, tasks and agents are evaluated. The decorators of a class give the definition of a flow, as
+CrewAI would collect it. `KINDS` has the classes, with the effects of their constructors. At last come the tasks, agents
+and crews of a file that are no workflows of their own: parts of flows, or tasks without a crew.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from guardagent.frameworks.crewai.extractor.objects import CrewReader, MarkedMethod, is_kind, read_config
+from guardagent.frameworks.crewai.extractor.objects import CREWAI, CrewReader, MarkedMethod, is_kind, read_config
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.modules import ProgramObject
@@ -45,7 +43,6 @@ from guardagent.workflow.python_source.values import (
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
-    from guardagent.workflow.python_source.stubs import ObjectStub
     from guardagent.workflow.python_source.workflows import FoundWorkflow
 
 
@@ -203,6 +200,8 @@ def _is_of_framed(target: object) -> bool:
     return isinstance(target, Attribute) and isinstance(target.owner, ObjectStub)
 
 
+# --- flow definitions
+
 DECORATORS = {"start", "listen", "router", "human_feedback", "persist"}
 ConditionSpec = str | dict[str, Any]
 
@@ -334,7 +333,8 @@ class FlowDefinition(LiveValue):
         return None
 
 
-CREWAI = "crewai"
+# --- classes
+
 _STARTS = [f"{prefix}kickoff{rest}" for prefix in ("", "a") for rest in ("", "_async", "_for_each", "_for_each_async")]
 
 _CONFIG_FIELDS = {"agent", "tools", "human_input", "async_execution", "allow_delegation"}
@@ -417,6 +417,8 @@ KINDS = (
     ClassStub("ReadyMadeTool", "crewai_tools", _TOOL, suffix="Tool", positional=()),
 )  # fmt: skip
 
+
+# --- parts of flows, and tasks without a crew
 
 NAME = "tasks"
 _REASON = "the file makes tasks but no crew; the order of their definitions is assumed"

@@ -1,9 +1,7 @@
 """Graphs other than StateGraph: nodes that write to channels and wait for them, and functions with `@entrypoint`.
 
 The function of an `@entrypoint` is ordinary code. Its tasks, tools, graphs and questions become nodes, in the order of
-its control flow.
-
-Fragments of the workflow graph: one node, or the nodes of a subgraph, with entries and exits.
+its control flow. Fragments come first: one node, or the nodes of a subgraph, with entries and exits.
 """
 
 from __future__ import annotations
@@ -89,6 +87,9 @@ class GraphSink(Protocol):
 def joined(*kinds: EdgeKind) -> EdgeKind:
     """The kind of one edge that replaces a sequence of edges."""
     return min(kinds, key=_ORDER.index)
+
+
+# --- graphs with channels, and entrypoints
 
 
 @dataclass

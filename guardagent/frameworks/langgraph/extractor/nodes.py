@@ -1,6 +1,6 @@
 """The facts of one node: its kind, its tools, its questions to people, and the successors in its code.
 
-Opens runnables: collects the functions, tools and graphs that they contain.
+They come from the functions, tools and graphs in its runnable, which `open_runnable` collects.
 """
 
 from __future__ import annotations
@@ -246,6 +246,8 @@ def program_functions(function: object, *, without: str = "") -> list[object]:
         pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
     return found
 
+
+# --- facts
 
 _AGENTS = {"create_agent", "create_react_agent", "AgentExecutor", "initialize_agent"}
 _OWN = ("langgraph", "langchain")

@@ -1,8 +1,7 @@
 """Reads the source of LangGraph programs: builds a StateGraph call by call, then extracts it like a live one.
 
-Builds the graphs of teams of agents: a supervisor with its agents, or a swarm that hands over among its agents.
-
-The names of nodes that the source does not determine: such a node has the text of the expression for its name.
+Teams of agents become such graphs, too: a supervisor with its agents, or a swarm that hands over among its agents. If
+the source does not determine the name of a node, the text of the expression is its name.
 """
 
 from __future__ import annotations
@@ -160,6 +159,8 @@ def _text(interpreter: Interpreter, keyword: str, place: int) -> str:
     text = ast.unparse(found[0])
     return text[2:-1] if isinstance(found[0], ast.JoinedStr) else text
 
+
+# --- the reader
 
 CONSTANTS: dict[str, object] = {
     **{f"{module}.END": END for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -339,8 +340,6 @@ def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middlewar
 
 def _jumps(made_of: Class, hook: str) -> list[str]:
     """The jump targets of a hook, as `@hook_config(can_jump_to=[...])` declares."""
-    import ast
-
     for node in made_of.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in {hook, f"a{hook}"}:
             words = [

@@ -20,8 +20,6 @@ itself; a tool that always does so is gated.
 
 **Agents.** Every agent of an `AgentWorkflow` is a node: `tool` if it has tools (`model_chooses`), else `llm`. It leads
 to its hand-off targets, and to the end. A tool that runs an agent or workflow leads into it and back.
-
-The agents of LlamaIndex: their tools and hand-offs.
 """
 
 from __future__ import annotations
@@ -150,6 +148,8 @@ def is_silent(workflow: Any) -> bool:
     agents = workflow.agents.values() if is_team(workflow) else [workflow] if is_agent(workflow) else None
     return agents is not None and not any(toolbox(one).names for one in agents)
 
+
+# --- workflows and teams
 
 _CALLS = {"call", "acall", "__call__"}
 _MODELS = ("BaseLLM", "LLM")

@@ -1,7 +1,4 @@
-"""Graphs of a `GraphBuilder` in source code: their nodes and edges, as the library builds them.
-
-The calls of a `GraphBuilder` in source code, which make the draft of its graph.
-"""
+"""Graphs of a `GraphBuilder` in source code: the draft that its calls make, and the nodes and edges that it builds."""
 
 from __future__ import annotations
 
@@ -195,7 +192,7 @@ def decision_of(identifier: str, note: object, branches: list[PathDraft]) -> Any
     return part_of("Decision", "decision", id=identifier, note=note, branches=shown, drafts=branches)
 
 
-# The finished graph.
+# --- the finished graph
 
 
 def _split(items: list[Any]) -> tuple[list[Any], list[tuple[str, list[Any]]]]:
@@ -284,6 +281,9 @@ def _between(before: dict[str, list[str]], join: str, fork: str) -> set[str] | N
                 found.add(one)
                 pending.append(one)
     return found
+
+
+# --- the calls
 
 
 def _draft(owner: ObjectStub) -> GraphDraft:
