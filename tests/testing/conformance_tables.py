@@ -56,7 +56,7 @@ OF_COMMANDS: dict[str, str] = {
     **dict.fromkeys(USUAL, RUN_NOTHING),
     "a session relies on a proof for the graph as drawn": (
         "/workflow/analysis/test_proofs.py::test_a_report_is_no_proof "
-        "/frameworks/langgraph/test_sessions.py::test_no_session_breaks_what_is_proved_for_every_run"
+        "/frameworks/langgraph/test_adapter_sessions.py::test_no_session_breaks_what_is_proved_for_every_run"
     ),
     "reading a policy or a prompt runs the files that it names": (
         "/cli/test_workflow.py::test_nothing_of_a_policy_is_run "
@@ -66,7 +66,7 @@ OF_COMMANDS: dict[str, str] = {
         "/programs/runtime/test_lock.py::test_nothing_takes_the_place_of_a_locked_file "
         "/programs/runtime/test_lock.py::test_what_no_import_shows_is_not_imported"
     ),
-    "endless input costs memory and time": "/batch/test_lines.py::test_a_line_that_is_too_long_is_one_error",
+    "endless input costs memory and time": "/batch/test_records_lines.py::test_a_line_that_is_too_long_is_one_error",
 }
 
 

@@ -12,6 +12,8 @@ CANNOT = {
 }
 BREAKS = {
     "LangChain, LangGraph": {
-        "a serializer hides the value that the tool receives": "test_values.py::test_no_serializer_hides_a_value",
+        "a serializer hides the value that the tool receives": (
+            "test_adapter_values.py::test_no_serializer_hides_a_value"
+        ),
     }
 }
