@@ -1,14 +1,9 @@
-"""Checks that optional dependencies are installed in a tested version.
-
-Checks that a host is one that its adapter was tried with.
-"""
+"""Checks that optional dependencies are installed in a tested version, and that a host has what its adapter needs."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from guardagent.errors import InputError
 
@@ -19,6 +14,8 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
     Raises:
         InputError: one is missing or older; the message has the command that installs it.
     """
+    from importlib.metadata import PackageNotFoundError, version
+
     for name, minimum in distributions.items():
         try:
             installed = version(name)
@@ -39,24 +36,25 @@ def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
-_log = logging.getLogger("guardagent")
-
-
 def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
     """Logs a warning for each distribution outside the versions that its adapter was tried with.
 
     Args:
         tried: distribution -> its oldest and its newest version.
     """
+    import logging
+    from importlib.metadata import PackageNotFoundError, version
+
+    log = logging.getLogger("guardagent")
     for name, (oldest, newest) in tried.items():
         try:
             found = version(name)
         except PackageNotFoundError:
             continue
         if not _numbers(oldest) <= _numbers(found)[: len(_numbers(oldest))]:
-            _log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
+            log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
         elif _numbers(found)[: len(_numbers(newest))] > _numbers(newest):
-            _log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
+            log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
 
 
 def require_parts(owner: object, *names: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from guardagent._support import execution
 from guardagent._support.execution import deny_on_crash_flow
 from guardagent._version import __version__
-from guardagent.batch.pipeline import map_concurrently
+from guardagent.batch.pool import map_concurrently
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
 from guardagent.bench.generation import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows

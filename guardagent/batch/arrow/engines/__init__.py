@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.arrow.traces import AuditJob, partitions_of
-from guardagent.batch.pipeline import map_concurrently, worker_processes
+from guardagent.batch.pool import map_concurrently, worker_processes
 from guardagent.errors import GuardError, InputError, LimitError, name_hint
 
 # --- engines on one machine
