@@ -1,9 +1,8 @@
-"""A schema of a PostgreSQL database that several machines share.
+"""PostgreSQL: a schema that several machines share, and connections on which every wait ends.
 
-Every wait ends: for a connection, a lock or an answer. The server itself ends the transaction of a client that was cut
-off or stopped, so that it neither blocks others nor commits late.
-
-Connections to PostgreSQL on which every wait ends, also if the server hangs or the network drops packets.
+Every wait ends (for a connection, a lock or an answer), also if the server hangs or the network drops packets. The
+server itself ends the transaction of a client that was cut off or stopped, so that it neither blocks others nor commits
+late.
 """
 
 from __future__ import annotations

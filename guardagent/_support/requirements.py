@@ -1,7 +1,4 @@
-"""Checks that optional dependencies are installed in a tested version.
-
-Checks that a host is one that its adapter was tried with.
-"""
+"""Requirements of installed packages: tested versions of dependencies, and hosts that an adapter was tried with."""
 
 from __future__ import annotations
 
@@ -32,11 +29,11 @@ def version_problem(name: str, minimum: str, installed: str | None) -> str:
     """Returns the problem with an installed version (None if it is missing); empty if it is recent enough."""
     if installed is None:
         return f"{name} is not installed"
-    return f"{name} {installed} is too old" if _major_minor(installed) < _major_minor(minimum) else ""
+    return f"{name} {installed} is too old" if _numbers(installed)[:2] < _numbers(minimum)[:2] else ""
 
 
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 _log = logging.getLogger("guardagent")
@@ -53,9 +50,9 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
             found = version(name)
         except PackageNotFoundError:
             continue
-        if not _major_minor(oldest) <= _major_minor(found)[: len(_major_minor(oldest))]:
+        if not _numbers(oldest) <= _numbers(found)[: len(_numbers(oldest))]:
             _log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
-        elif _major_minor(found)[: len(_major_minor(newest))] > _major_minor(newest):
+        elif _numbers(found)[: len(_numbers(newest))] > _numbers(newest):
             _log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
 
 
@@ -72,7 +69,3 @@ def require_parts(owner: object, *names: str) -> None:
             f"{label} has no {missing[0]!r} in this version, so calls could get past the guard; "
             "install a version that the adapter was tried with"
         )
-
-
-def _major_minor(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)[:3]))
