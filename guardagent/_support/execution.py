@@ -1,10 +1,8 @@
-"""Folds Checks into one: the most severe verdict stands, and a check that crashes denies.
+"""The execution of checks and of jobs around them: folded verdicts, sync and async drivers, Ctrl-C, a worker thread.
 
-Generators that yield operations, so that one generator has a sync and an async driver.
-
-Preserves a Ctrl-C that a sandbox engine may swallow or turn into a verdict, which must not be kept.
-
-Runs jobs in the background: one at a time, in a thread that ends when the bounded queue is empty.
+Folded checks give the most severe verdict, and a check that crashes denies. A generator that yields operations has a
+sync and an async driver. A Ctrl-C is preserved that a sandbox engine may swallow or turn into a verdict, which must not
+be kept. Background jobs run one at a time, in a thread that ends when the bounded queue is empty.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Reads users' files. Every mistake is an error that names the file, the line and what was expected.
+"""Files: those of users, locks, the shipped content; then random identifiers, and the lines of logs.
 
-File locks: one writer at a time among threads and processes.
-
-Locates the shipped content (toolbox, memory, benchmarks): inside a wheel, or beside the package in a checkout.
-
-Random identifiers, without a call of the operating system for each.
-
-Such a call lets other threads run first, which a call of a tool would wait for.
-
-Log messages as text or as JSON, a line each.
-
-A message may contain what an agent, a client or a policy chose. It begins no line of its own, and controls no terminal.
+- Every mistake in a user's file is an error that names the file, the line and what was expected.
+- A lock admits one writer at a time among threads and processes.
+- The shipped content (toolbox, memory, benchmarks) is inside a wheel, or beside the package in a checkout.
+- Random identifiers need no call of the operating system each: it would let other threads run first.
+- Log messages are text or JSON, a line each. A message may contain what an agent, a client or a policy chose. It begins
+  no line of its own, and controls no terminal.
 """
 
 from __future__ import annotations
@@ -102,7 +97,7 @@ def _bytes(path: Path, limit: int) -> bytes:
 
 
 def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
-    """Returns the value of a strict JSON string: see `strict_json`."""
+    """Returns the value of a strict JSON string: see `json_values.loads`."""
     try:
         return json_values.loads(text)
     except json.JSONDecodeError as error:

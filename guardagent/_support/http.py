@@ -1,12 +1,6 @@
-"""Serves an application at an address: TLS, and time limits on slow clients.
+"""The parts of servers over HTTP: requests and answers of ASGI, admission, limits on clients, and TLS.
 
-The parts of an ASGI application: requests, bodies, answers and event streams.
-
-Recognizes addresses that only this machine reaches.
-
-Decides whose HTTP requests are accepted: by their host, their origin and their token.
-
-Limits on the clients of a server.
+Requests are accepted by their host, their origin and their token. Slow clients meet time limits.
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
 Listing names imports nothing, and only the requested plug-in is loaded. A shipped name belongs to the shipped plug-in:
 a package that registers it too is rejected, and so are two packages with the same name, since otherwise chance would
-decide which of them guards.
-
-Exports names of a package from a module that is imported at the first access.
+decide which of them guards. `lazy_getattr` exports names of a package from a module that is loaded at first use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A schema of a PostgreSQL database that several machines share.
+"""PostgreSQL: a schema that several machines share, and connections on which every wait ends.
 
-Every wait ends: for a connection, a lock or an answer. The server itself ends the transaction of a client that was cut
-off or stopped, so that it neither blocks others nor commits late.
-
-Connections to PostgreSQL on which every wait ends, also if the server hangs or the network drops packets.
+Every wait ends (for a connection, a lock or an answer), also if the server hangs or the network drops packets. The
+server itself ends the transaction of a client that was cut off or stopped, so that it neither blocks others nor commits
+late.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class _Connection(psycopg.Connection[Any]):
     """A connection on which every wait ends."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        return super().wait(_within(gen, time.monotonic() + SECONDS), *args, **options)
+        return super().wait(_within(gen, SECONDS), *args, **options)
 
     def __del__(self, *_: Any) -> None:
         """Ends silently with the store that holds it: libpq closes the socket, unless it is a fork's parent's."""
@@ -274,14 +273,15 @@ class PostgresServer(StoreServer):
         return super().reason(error)
 
 
-def _within(steps: Any, deadline: float) -> Any:
-    """Passes on the steps of an operation until a deadline."""
+def _within(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    """Passes on the steps of an operation until the time is up."""
+    deadline = time.monotonic() + seconds
     try:
         state = next(steps)
         while True:
             ready = yield state
             if not ready and time.monotonic() >= deadline:
-                raise psycopg.OperationalError(f"the server has not answered for {SECONDS:.0f} seconds")
+                raise psycopg.OperationalError(f"the server has not answered for {seconds:.0f} seconds")
             state = steps.send(ready)
     except StopIteration as end:
         return end.value
@@ -300,7 +300,7 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection whose operations raise `psycopg.OperationalError` after a time limit."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        return super().wait(_answers_within(gen, time.monotonic() + ANSWER_SECONDS), *args, **options)
+        return super().wait(_within(gen, ANSWER_SECONDS), *args, **options)
 
 
 def connect(address: StoreAddress) -> PostgresConnection:
@@ -321,16 +321,3 @@ def connect(address: StoreAddress) -> PostgresConnection:
     found = PostgresConnection.connect(autocommit=True, prepare_threshold=None, **options)
     assert isinstance(found, PostgresConnection)
     return found
-
-
-def _answers_within(steps: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any, Any]:
-    """Passes on the steps of an operation until a deadline."""
-    try:
-        state = next(steps)
-        while True:
-            ready = yield state
-            if not ready and time.monotonic() >= deadline:
-                raise psycopg.OperationalError(f"the server has not answered for {ANSWER_SECONDS:.0f} s")
-            state = steps.send(ready)
-    except StopIteration as end:
-        return end.value

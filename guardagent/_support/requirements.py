@@ -1,4 +1,4 @@
-"""Checks that optional dependencies are installed in a tested version, and that a host has what its adapter needs."""
+"""Requirements of installed packages: tested versions of dependencies, and hosts that an adapter was tried with."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def version_problem(name: str, minimum: str, installed: str | None) -> str:
     """Returns the problem with an installed version (None if it is missing); empty if it is recent enough."""
     if installed is None:
         return f"{name} is not installed"
-    return f"{name} {installed} is too old" if _major_minor(installed) < _major_minor(minimum) else ""
+    return f"{name} {installed} is too old" if _numbers(installed)[:2] < _numbers(minimum)[:2] else ""
 
 
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
@@ -70,7 +70,3 @@ def require_parts(owner: object, *names: str) -> None:
             f"{label} has no {missing[0]!r} in this version, so calls could get past the guard; "
             "install a version that the adapter was tried with"
         )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)[:3]))

@@ -1,10 +1,7 @@
-"""Sections as Markdown. Strings of others are code spans, in which nothing is a link, an image, HTML or a mention.
+"""Reports for people: sections with notes and tables, as Markdown or as one HTML page.
 
-The content of a report for people: sections with notes and tables, which each format lays out.
-
-Sections as one HTML page, which loads nothing and runs nothing.
-
-It shows strings that others chose: the template escapes each of them, and the content security policy of the page
+Strings that others chose are shown safely. In Markdown they are code spans, in which nothing is a link, an image, HTML
+or a mention. The HTML page loads and runs nothing: its template escapes each of them, and its content security policy
 forbids scripts and requests.
 """
 

@@ -1,8 +1,7 @@
-"""An SQLite file with a fixed schema that several threads and processes share.
+"""Shared stores: an SQLite file of several processes, addresses of stores, and servers that keep one.
 
-Addresses of shared stores: URLs whose password no message shows.
-
-A server that keeps a store: its errors, and the time that its users wait for it.
+The SQLite file has a fixed schema. An address is a URL whose password no message shows. A server has its errors, and a
+limit on the time that its users wait for it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Parses Python in several threads at once.
+"""Safe parsing: RE2 regular expressions, which match in linear time, and Python in several threads at once.
 
 Some releases of Python (such as 3.11.7) share one nesting count among all threads that build syntax trees, and may
-raise SystemError when two do so at once (python/cpython#106905). This module parses in one thread at a time and
-retries, since others may call `ast.parse` themselves.
-
-RE2 regular expressions, which match in linear time.
+raise SystemError when two do so at once (python/cpython#106905). So one thread parses at a time and retries, since
+others may call `ast.parse` themselves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Compares several runs of one evaluation: metrics, cost of a check, and break-even of compiling.
+"""The comparison of several runs of one evaluation: metrics, cost of a check, and break-even of compiling.
 
 These are the paper's Tables 1, 6 and 7 with our columns. All numbers are read from results. A missing number stays
 empty, with a note that explains it.
-
-Renders the comparison of several runs as Markdown, with the paper's rows.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ WORD_COLUMNS = ("words of a demonstration", "words of a prompt", "words of the a
 
 Row = Mapping[str, Any]
 Costs = dict[str, float | None]
+Values = Mapping[str, float | None]
 
 _SUMMARY = ("name", "agent", "mode", "model", "settings", "version", "data", "data_sha256", "n", "rates", "generated")
 _ROW = ("model_calls", "elapsed_ms", "generated")
@@ -210,9 +209,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     listed = list(values)
     known = [value for value in listed if value is not None]
     return round(statistics.fmean(known), 6) if listed and len(known) == len(listed) else None
-
-
-Values = Mapping[str, float | None]
 
 
 def comparison_table(comparison: Comparison) -> str:

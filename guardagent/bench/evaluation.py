@@ -1,8 +1,7 @@
-"""The definition of an evaluation (examples, scoring, the paper's numbers), and its lookup by name.
+"""Evaluations: definition (examples, scoring, the paper's numbers), lookup by name, data files, and answers.
 
-Reads data files: our JSON Lines, or a JSON array as originally published.
-
-Compares an agent's answer with the items of the truth. See docs/evaluations.md for the rules.
+Data files are our JSON Lines, or a JSON array as originally published. An agent's answer is compared with the items of
+the truth by the rules in docs/evaluations.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The guard under evaluation: the guard as deployed, or one of the paper's settings and ablations.
+"""The run of an evaluation: judges every example by a guard, then writes metrics, table and plot.
 
-Runs an evaluation: judges every example, then writes metrics, table and plot.
+The guard is the one as deployed, or has one of the paper's settings and ablations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Metrics of generation: executable code before and after debugging, errors, and words, tokens and time per check.
+"""Metrics of generation, with tables beside the paper's: executable code, errors, words, tokens and time.
 
-The paper's Table 2 and Appendix K (executable code and errors), Table 6 (time) and Table 7 (words).
-
-The tables on generation beside the paper's; empty without a model.
+They follow the paper's Table 2 and Appendix K (executable code before and after debugging, and errors), Table 6 (time)
+and Table 7 (words). Without a model there are no tables.
 """
 
 from __future__ import annotations

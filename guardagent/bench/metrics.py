@@ -1,6 +1,6 @@
-"""The paper's five metrics (Section 5.1), in percent, from the rows of results.jsonl.
+"""The metrics of evaluations, from rows of results: the paper's five (Section 5.1), and those of tau-bench.
 
-The metrics of tau-bench and the solver-aided paper: pass^k, and precision and recall of write calls.
+Those of tau-bench and the solver-aided paper are pass^k, and precision and recall of write calls.
 """
 
 from __future__ import annotations

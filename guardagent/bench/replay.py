@@ -1,9 +1,7 @@
-"""Evaluates recorded trajectories: pass^k and write calls, without and with a guard.
+"""Evaluations of recorded trajectories: pass^k and write calls, without and with a guard, as a table and a plot.
 
 It is unknown what the agent would have done instead of a denied call. So the outcome of a trial with a denial is
 unknown, and pass^k with the guard is a pair of bounds.
-
-Renders the results of an evaluation of trajectories as a Markdown table and a plot.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from guardagent.errors import InputError
 from guardagent.types import Verdict
 
 Block = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def replay_table(summary: Block) -> str:
@@ -123,9 +122,6 @@ def draw_replay(path: Path, summary: Block) -> None:
     figure.savefig(path, dpi=120)
 
 
-Row = dict[str, Any]
-
-
 def run_replay(
     evaluation: Replay,
     name: str,
@@ -182,7 +178,7 @@ def _guard(
     return TrajectoryGuard(load_policies(policies), evaluation.writes, records, evaluation.absorb, facts or {})
 
 
-# --- a trial ----------------------------------------------------------------------------------------------------------
+# --- a trial
 
 
 def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuard | None) -> Row:
@@ -229,7 +225,7 @@ def _denied(call: Mapping[str, Any]) -> bool:
     return call.get("decision") not in (None, "allow", "warn")
 
 
-# --- all trials -------------------------------------------------------------------------------------------------------
+# --- all trials
 
 
 def summarize(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,7 +298,7 @@ def _denials(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-# --- the files --------------------------------------------------------------------------------------------------------
+# --- the files
 
 
 def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:

@@ -1,8 +1,7 @@
-"""The file results.jsonl: one row per example, written when it is judged, so that an interrupted run can resume.
+"""The results of an evaluation: the file results.jsonl, the tables in Markdown, and plot.png.
 
-Renders the results as Markdown: a table beside the paper's, and one table per breakdown.
-
-Draws plot.png: this run beside the paper's numbers, and this run by group.
+The file has one row per example, written when it is judged, so that an interrupted run can resume. A table has this run
+beside the paper's numbers, and one table follows for each breakdown; the plot shows the same.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Reads trajectories in the format of tau-bench: a JSON array with one entry per trial of a task.
+"""Recorded trajectories in the format of tau-bench, and the judgement of their write calls by a policy.
+
+A file is a JSON array with one entry per trial of a task:
 
     {"task_id", "trial", "reward", "info": {"task": {"actions": [{"name", "kwargs"}]}}, "traj": [messages]}
 
 The messages are chat messages with `tool_calls`. An entry may also have `facts`, an extension of the format: the facts
 of a host in that conversation.
 
-Judges the write calls of recorded trajectories by a policy, as a guard would have judged them.
-
-A denied call enters neither the history nor the state. The calls after it are judged as recorded, although the agent
-might have made other calls.
+Calls are judged as a guard would have judged them. A denied call enters neither the history nor the state. The calls
+after it are judged as recorded, although the agent might have made other calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The command `bench`: runs one evaluation.
+"""The commands `bench`, `bench-compare` and `report`.
 
-The command `bench-compare`: compares the results of several evaluations.
-
-The command `report`: figures on the results of an audit.
+`bench` runs one evaluation, `bench-compare` compares the results of several, and `report` has figures on the results of
+an audit.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent._support.files import save_bytes
+from guardagent._support.files import save_bytes, shipped_folder
 from guardagent.cli.options import (
     CacheFolder,
     DebugRounds,
@@ -50,8 +49,6 @@ class BenchMode(StrEnum):
 
 def _in_checkout(name: str) -> str:
     """Checks first that a checkout is at hand: the wheel does not contain the evaluations."""
-    from guardagent._support.files import shipped_folder
-
     shipped_folder("benchmarks")
     return name
 
@@ -139,6 +136,9 @@ def bench(
         note(f"Results written to {out}")
 
 
+# --- bench-compare
+
+
 Folders = Annotated[list[Path], typer.Argument(help="Folders written by 'bench --out' over the same data.")]
 Compiled = Annotated[
     Path | None, typer.Option("--compiled", help="The report of 'compile --json', for the break-even (a file).")
@@ -174,6 +174,9 @@ def _write_comparison(out: Path, found: Comparison, table: str) -> None:
         raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
     write_text(out / "compare.md", table)
     write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+
+# --- report
 
 
 Results = Annotated[str, typer.Argument(metavar="RESULTS", help="The folder of 'audit --out', or its URL.")]

@@ -1,8 +1,7 @@
-"""The table of all commands: module, function and help. A command's module is loaded when the command runs.
+"""The command line: groups whose commands load when they run, the table of all commands, and the run of one.
 
-Typer groups that load a command when it runs, and skip conversions that would load Pydantic.
-
-Runs one command line. Exit status: 0 allowed or clean, 1 denied, 2 invalid input, 3 could not be checked.
+The table has the module, the function and the help of each command. The groups skip conversions that would load
+Pydantic. Exit status: 0 allowed or clean, 1 denied, 2 invalid input, 3 could not be checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The command `compile`: turns a guard request into a guard program.
-
-The command `lock`: pins content by its hashes.
-"""
+"""The commands `compile` (a guard request becomes a guard program) and `lock` (pins content by its hashes)."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from guardagent.cli.options import (
     print_json,
     print_line,
 )
-from guardagent.errors import InputError
+from guardagent.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -211,7 +208,6 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
     Raises:
         ModelError: neither names a model.
     """
-    from guardagent.errors import ModelError
     from guardagent.models import load_model
 
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
@@ -225,6 +221,9 @@ def _print_progress(message: str) -> None:
     """Prints a message if standard error is a terminal."""
     if sys.stderr.isatty():
         note(message)
+
+
+# --- lock
 
 
 LockOut = Annotated[

@@ -1,6 +1,6 @@
-"""The command `guard`: judges one run of an agent.
+"""The commands `guard` and `run`.
 
-The command `run`: runs a guard program over one run of an agent, or over many labelled runs.
+`guard` judges one run of an agent. `run` runs a guard program over one run of an agent, or over many labelled runs.
 """
 
 from __future__ import annotations
@@ -138,6 +138,9 @@ def guard(
 def _last_code(verdict: Verdict) -> str:
     """The last version of the generated code that ran; empty if none did."""
     return next((step.text for step in reversed(verdict.story) if step.name == "run"), "")
+
+
+# --- run
 
 
 Program = Annotated[str, typer.Argument(help="The guard program (a Python file).")]

@@ -1,6 +1,6 @@
-"""The commands `log show`, `log verify`, `log export` and `log anchor`. Only the last one writes to a log.
+"""The commands `log show`, `log verify`, `log export` and `log anchor`, and `replay`.
 
-The command `replay`: a candidate policy under the calls of a log.
+Only `log anchor` writes to a log. `replay` judges the calls of a log by a candidate policy.
 """
 
 from __future__ import annotations
@@ -194,6 +194,9 @@ def _holds(log: Path, file: Path) -> bool:
 
     places = (file, current_path(file), file.parent)
     return log.exists() and any(one.exists() and one.samefile(log) for one in places)
+
+
+# --- replay
 
 
 LogFile = Annotated[

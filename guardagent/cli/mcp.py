@@ -1,6 +1,6 @@
-"""The command `mcp-proxy`: runs a guard in front of an MCP server.
+"""The command `mcp-proxy`, and those of hooks: `hook NAME`, `hook install`, `hook status` and `hook uninstall`.
 
-The commands `hook NAME`, `hook install`, `hook status` and `hook uninstall`.
+`mcp-proxy` runs a guard in front of an MCP server.
 """
 
 from __future__ import annotations
@@ -340,6 +340,9 @@ def _escalation(who: ApproverChoice) -> Escalation:
 
     terminal: Any = ask_at_terminal if who in (ApproverChoice.TERMINAL, ApproverChoice.EITHER) else None
     return Escalation(client=who in (ApproverChoice.CLIENT, ApproverChoice.EITHER), approver=terminal)
+
+
+# --- hooks
 
 
 HostName = Annotated[

@@ -1,9 +1,4 @@
-"""The commands `memory list`, `memory add`, `memory export` and `memory review`.
-
-The commands `toolbox list`, `toolbox show` and `toolbox accept`.
-
-The commands `pack list`, `pack show` and `pack add`.
-"""
+"""The commands `memory`, `toolbox` and `pack`: list, show, review and add stored content."""
 
 from __future__ import annotations
 
@@ -129,6 +124,9 @@ def review(
         print_line(", ".join(f"{count} {name}" for name, count in counts.items()))
 
 
+# --- toolbox
+
+
 File = Annotated[Path, typer.Argument(help="The file of the proposed function, written by 'compile'.")]
 TargetToolbox = Annotated[Path, typer.Option("--toolbox", help="The toolbox folder to add it to; created if missing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Add it without confirmation: you have reviewed it.")]
@@ -234,6 +232,9 @@ def _refuse_invisible(text: str, file: Path) -> None:
             raise ContentError(
                 f"contains the invisible character {odd!a}; expected visible characters only", file, number
             )
+
+
+# --- pack
 
 
 PackName = Annotated[str, typer.Argument(metavar="NAME", help="The pack, such as shell.")]

@@ -1,7 +1,4 @@
-"""Options that several commands share, and how to read them.
-
-Output of the commands: as text or as JSON.
-"""
+"""Options that several commands share, how to read them, and the output of commands as text or as JSON."""
 
 from __future__ import annotations
 

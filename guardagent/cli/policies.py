@@ -1,10 +1,7 @@
-"""The commands `check`, `test` and `audit`: judge many records by policies.
+"""The commands that judge by policy files: `check`, `test`, `audit`, `lint` and `watch`.
 
-`audit` and `replay` over tables: their options, and how they run.
-
-The command `lint`: checks a policy file.
-
-The command `watch`: the verdicts of hooks as they come, and answers to calls that wait for a person.
+`check`, `test` and `audit` judge many records. `audit` and `replay` over tables share their options, and how they run.
+`lint` checks a policy file. `watch` shows the verdicts of hooks as they come, and answers calls that wait for a person.
 """
 
 from __future__ import annotations
@@ -253,6 +250,9 @@ def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> N
     note(text_of(metrics, "traces"))
     if out is not None:
         note(f"{summary.events:,} events; 'guardagent report {out}' tells more")
+
+
+# --- check, test and audit
 
 
 Cases = Annotated[str, typer.Argument(help="Cases, one JSON object per line (a file, or - for standard input).")]
@@ -529,6 +529,9 @@ def lint(
 def _finding_text(finding: LintFinding) -> str:
     where = " ".join(filter(None, (finding.policy, finding.tool and f"({finding.tool})"))) or "the file"
     return f"{finding.kind}: {where}: {finding.message}\n    for example: {finding.example}"
+
+
+# --- watch
 
 
 PAUSE_SECONDS = 0.5

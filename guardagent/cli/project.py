@@ -1,8 +1,6 @@
-"""The commands `init`, `doctor` and `demo`.
+"""The commands `init`, `doctor` and `demo`, the tour of `demo`, and the starter project.
 
-The tour of the command `demo`: runs of three agents, judged offline.
-
-Creates the starter project of `guardagent init` from the files in `_starter/`.
+The tour judges runs of three agents offline. The starter project consists of the files in `_starter/`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import typer
 
 from guardagent._terminal import printable
 from guardagent.cli.options import Json, print_json, print_line, screen
-from guardagent.cli.render import show_calls, show_verdict
+from guardagent.cli.render import show_calls, show_findings, show_verdict
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent
 
@@ -84,8 +82,6 @@ def doctor(*, as_json: Json = False) -> None:
         problems = {one.lock.settings: list(one.problems) for one in hooks}
         print_json({**to_dict(findings), **({"hooks": problems} if hooks else {})})
     else:
-        from guardagent.cli.render import show_findings
-
         show_findings(findings, screen())
         for one in hooks:
             works = "broken" if one.problems else "works  "
@@ -96,6 +92,9 @@ def doctor(*, as_json: Json = False) -> None:
 def demo() -> None:
     """Show a two-minute tour, offline: guards of a health-records, a web and a Q&A agent."""
     tour(screen())
+
+
+# --- the tour
 
 
 _STOPS = (
@@ -152,6 +151,9 @@ def _show_run(console: Console, run: Demonstration) -> None:
             console.print(f"  {line}", style="cyan", markup=False, highlight=False)
         if len(lines) > _SHOWN_LINES:
             console.print(f"  … {len(lines) - _SHOWN_LINES} more lines", style="dim")
+
+
+# --- the starter project
 
 
 _FILES = Path(__file__).parent / "_starter"

@@ -1,6 +1,6 @@
-"""Prints verdicts and programs as text, in colour if the terminal supports it.
+"""Verdicts and programs as text, in colour if the terminal supports it.
 
-Prints many verdicts as text: one by one, as a diff with the expectation, and as a summary.
+Many verdicts are printed one by one, as a diff with the expectation, and as a summary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._terminal import printable
 from guardagent.batch.cases import Difference, difference, unknown_rule_hint
-from guardagent.types import Decision, Verdict
+from guardagent.types import Decision, Verdict, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,8 +109,6 @@ def _line(console: Console, label: str, text: str) -> None:
 
 
 def _short(value: Any, width: int = 48) -> str:
-    from guardagent.types import thaw
-
     text = printable(repr(thaw(value))).replace("\n", " ")
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
@@ -124,6 +122,9 @@ def show_findings(findings: list[ComponentStatus], console: Console) -> None:
         behind = f"behind {', '.join(finding.layers)}" if finding.layers else "confined by the engine alone"
         status = finding.problem or (behind if finding.kind == "engine" else "active in every worker")
         console.print(f"  {finding.kind:6}  {finding.name:10}  {status}", markup=False, highlight=False)
+
+
+# --- many verdicts
 
 
 _LABELS = ("0 (may proceed)", "1 (may not)")

@@ -1,10 +1,7 @@
-"""The command `serve`: guards for the agents of a team, over HTTP.
+"""The commands `serve`, `token` and `generate-server`, and the options of commands that listen at an address.
 
-Options of commands that listen at an address: who may call, TLS, and limits on clients.
-
-The commands `token create`, `token list` and `token revoke`.
-
-The command `generate-server`: a local model behind an OpenAI-compatible address, guarded while it writes calls.
+The options are who may call, TLS, and limits on clients. `serve` runs guards for the agents of a team, over HTTP.
+`generate-server` has a local model behind an OpenAI-compatible address, guarded while it writes calls.
 """
 
 from __future__ import annotations
@@ -19,12 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from guardagent._support.files import log_as_json, log_as_text
-from guardagent._support.http import is_loopback
+from guardagent._support.http import HttpEndpoint, RequestLimits, is_loopback
 from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent._support.http import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
     from guardagent.server.access import AccessControl, IssuedToken, TokenStore
     from guardagent.server.settings import ServerSettings
@@ -98,7 +94,6 @@ def endpoint_of(
     from guardagent.frameworks.mcp.adapter import require_mcp
 
     require_mcp()
-    from guardagent._support.http import HttpEndpoint
     from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
 
     host, port = read_address(listen)
@@ -155,6 +150,9 @@ def certificate_of(certificate: Path | None, key: Path | None) -> tuple[Path, Pa
     return certificate, key
 
 
+# --- serve
+
+
 _TENANT = "default"
 _DAYS = 90
 
@@ -204,7 +202,6 @@ def serve(
     Without --tokens and --oidc, on this machine alone, the first start creates a token store with a token for an agent
     and one for you, and shows them once.
     """
-    from guardagent._support.http import HttpEndpoint, RequestLimits
     from guardagent.server.http import run_server
 
     if json_logs:
@@ -266,6 +263,9 @@ def _create_tokens(store: TokenStore, path: Path) -> None:
     print_line(f"agent's token: {agent}")
     print_line(f"your token:    {person}")
     note(f"created {path} with these tokens, valid {_DAYS} days; they are not shown again")
+
+
+# --- token
 
 
 TokenFile = Annotated[Path, typer.Option("--tokens", help="The token store: a .db file.")]
@@ -351,6 +351,9 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
+# --- generate-server
+
+
 ModelFolder = Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model of transformers.")]
 ModelPolicies = Annotated[list[Path], typer.Option("--policies", help="The policy file; repeatable.")]
 ConversationState = Annotated[
@@ -366,7 +369,6 @@ MaxTokens = Annotated[int, typer.Option("--max-tokens", help="The most tokens of
 Mode = Annotated[str, typer.Option("--mode", help="exact: the model's own distribution; fast: fewer tokens.")]
 Format = Annotated[str, typer.Option("--tool-format", help="The format of calls; auto: that of the chat template.")]
 Name = Annotated[str | None, typer.Option("--name", help="The name of the model for clients (default: its folder's).")]
-Address = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen at.")]
 
 
 def generate_server(
@@ -383,7 +385,7 @@ def generate_server(
     mode: Mode = "exact",
     tool_format: Format = "auto",
     name: Name = None,
-    listen: Address = "127.0.0.1:8765",
+    listen: ServerAddress = "127.0.0.1:8765",
     tokens: ClientTokens = None,
     oidc: OidcFile = None,
     tls_cert: Certificate = None,
@@ -395,7 +397,6 @@ def generate_server(
     receive_timeout: ReceiveTimeout = 30.0,
 ) -> None:
     """Serve a local model's chat completions; a tool call that the policy forbids never leaves the model."""
-    from guardagent._support.http import HttpEndpoint, RequestLimits
     from guardagent._support.requirements import require
 
     log_as_text()

@@ -1,6 +1,7 @@
-"""The command `translate`: turns a policy document into a policy, its cases and a file for its review.
+"""The commands `translate` and `review`.
 
-The command `review`: a person goes through a translated policy, sentence by sentence.
+`translate` turns a policy document into a policy, its cases and a file for its review. In `review` a person goes
+through the translated policy, sentence by sentence.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Requests a turn from a model with tools until the proposed calls comply. A denied call is never released.
+"""Guarded chat: requests a turn from a model with tools until its calls comply. No denied call is released.
 
-All calls of an answer are judged before any part of it is returned. A refused answer goes back to the model with
-reasons and remedies. After the last attempt, the turn has a safe ending instead of calls.
+    guarded_chat     the released and the refused calls of a turn
+    aguarded_chat    the same, for an event loop
 
-Judges one candidate of a model as a whole: all of its calls may run, or none.
-
-The result of a guarded chat: a turn with its released and refused calls.
-
-Feedback to the model on a refused turn, and the final text for the user.
+All calls of an answer are judged before any part of it is returned: all of them may run, or none. A refused answer goes
+back to the model with reasons and remedies. After the last attempt, the turn has a safe ending instead of calls.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Hooks of coding agents: their hosts ask a program before each tool call, and this package answers.
 
-hosts/           one file per host: its events, its answers, its settings
-client.py        the program that a hook runs; it passes the event on to the daemon
-daemon/          one process per user, which decides
-hook_lock.py     the policy of an installed hook, and its hash
-call_arguments   arguments of tool calls as rules judge them
-protection.py    what no agent may change: the policy, the state, the hooks themselves
-unchecked_calls  calls that the host ran although no verdict allowed them
-session_retention  for how long the history of a session is kept
-installation.py  `guardagent hook install`, `status` and `uninstall`
+hosts          one file per host: its events, its answers, its settings
+client         the program that a hook runs; it passes the event on to the daemon
+hook_daemon    one process per user, which decides
+hook_event     the events and answers that all hosts share
+hook_judge     the decisions of one installed hook
+hook_state     its policy and hash, calls that wait, calls without a verdict, the age of histories
+calls          arguments as rules judge them, calls of earlier sessions, settings with hooks
+protection     what no agent may change: the policy, the state, the hooks themselves
+installation   `guardagent hook install`, `status` and `uninstall`; the setup of a project
 """

@@ -1,8 +1,8 @@
-"""The tool calls of earlier sessions, from the transcripts that Claude Code keeps.
+"""Tool calls of coding agents: arguments as rules judge them, the calls of earlier sessions, and nested hooks.
 
-The arguments of an agent's tool call as rules judge them: with its working folder, and with resolved paths.
-
-Settings in which an event has groups of hooks, each with a matcher: `hooks.EVENT[].hooks[]`.
+Arguments are judged with their working folder, and with resolved paths. Earlier calls come from the transcripts that
+Claude Code keeps. In the settings of several hosts an event has groups of hooks, each with a matcher:
+`hooks.EVENT[].hooks[]`.
 """
 
 from __future__ import annotations
@@ -143,6 +143,9 @@ def _content(line: dict[str, Any]) -> list[dict[str, Any]]:
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+
+
+# --- settings with hooks
 
 
 MARK = "guardagent/hooks/client.py"

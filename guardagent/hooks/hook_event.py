@@ -1,7 +1,4 @@
-"""An event of a coding agent, and the answer to it, in the words of no host.
-
-A host of coding agents: the base of the plug-ins in `hosts/`.
-"""
+"""Events of coding agents and the answers to them, in the words of no host, and the base of the plug-ins for hosts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Calls that wait for a person who answers in `guardagent watch`, in the state that all hooks of a user share.
+"""The state that all hooks of a user share: calls that wait, calls without a verdict, locks, and old sessions.
 
-Records a call that the host ran although no verdict allowed it: its hook gave no answer, or was not obeyed.
-
-The lock of an installed hook: which policy judges, and the hash that it must have.
-
-Deletes the sessions of hosts that were not used for long: their histories, and what was asked about their calls.
+- A waiting call is answered by a person in `guardagent watch`.
+- A call that the host ran although no verdict allowed it is recorded: its hook gave no answer, or was not obeyed.
+- The lock of an installed hook names the policy that judges, and the hash that it must have.
+- Sessions that were not used for long are deleted: their histories, and the questions about their calls.
 """
 
 from __future__ import annotations
@@ -136,6 +135,9 @@ def _content(ask: PendingAsk) -> dict[str, Any]:
     return content
 
 
+# --- calls without a verdict
+
+
 UNCHECKED = "unchecked"
 """The kind of its entry in the log, and its tag for rules."""
 _TRIES = 50
@@ -187,6 +189,9 @@ def _observed(session: Session, event: Event) -> Verdict:
         except HistoryChangedError:
             session.catch_up()
     raise HistoryChangedError(f"other processes kept extending the history; {event.tool!r} was not recorded")
+
+
+# --- locks, and the folder of the state
 
 
 VERSION = 2
@@ -305,6 +310,9 @@ def state_folder() -> Path:
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise InputError(f"{folder}: other users can use it; expected a folder of your own with mode 700")
     return folder
+
+
+# --- old sessions
 
 
 _SESSION, _SESSION_TENANT = "session", ""

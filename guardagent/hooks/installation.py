@@ -1,6 +1,6 @@
-"""Installs the hooks of a host in its settings, with a backup, and takes them out again.
+"""Installs the hooks of a host in its settings, with a backup; takes them out again; and sets a project up.
 
-Sets GuardAgent up in a project: finds its coding agents and frameworks, and writes a policy on trial.
+The setup finds the coding agents and frameworks of a project, and writes a policy on trial.
 """
 
 from __future__ import annotations
@@ -190,6 +190,9 @@ def _backup(path: Path) -> Path | None:
     backup = path.with_name(f"{path.name}.guardagent-backup")
     shutil.copy2(path, backup)
     return backup
+
+
+# --- the setup of a project
 
 
 FILE = "guardagent.yaml"

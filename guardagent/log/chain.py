@@ -1,15 +1,15 @@
-"""The hash chain: each entry's hash covers its content, its sequence number and the previous hash.
+"""The hash chain of a log, its head and its key.
+
+Each entry's hash covers its content, its sequence number and the previous hash.
 
     {"entry":{…},"prev":"sha256:…","seq":2}      the hashed JSON: sorted keys, ASCII, no spaces
 
-With a key, hashes are HMACs. A separate key is derived for each use: an agent's arguments are hashed too, and their
-hash must never equal that of an entry.
+With a key, which is never shown, hashes are HMACs that nobody else can compute. A separate key is derived for each use:
+an agent's arguments are hashed too, and their hash must never equal that of an entry.
 
-The head of a log: its number of entries and its last hash. Kept in another place, it reveals a truncated log.
+The head is the number of entries and the last hash. Kept in another place, it reveals a truncated log.
 
-{"guardagent_log_head": 1, "count": 42, "digest": "sha256:…", "mac": null}
-
-The key of a log, without which nobody can compute its hashes. It is never shown.
+    {"guardagent_log_head": 1, "count": 42, "digest": "sha256:…", "mac": null}
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Builds the records of verdicts and of call outcomes: plain mappings, for `AuditLog.append`.
+"""The records of verdicts and of call outcomes, and their encoding: with redacted values, of bounded size.
 
-Paths to values in an entry, such as `args.card.number`, which select the values to redact.
+Paths such as `args.card.number` select the values to redact. `*` matches any one name or position, `**` any number of
+them. Names are case-insensitive. A path skips lists: `args.people.ssn` matches that of everyone in the list.
 
-`*` matches any one name or position, `**` any number of them. Names are case-insensitive. A path skips lists:
-`args.people.ssn` matches that of everyone in the list.
-
-Encodes any value as JSON in exactly one way: equal values have equal encodings, and none imitates another.
+Any value is encoded as JSON in exactly one way: equal values have equal encodings, and none imitates another.
 
 | value | becomes |
 |---|---|
@@ -15,12 +13,9 @@ Encodes any value as JSON in exactly one way: equal values have equal encodings,
 
 A mapping with one of these keys alone is encoded as one with other keys: no agent can make its output look redacted.
 
-Redacts further occurrences of redacted values: in reasons, in the evidence of a violation, in other arguments.
-
+A redacted value is also redacted where it occurs again: in reasons, in the evidence of a violation, in other arguments.
 Numbers and short strings are found as whole words, longer strings anywhere. A value in another notation (a card number
 with spaces) is not found.
-
-Encodes a record: with its time, its redacted values and their hashes, all of bounded size.
 """
 
 from __future__ import annotations

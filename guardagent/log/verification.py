@@ -1,14 +1,12 @@
-"""Verifies that every entry of a log is present and unchanged.
+"""The reading of a log: anchors, the verification of its entries, their selection, and their export.
 
-Anchors: entries that say that all entries up to a number are removed on purpose, so that the rest is still a log.
+A verified log has every entry present and unchanged. An anchor says that all entries up to a number are removed on
+purpose, so that the rest is still a log:
 
     {"kind":"anchor","removed":5000,"hash":"sha256:…"}
 
-An anchor is part of the chain. Without one, a log whose beginning is missing was tampered with.
-
-Selects entries of a log by conversation, tool, decision and time.
-
-Exports a log as JSON Lines, which can be verified like the log itself, or as a table.
+It is part of the chain. Without one, a log whose beginning is missing was tampered with. Entries are selected by
+conversation, tool, decision and time, and exported as JSON Lines, which can be verified like the log, or as a table.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 A backend is a module of `backends/` with a class `Backend(name)`; its name is the module's name. A model is named
 `backend/name`: `openai/gpt-4.1` is `gpt-4.1` at the OpenAI-compatible endpoint that the environment names. A name
-without a backend uses `openai`, and one with another provider before its slash uses `litellm`.
-
-A model that loads at its first use, for a guard whose program rarely needs one.
+without a backend uses `openai`, and one with another provider before its slash uses `litellm`. A `LazyModel` loads at
+its first use, for a guard whose program rarely needs one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Chat with tools: a model's answers, with its tool calls unparsed and unjudged.
+"""Calls of models: chat with tools, flows that yield model calls and end with a verdict, and the kinds of errors.
 
-Flows: generators that yield model calls and end with a verdict, with one sync and one async driver.
-
-A failed model call is raised in the flow, at the point of the call.
-
-The kinds of errors that stop a program: those that the paper counts (Appendix K), and those of a sandbox.
+A chat answer has its tool calls unparsed and unjudged. A flow has one sync and one async driver; a failed model call is
+raised in it, at the point of the call. The errors that stop a program are of the kinds that the paper counts (Appendix
+K), and those of a sandbox.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The model account of one check: usage, the cap on the cost, and the response cache.
+"""The model account of one check: the response cache, usage, and the cap on the cost.
 
-The response cache: a model's answers on disk, so that the same request is paid for once.
-
-Requests are equal if model, messages, temperature and sample are; the random marks of a prompt do not count. The files
-hold the content of requests, so only their owner can read them.
+The cache keeps a model's answers on disk, so that the same request is paid for once. Requests are equal if model,
+messages, temperature and sample are; the random marks of a prompt do not count. The files hold the content of requests,
+so only their owner can read them.
 """
 
 from __future__ import annotations

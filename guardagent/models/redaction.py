@@ -1,9 +1,9 @@
-"""Redaction: values that match a pattern are replaced before a string is sent to a model.
+"""Redaction: patterns in strings for a model, and the secrets of the environment in everything that is written.
 
-A value becomes a placeholder such as `[patient 1 3f9c2d10]`, the same one wherever the value occurs in the run. The
-model and the code that it writes see the redacted run; the verdict has the original values.
+A value that matches a pattern becomes a placeholder such as `[patient 1 3f9c2d10]`, the same one wherever the value
+occurs in the run. The model and the code that it writes see the redacted run; the verdict has the original values.
 
-Keeps the keys, tokens and passwords of the environment out of files, output, errors and logs.
+Keys, tokens and passwords of the environment stay out of files, output, errors and logs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The calls of a session that are allowed and not settled: their permits and their outcomes.
+"""The calls of a session that are allowed and not settled: permits, outcomes, and claims of other programs.
 
-Calls that another program runs: it claims a call with a request of its own, and settles it in any process.
-
-The history has the request and the verdict of a claimed call. A repetition of the request gets the verdict again, in
-any process that shares the history, and the call has one place. Only the program that runs a claimed call settles it:
-its outcome, or that it never ran. Each of these takes the next place in the history, so that a process which was
-stopped, and goes on late, changes nothing.
+A program that runs a call itself claims it with a request of its own, and settles it in any process. The history has
+the request and the verdict of a claimed call. A repetition of the request gets the verdict again, in any process that
+shares the history, and the call has one place. Only the program that runs a claimed call settles it: its outcome, or
+that it never ran. Each of these takes the next place in the history, so that a process which was stopped, and goes on
+late, changes nothing.
 """
 
 from __future__ import annotations

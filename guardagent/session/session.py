@@ -7,12 +7,8 @@
     finish   ends the conversation and reports pending obligations
 
 Only recorded calls count as history. Several threads can share a session; their calls are processed one at a time.
-
-Checks of proposed calls: a call is judged, and in flight if it is allowed.
-
-Observes calls that have already happened: they are recorded with their outcomes, whatever the verdict.
-
-Judges calls that a model proposes together. All of them are recorded as in flight, or none.
+Calls that have already happened are recorded with their outcomes, whatever the verdict. Of calls that a model proposes
+together, all are recorded as in flight, or none.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Snapshots: serialised sessions that another process can continue.
+"""A session outside of its process: snapshots, static proofs, the shared history, and verdicts for users.
 
-A snapshot is authenticated: without the key nobody can create or change one. It never goes back in time: one process
-never restores a session to an earlier state than it has seen, and a host that stores `session.sequence` can require the
-same across processes.
+A snapshot is a serialised session that another process can continue. It is authenticated: without the key nobody can
+create or change one. It never goes back in time: one process never restores a session to an earlier state than it has
+seen, and a host that stores `session.sequence` can require the same across processes.
 
-Static proofs at run time: a session can skip rules that are proved for every run of a graph.
+By static proofs a session can skip rules that are proved for every run of a graph. This is opt-in. A proof is valid
+only for the exact graph, sources and policy that it was made for.
 
-This is opt-in. A proof is valid only for the exact graph, sources and policy that it was made for.
-
-The shared history of a session, through which other processes continue it, concurrently or after a restart.
-
-The verdict on a withheld answer as the user may read it: without any part of the answer.
+Through the shared history other processes continue a session, concurrently or after a restart. The verdict on a
+withheld answer reaches the user without any part of the answer.
 """
 
 from __future__ import annotations
@@ -133,6 +131,9 @@ def _mac(body: bytes, key: bytes) -> bytes:
     return hmac.new(key, body, hashlib.sha256).hexdigest().encode()
 
 
+# --- static proofs
+
+
 class AgentNode(Protocol):
     """The parts of a graph node that a session reads."""
 
@@ -182,6 +183,9 @@ def digest_of(graph: AgentGraph, policies: Policies) -> str:
         path = Path(file)
         content.update(path.read_bytes() if path.is_file() else b"missing")
     return content.hexdigest()
+
+
+# --- the shared history
 
 
 HistoryEntry = Mapping[str, Any]

@@ -1,10 +1,8 @@
-"""The history of a session: calls are reserved and settled, here and for other processes that share the session.
+"""The state of a session: its parts, its history of calls, its verdicts, and the permits of allowed calls.
 
-The parts of a session: its rules, its conversation, its principal and who else learns of its calls.
-
-Verdicts of a session: the violations of a judgement, with messages, evidence and remedies.
-
-A permit: an allowed call, bound to everything that was judged.
+The parts are the rules, the conversation, the principal and who else learns of the calls. Calls are reserved and
+settled in the history, here and for other processes that share the session. A verdict has the violations of a judgement
+with messages, evidence and remedies. A permit is bound to everything that was judged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Files of cases, which pytest runs as tests: each case is one test.
-
-Counts the rules of a policy that its cases violate, and those that they satisfy.
+"""Files of cases, which pytest runs as tests, and the rules that these cases cover.
 
 A case *violates* a rule that is among the violated rules of its verdict. It *satisfies* a rule that judges its proposed
 call (it names the tool, or a label of the call) and is neither violated nor undecided. A rule that only the end of a

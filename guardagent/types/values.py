@@ -1,8 +1,7 @@
-"""The principal of a session: on whose behalf the agent acts.
+"""Values of a host as rules read them: the principal of a session, and objects as mappings of their fields.
 
-Objects of a host in the form that rules read: models and dataclasses are mappings of their fields.
-
-Only stored fields are read. No property, method or `__getattr__` of the object runs.
+The principal is the one on whose behalf the agent acts. Of other objects only stored fields are read: no property,
+method or `__getattr__` of the object runs.
 
 | value | form |
 |---|---|

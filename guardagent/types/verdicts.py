@@ -1,11 +1,8 @@
-"""The central types: `Event` and `Context` are checked by a `Check`, which answers with a `Verdict`.
+"""The central types: a `Check` answers an `Event` in a `Context` with a `Verdict`; and how verdicts are formatted.
 
-Formats values for messages: JSON, with exact numbers in decimal notation.
-
-Formats a verdict for the model that proposed the step: the step once, then a line for each cause.
-
-A line begins with the message of the rule's author. Only values that the conversation has seen, or that the caller
-passed, follow it: the maker of the verdict has left out all others.
+Values in messages are JSON, with exact numbers in decimal notation. The message for the model that proposed the step
+has the step once, then a line for each cause. A line begins with the message of the rule's author. Only values that the
+conversation has seen, or that the caller passed, follow it: the maker of the verdict has left out all others.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ LARGE = {
 @pytest.mark.parametrize("text", slow_but_every(3, LARGE.values()), ids=LARGE.keys())
 def test_a_large_command_is_judged_soon(text: str) -> None:
     """Or it raises, and the call is denied."""
-    before = time.monotonic()
+    before = time.thread_time()
     with contextlib.suppress(RecursionError):
         shell_kinds(text)
-    assert time.monotonic() - before < 5
+    assert time.thread_time() - before < 10  # of CPU; about two are usual
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ Or the guard is a logits processor for transformers' own `model.generate`:
 - `batch`: many turns at once; `transformers_batch`: its engine for transformers' models
 - `decoder`: what is asked for, the choice of tokens, and backtracking; `huggingface`, `llama_cpp`: the engines
 - `checks`: the checks against the session, and the generated turn; `tool_schemas`: the tools
-- `turn`: the tokens of the turn; `formats`: the formats of tool calls; `requests`: tokens as bytes, grammars, prompts
+- `turn`: the tokens of the turn; `formats`: the formats of tool calls; `vocabulary`: tokens as bytes, grammars, prompts
 - `vllm`: the same in vLLM, which masks tokens
 """
 

@@ -1,15 +1,11 @@
 """A log as JSON Lines: each line is an entry that ends with its hash. Several processes may append, under its lock.
 
 A batch is one write, followed by one fsync. A process killed in between leaves an unfinished line at the end, which was
-never acknowledged; the next append drops it and records that in the log.
+never acknowledged; the next append drops it and records that in the log. A complete entry followed by anything but a
+line break is not unfinished: it was changed.
 
 A new file of a rotated log is complete before it takes the name of the current one, and that one has its later name by
 then. So at every moment the current file exists, and others follow it to the new one.
-
-Reads entries from the lines of an open file, from either end.
-
-A process killed in a write leaves an unfinished line at the end. A complete entry followed by anything but a line break
-is not unfinished: it was changed.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Any OpenAI-compatible endpoint, through the `openai` client.
+"""Any OpenAI-compatible endpoint, through the `openai` client; with the parts that other remote backends share.
 
-Assembles streamed answers. Nothing is passed on before an answer is complete.
-
-The shared base of remote models: bounded connections, one deadline, retries, and errors without secrets.
-
-One event loop, in a daemon thread, in which all model requests run.
-
-The sync and async methods of a model share its client, its connections and their bound; and a caller that is cancelled
-or interrupted ends its request, whatever thread or event loop it waited in.
-
-The random marks of a prompt, found in its messages.
-
-A prompt declares each mark in a line `MARK is 3f9c2d10aa55e7b1.`, and then fences data between `<data NAME MARK>` and
-`</data MARK>`. Data that copies either line declares nothing, as it lies within a fence.
+- Streamed answers are assembled. Nothing is passed on before an answer is complete.
+- `Endpoint` is the base of remote models: bounded connections, one deadline, retries, and errors without secrets.
+- All model requests run in one event loop, in a daemon thread. The sync and async methods of a model share its client,
+  its connections and their bound; and a caller that is cancelled or interrupted ends its request, whatever thread or
+  event loop it waited in.
+- The random marks of a prompt are found in its messages. A prompt declares each mark in a line
+  `MARK is 3f9c2d10aa55e7b1.`, and then fences data between `<data NAME MARK>` and `</data MARK>`. Data that copies
+  either line declares nothing, as it lies within a fence.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from urllib.parse import urlsplit
 
 from guardagent._terminal import strip_control_characters
 from guardagent.errors import AnswerError, InputError, ModelError, UnsentError
-from guardagent.models import Completion, Message
+from guardagent.models import Completion, Message, require_timeout
 from guardagent.models.backends._prices import checked_prices, cost_of
 from guardagent.models.chat import ChatAnswer, ChatCandidate, WrittenCall, checked_candidate, written_calls
 from guardagent.models.redaction import hide_secrets_in_logs, register_secret, scrub
@@ -164,8 +159,6 @@ class Endpoint:
     """
 
     def __init__(self, name: str, *, timeout: float = 120.0, retries: int = 3, max_connections: int = 16) -> None:
-        from guardagent.models import require_timeout
-
         require_timeout(timeout)
         if retries < 0 or max_connections < 1:
             raise InputError(

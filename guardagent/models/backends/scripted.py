@@ -1,7 +1,4 @@
-"""A model that answers from a script: for tests and demonstrations, without a network.
-
-A model that proposes tool calls from a script: for tests and demonstrations, without a network.
-"""
+"""Models that answer, or propose tool calls, from a script: for tests and demonstrations, without a network."""
 
 from __future__ import annotations
 

@@ -5,9 +5,7 @@
         check(MyHost(), scenario, tmp_path)
 
 `MyHost` is a `HostUnderTest`: it builds agents of your framework whose model follows a script. It names each scenario
-that cannot occur there, with the reason; no scenario is skipped silently.
-
-Runs one scenario in one host, and renders the matrix of all.
+that cannot occur there, with the reason; no scenario is skipped silently. `matrix` renders the results of all.
 """
 
 from __future__ import annotations

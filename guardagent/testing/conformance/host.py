@@ -1,8 +1,7 @@
-"""The host's interface to the scenarios: processes of an operator, in which agents follow scripts.
+"""The host's interface to the scenarios: a shop, the processes of its operator, and a desk for approvals.
 
-A shop whose tools have side effects. Its book records what the tools of all processes really did.
-
-For hosts that request approval within the call: the run waits in the background for the answer.
+The tools of the shop have side effects; its book records what those of all processes really did. Agents in a process
+follow scripts. Where a host requests approval within the call, the run waits at the desk for the answer.
 """
 
 from __future__ import annotations
