@@ -188,7 +188,7 @@ def mcp_proxy(
     """
     import asyncio
 
-    from guardagent._support.files import log_as_text
+    from guardagent._support.log_lines import log_as_text
     from guardagent.enforcement import ToolGuard
     from guardagent.frameworks.mcp.adapter.proxy import FileState, Proxy
     from guardagent.policy.load import load_policies

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent._support.files import log_as_json, log_as_text
 from guardagent._support.http import HttpEndpoint, RequestLimits, is_loopback
+from guardagent._support.log_lines import log_as_json, log_as_text
 from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
 

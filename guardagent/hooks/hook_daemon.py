@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from guardagent._support import json_values
-from guardagent._support.files import log_as_text
+from guardagent._support.log_lines import log_as_text
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.client import BEFORE, MAX_EVENT, SOCKET, STALE, frame, unframe
 from guardagent.hooks.hook_event import HOSTS, HookHost, HookKind, HookOutput, denied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from guardagent._support.files import JsonLines, TextLines
+from guardagent._support.log_lines import JsonLines, TextLines
 
 
 def test_a_message_is_one_line_of_json() -> None:
