@@ -25,7 +25,6 @@ from guardagent.programs.compile.properties import (
     Run,
     SearchDeadline,
     apply_changes,
-    crosshair_unavailable_reason,
     kind_changes,
     limit_changes,
     paired_changes,
@@ -33,8 +32,6 @@ from guardagent.programs.compile.properties import (
     random_changes,
     shrink,
     single_changes,
-    suggested_runs,
-    symbolic_queries,
 )
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Transformation, Variant
@@ -347,7 +344,7 @@ def _properties(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 def _property_completeness(properties: Properties, suite: Suite) -> ExaminationResult:
     """Examines whether each clause has a property, or a reason for having none."""
-    wanted = [number for number in suite.ruling_clauses if number not in suite.undecidable]
+    wanted = [clause.number for clause in suite.target.clauses if clause.number not in suite.undecidable]
     missing = [number for number in wanted if number not in properties.numbers]
     silent = [number for number in wanted if properties.no_rule_reasons.get(number) == ""]
     lacks = [f"no property for {_named_clauses(missing)}"] if missing else []
@@ -430,27 +427,4 @@ def _violates(inquiry: PropertyChecker, number: int, run: Example, note: str) ->
     return number in inquiry.failures(run, note)
 
 
-def _symbolic(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
-    """Examines the properties with counterexamples from CrossHair, confirmed in the sandbox. It is last, being slow."""
-    if not trial.properties.numbers:
-        return
-    why = "symbolic search was skipped: '--crosshair' is 0" if suite.crosshair <= 0 else crosshair_unavailable_reason()
-    if why:
-        yield ExaminationResult("symbolic", why, unchecked=why)
-        return
-    queries = symbolic_queries(suite)
-    runs, count, stopped = suggested_runs(trial, suite, queries, suite.crosshair)
-    inquiry, found = PropertyChecker(trial, trial.properties, suite), dict[int, Failure]()
-    for run, note in runs:
-        for number, failure in inquiry.failures(run, note).items():
-            found.setdefault(number, failure)
-    yield ExaminationResult(
-        "symbolic",
-        "symbolic fields, for which CrossHair searched a value that makes the program violate a property",
-        count,
-        list(found.values()),
-        unchecked=stopped,
-    )
-
-
-EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties, _symbolic)
+EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties)

@@ -48,8 +48,6 @@ def _spelled(match: re.Match[str]) -> int:
 INPUTS = 2000
 """The default number of random runs per property search."""
 
-CROSSHAIR = 30.0
-
 RUN_TEXTS = ("agent_input", "agent_output")
 FACTS = "facts"
 
@@ -67,11 +65,9 @@ class Suite:
     Attributes:
         excluded: the transformations that the user excluded.
         inputs: how many random runs, derived from the examples, test the properties.
-        crosshair: how many seconds CrossHair may search for counterexamples, if it is installed.
         set_aside: the ids of examples that the user set aside because the model disputes their label.
         undecidable: the sentences that the user accepted as undecidable from a run.
         needs_properties: whether each clause that sets a rule must have a property.
-        ruling: the clauses that set a rule; None for all.
         sources: the program under examination, and its properties.
     """
 
@@ -79,23 +75,15 @@ class Suite:
     examples: Sequence[Example]
     excluded: frozenset[str] = frozenset()
     inputs: int = INPUTS
-    crosshair: float = CROSSHAIR
     set_aside: tuple[str, ...] = ()
     undecidable: frozenset[int] = frozenset()
     needs_properties: bool = True
-    ruling: tuple[int, ...] | None = None
     sources: tuple[str, ...] = ()
 
     @cached_property
     def limits(self) -> list[int | float]:
         """The numbers of the request's clauses."""
         return limits_of("\n".join(_HEADINGS.sub("", clause.text) for clause in self.target.clauses))
-
-    @property
-    def ruling_clauses(self) -> list[int]:
-        """The clauses that must have a property if `needs_properties` is set."""
-        every = [clause.number for clause in self.target.clauses]
-        return [number for number in every if self.ruling is None or number in self.ruling]
 
     @cached_property
     def kinds(self) -> Mapping[tuple[str, str], tuple[Any, ...]]:
