@@ -21,11 +21,10 @@ from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redaction, Redactor
 from guardagent.programs.answers import FunctionSelection, prose, read_code, read_plan, select
 from guardagent.programs.compile.examinations import examine
-from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import ProgramFinding
 from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite
 from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
 from guardagent.sandbox import Sandbox
 from guardagent.types import thaw

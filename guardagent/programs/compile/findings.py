@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent.programs.compile.examinations_base import citations_in
 from guardagent.programs.compile.request import marked_lines
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import Suite, citations_in
 from guardagent.programs.compile.trial import RunOutcome, Trial, statement_lines
 
 _CITATION_LENGTH = 20  # characters; shorter matches may be chance
@@ -34,9 +33,6 @@ class ProgramFinding:
     message: str
     line: int | None = None
     clause: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

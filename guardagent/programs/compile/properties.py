@@ -15,18 +15,16 @@ from __future__ import annotations
 import ast
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product, zip_longest
 from typing import Any
 
 from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError
-from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import Example, ValueLocation, fact_value, value_locations
-from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite, near_values
+from guardagent.programs.compile.examples import FACTS, RUN_TEXTS, Example, ValueLocation, fact_value, value_locations
+from guardagent.programs.compile.suite import Failure, Suite, near_values
 from guardagent.programs.compile.trial import FAILED, Properties, RunOutcome, Trial
 from guardagent.types import thaw
 
@@ -42,29 +40,14 @@ _LONGEST_WORD = 40  # characters of a program's string that may be a value
 _MOST_DIGITS = 12
 _UNEXPECTED = ("unknown", "", "-1", "0", "1000000", "none")
 _SEED = 20260131
-_SEARCH_SECONDS = 120.0  # per search, since a program may run into its limits on each run
 _MOST_CHANGES = 4
-
-
-@dataclass(slots=True)
-class ClaimCounts:
-    """The number of runs per claim of one clause's property."""
-
-    claims: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def runs(self) -> int:
-        return sum(self.claims[claim] for claim in CLAIMS)
-
-    def __str__(self) -> str:
-        return ", ".join(f"{claim} {self.claims[claim]} times" for claim in CLAIMS)
 
 
 class PropertyChecker:
     """Evaluates the properties and the program on runs, each run once.
 
     Attributes:
-        counts: clause -> the counts of its property's claims.
+        counts: clause -> the number of runs per claim of its property.
         runs: the number of distinct runs.
     """
 
@@ -72,7 +55,7 @@ class PropertyChecker:
         self._trial, self._properties, self._suite = trial, properties, suite
         self._known: dict[str, dict[int, Failure]] = {}
         self._claims: dict[str, dict[int, str]] = {}
-        self.counts = {number: ClaimCounts() for number in properties.numbers}
+        self.counts = {number: Counter[str]() for number in properties.numbers}
 
     @property
     def runs(self) -> int:
@@ -103,7 +86,7 @@ class PropertyChecker:
     def _check(self, example: Example, note: str, *, labelled: bool) -> dict[int, Failure]:
         by_clause = self._claims_of(example)
         for number, claim in by_clause.items():
-            self.counts[number].claims[claim] += 1
+            self.counts[number][claim] += 1
         denied = "deny" in by_clause.values()
         claims = {
             n: c for n, c in by_clause.items() if c == "deny" or c.startswith(FAILED) or (c == "allow" and not denied)
@@ -366,14 +349,3 @@ def apply_changes(example: Example, changes: Sequence[Change]) -> tuple[Example,
         if example != before:
             notes.append(str(change))
     return example, "; ".join(notes)
-
-
-class SearchDeadline:
-    """The time limit of one search."""
-
-    def __init__(self) -> None:
-        self._ends = time.monotonic() + _SEARCH_SECONDS
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() > self._ends

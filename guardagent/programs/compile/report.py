@@ -8,10 +8,9 @@ from typing import Any
 
 from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
-from guardagent.programs.compile.examinations_base import Failure
 from guardagent.programs.compile.findings import ClauseCoverage, ProgramFinding
 from guardagent.programs.compile.replies import CandidateDisagreement, Dispute, FunctionProposal
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import Failure, Suite
 from guardagent.programs.compile.trial import RunOutcome
 from guardagent.types import Usage
 
@@ -72,12 +71,12 @@ class CompileReport:
             "problems": self.attempt.problems,
             "examples": [self._row(example.id, example.label) for example in self.suite.examples],
             "tests": [tried.to_dict() for tried in self.attempt.results],
-            "proposals": [one.to_dict() for one in self.proposals],
-            "disputes": [one.to_dict() for one in self.disputes],
+            "proposals": [asdict(proposal) for proposal in self.proposals],
+            "disputes": [asdict(dispute) for dispute in self.disputes],
             "set_aside": self._set_aside,
             "properties": self.attempt.properties.source or None,
             "clauses": [row.to_dict() for row in self.clauses],
-            "findings": [finding.to_dict() for finding in self.findings],
+            "findings": [asdict(finding) for finding in self.findings],
             "candidates": [one.to_dict() for one in self.candidates],
             "disagreements": [one.to_dict() for one in self.disagreements],
             "model_calls": self.usage.calls,
@@ -143,11 +142,11 @@ class CompileReport:
     def _disagreement_lines(self) -> Iterator[str]:
         if self.disagreements:
             yield "inputs on which the passing candidates disagree:"
-        for one in self.disagreements:
-            what = f" ({one.note})" if one.note else ""
-            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.outcomes.items())
-            yield f"    input: {_cut(one.example.agent_input)}"
-            yield f"    output: {_cut(one.example.agent_output)}"
+        for case in self.disagreements:
+            what = f" ({case.note})" if case.note else ""
+            yield f"  {case.example.id}{what}: " + ", ".join(f"{n}: {_cut(str(v))}" for n, v in case.outcomes.items())
+            yield f"    input: {_cut(case.example.agent_input)}"
+            yield f"    output: {_cut(case.example.agent_output)}"
 
     def _clause_lines(self) -> Iterator[str]:
         if self.clauses:
