@@ -4,10 +4,10 @@ Abstract interpretation of the syntax tree over sets of possible values (see `_e
 Code that cannot be analyzed is an error.
 
 The package has another reader of Python, `guardagent.workflow.python_source`. It asks what a function may call, whom it
-asks and what it returns; code that it does not understand may have any value. This reader asks which cells of a table
-reach an output, so its values are tables, columns and texts of which a part is data, and it knows the methods of pandas.
-It is content: its files lie in the toolbox and have the digests of it, so that a lock, or the header of a compiled
-program, notices each change. The tests of both read the same functions.
+asks and what it returns; code that it does not understand may have any value. This reader asks which columns reach an
+output. So its values are tables, columns and texts of which a part is data, and it knows the methods of pandas. It is
+content: it lies in the toolbox, so that a lock and the header of a compiled program notice each change. The tests of
+both read the same functions.
 """
 
 from __future__ import annotations

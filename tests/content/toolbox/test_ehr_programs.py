@@ -80,7 +80,7 @@ def test_finds_or_refuses_what_is_hidden(spec: str, code: str) -> None:
 
 
 def databases(function: str) -> list[frozenset[str]]:
-    """The databases of code that loads the result of `f`, and of code that loads each of its items; fewer if refused."""
+    """The databases of code that loads the result of `f`, and of code that loads its items; none if refused."""
     loaded = []
     for use in ("LoadDB(f(Calculate('1')))", "for item in f(Calculate('1')):\n    LoadDB(item)"):
         with contextlib.suppress(ValueError):
