@@ -23,7 +23,7 @@ columns_read = Toolbox.load().functions["columns_read"]
 
 def programs(name: str) -> list[object]:
     text = (Path(__file__).parent / "ehr" / name).read_text()
-    cases = []
+    cases: list[object] = []
     for block in re.split(r"(?m)^### ", text)[1:]:
         head, _, code = block.partition("\n")
         title, spec, *short = head.split(" | ", 2)

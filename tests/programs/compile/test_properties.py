@@ -174,7 +174,7 @@ def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + reason))
     assert (exit_status, compiler.out.exists()) == (0, True)
     assert ("context", "the model claims that this sentence sets no rule: It says how to deny.") in findings(report)
-    exit_status, report = compiler(GOOD, options=("--no-properties"))
+    exit_status, report = compiler(GOOD, options=("--no-properties",))
     assert (exit_status, ("unchecked", "no property for clause 2") in findings(report)) == (0, True)
 
 
