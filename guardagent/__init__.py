@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from guardagent.sandbox import Sandbox as Sandbox
     from guardagent.sandbox.toolbox import Tool as Tool
     from guardagent.sandbox.toolbox import Toolbox as Toolbox
+    from guardagent.session.calls import Permit as Permit
     from guardagent.session.replan import ReplanResult as ReplanResult
     from guardagent.session.replan import aenforce as aenforce
     from guardagent.session.replan import enforce as enforce
     from guardagent.session.session import Session as Session
-    from guardagent.session.state import Permit as Permit
     from guardagent.types import Check as Check
     from guardagent.types import Context as Context
     from guardagent.types import Decision as Decision
@@ -61,7 +61,7 @@ _HOMES = {
     "guardagent.log": "AuditLog",
     "guardagent.programs.compile.report": "NotCompiledError",
     "guardagent.programs.memory.agents": "Demonstration Memory retrieve",
-    "guardagent.session.state": "Permit",
+    "guardagent.session.calls": "Permit",
     "guardagent.policy.load": "load_policies",
     "guardagent.policy.policies": "Policies",
     "guardagent.generation.chat": "GuardedTurn aguarded_chat guarded_chat",

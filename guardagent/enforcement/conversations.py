@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 from guardagent.policy.language.values import seconds_of
+from guardagent.session.calls import Permit, SessionEndedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import SessionEndedError
-from guardagent.session.state import Permit
 from guardagent.types import Decision, Verdict, freeze
 from guardagent.types.values import SessionPrincipal, read_principal
 

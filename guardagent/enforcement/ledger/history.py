@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import GuardError, InputError, LedgerError
-from guardagent.session.snapshot import HistoryChangedError, HistoryEntry, Journal, SessionEndedError
+from guardagent.session.calls import HistoryChangedError, HistoryEntry, Journal, SessionEndedError
 
 USED = "the approval of this call was used already; propose the call again with a new id"
 REJECTED = "a reviewer rejected this call; propose it again"
