@@ -21,8 +21,8 @@ from guardagent.types import Verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
-    from guardagent.session.calls import Permit
     from guardagent.session.shadow import ShadowDifference
+    from guardagent.types import Permit
 
 _log = logging.getLogger("guardagent")
 

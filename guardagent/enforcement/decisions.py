@@ -29,7 +29,7 @@ from guardagent.types import EMPTY, Decision, Verdict, thaw, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
-    from guardagent.session.calls import Permit
+    from guardagent.types import Permit
 
 _log = logging.getLogger("guardagent")
 

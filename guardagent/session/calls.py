@@ -18,7 +18,7 @@ import math
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -26,7 +26,7 @@ from guardagent.errors import GuardError, InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, SessionCall
 from guardagent.policy.language.values import EXPECTED, MICROSECONDS, seconds_of
 from guardagent.policy.monitors.conversation import ConversationState, Judgement, Memento
-from guardagent.types import Decision, Verdict, sorted_json
+from guardagent.types import Decision, Permit, Verdict, sorted_json
 from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
@@ -75,27 +75,6 @@ class Journal(Protocol):
 
 
 # --- the calls
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """Permits one call. Any change voids it; it is used once, before the call runs.
-
-    Attributes:
-        policy: the digest of the policy.
-        session: the id of the session.
-        place: the place of the call in the history, from 1.
-        expires: the expiry in seconds since the epoch.
-        nonce: a secret random value.
-    """
-
-    tool: str
-    args: Mapping[str, Any]
-    policy: str
-    session: str
-    place: int
-    expires: float
-    nonce: str = field(repr=False)
 
 
 class NotClaimedError(InputError):
@@ -372,7 +351,7 @@ class CallHistory:
             if call.permit is None:
                 digest, nonce = self.conversation.policies.digest, secrets.token_hex(16)
                 call.permit = Permit(call.tool, call.args, digest, self.session, call.place, call.expires, nonce)
-            return call.permit  # type: ignore[no-any-return]
+            return call.permit
 
     def permits_of(self, calls: Iterable[SessionCall]) -> tuple[Permit, ...]:
         permits = [self.permit_of(call) for call in calls]

@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.session.calls import Permit
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
+from guardagent.types import EMPTY, Decision, Permit, Verdict, freeze, unchecked_verdict
 
 MAX_REPLANS = 3  # as in the paper
 _EXPECTED = "expected a call '(tool, args)', a list of calls, or None"

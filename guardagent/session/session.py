@@ -38,7 +38,7 @@ from guardagent.policy.language.values import MICROSECONDS
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, Journal, Permit, seconds_at
+from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, Journal, seconds_at
 from guardagent.session.snapshot import AgentGraph, Proofs, read_snapshot, take_over, write_snapshot
 from guardagent.session.verdicts import NO_USAGE, claimed_verdict, notes_on, refused, verdict_on, violations_of
 from guardagent.types import (
@@ -48,6 +48,7 @@ from guardagent.types import (
     Denial,
     Event,
     FrozenMapping,
+    Permit,
     Verdict,
     freeze,
     new,

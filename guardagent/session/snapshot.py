@@ -18,13 +18,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from guardagent._version import __version__
 from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
-from guardagent.session.calls import CallHistory
+
+if TYPE_CHECKING:
+    from guardagent.session.calls import CallHistory
 
 MIN_KEY = 16  # bytes
 FORMAT = 2

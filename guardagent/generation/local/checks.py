@@ -20,9 +20,8 @@ from guardagent.generation.local.tool_schemas import ClosedSchema, read_tools
 from guardagent.generation.local.turn import InvalidToken, MalformedCall, PartialCall, ToolChoice, TurnBuffer
 from guardagent.generation.local.vocabulary import end_tokens, vocabulary_of
 from guardagent.policy.logic.reasoner import Reasoner
-from guardagent.session.calls import Permit
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Permit, Verdict, freeze, thaw
 
 Ended = Literal["end", "length", "gave up"]
 ReserveCalls = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Sequence[Verdict]]
