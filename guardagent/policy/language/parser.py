@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -102,14 +102,6 @@ def term_source(node: Any) -> str:
     return _SOURCE.text(node)
 
 
-class _SourcePrinter(Printer):
-    """Prints terms exactly: with names and strings in quotes where needed, and every digit."""
-
-    def text(self, node: Any) -> str:
-        exact = _EXACT.get(type(node))
-        return str(exact(self, node)) if exact else str(PRINTERS[type(node)](self, node))
-
-
 def number_text(value: int | Fraction) -> str:
     """A number with all of its digits; a fraction that is no decimal is a quotient."""
     if isinstance(value, int):
@@ -156,16 +148,16 @@ def _pattern(to: Printer, node: ast.Pattern) -> str:
     return f"{label}{'|'.join(map(_tool, node.tools))}({arguments})"
 
 
-_EXACT: dict[type, Callable[[Printer, Any], str]] = {
+_EXACT: dict[type, Any] = {  # with names and strings in quotes where needed, and every digit
+    **PRINTERS,
     ast.Constant: _constant,
     ast.ExactValue: _constant,
     ast.RegexValue: lambda _, node: _regex(node.regex),
     ast.Matches: lambda to, node: f"{to.inside(node.body)} matches {_regex(node.regex)}",
     ast.Pattern: _pattern,
     ast.Fact: lambda _, node: f"fact({_name('.'.join(node.path))})",
-    ast.OfCall: lambda to, node: f"{node.what}({to.text(node.call)})",
 }
-_SOURCE = _SourcePrinter(str)
+_SOURCE = Printer(str, printers=_EXACT)
 
 
 def formula_text(formula: f.Formula) -> str:  # noqa: C901 - a case for each kind
