@@ -28,7 +28,7 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
-from guardagent.session.state import NO_USAGE
+from guardagent.session.verdicts import NO_USAGE
 from guardagent.types import ATOMS, EMPTY, Event, Verdict, Violation, freeze, quick_violation, unchecked_verdict
 
 # --- quick proof

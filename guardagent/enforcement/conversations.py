@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 from guardagent.policy.language.values import seconds_of
+from guardagent.session.calls import SessionEndedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import SessionEndedError
-from guardagent.session.state import Permit
-from guardagent.types import Decision, Verdict, freeze
+from guardagent.types import Decision, Permit, Verdict, freeze
 from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.history import ConversationJournal
+    from guardagent.enforcement.ledger.history import StoredJournal
 
 Key = tuple[str, str, Any]
 Resolve = Callable[[str], str]
-Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "ConversationJournal | None"]]
+Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "StoredJournal | None"]]
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -64,7 +63,7 @@ class Conversation:
     shown_ids: Sequence[str] = ()
     confirmed: int = 0
     process: int = field(default_factory=os.getpid)
-    journal: ConversationJournal | None = None
+    journal: StoredJournal | None = None
 
     def unseen_call(self, call: HostCall) -> str | None:
         """Returns the id of a call that the host's messages show and this guard never saw; None if there is none."""

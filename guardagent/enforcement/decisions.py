@@ -23,14 +23,13 @@ from guardagent.enforcement.names import AcceptedTools, Names
 from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
-from guardagent.session.calls import ClaimSettlement
+from guardagent.session.calls import ClaimSettlement, HistoryChangedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import EMPTY, Decision, Verdict, thaw, unchecked_verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
-    from guardagent.session.state import Permit
+    from guardagent.types import Permit
 
 _log = logging.getLogger("guardagent")
 

@@ -37,12 +37,13 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.counters import CounterStore, SessionCounters
 from guardagent.session.session import Session
-from guardagent.session.snapshot import read_snapshot, without_answer_text
+from guardagent.session.snapshot import read_snapshot
+from guardagent.session.verdicts import without_answer_text
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.values import read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.history import ConversationJournal
+    from guardagent.enforcement.ledger.history import StoredJournal
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]
@@ -459,7 +460,7 @@ class ToolGuard(EnforcementPoint):
 
     def _begin_session(
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
-    ) -> tuple[Session, ConversationJournal | None]:
+    ) -> tuple[Session, StoredJournal | None]:
         state, extra = self._state_of(name), None if self._extra is None else self._extra(name)
         options = {**self._time, **self._bound, **self._session_options()}
         if self._principal is not None:

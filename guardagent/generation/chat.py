@@ -21,9 +21,9 @@ from guardagent.generation.tool_set import ToolSet, canonical_json
 from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.session.replan import AllowedCall
-from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
-from guardagent.session.snapshot import without_answer_text
+from guardagent.session.replan import AllowedCall, ProposedCall, judge_jointly, withdraw
+from guardagent.session.session import Session
+from guardagent.session.verdicts import without_answer_text
 from guardagent.types import Decision, Message, Usage, Verdict, freeze, unchecked_verdict
 from guardagent.types.verdicts import denial_message
 

@@ -27,8 +27,8 @@ from guardagent.log.records import verdict_record
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.state import StateStore, StoredItem, open_state
+from guardagent.session.calls import HistoryChangedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import Event, Verdict, freeze, thaw
 
 Status = Literal["pending", "approved", "rejected", "used", "expired"]

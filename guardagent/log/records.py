@@ -31,14 +31,14 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from guardagent.errors import InputError, LogError, UnknownNameError
 from guardagent.log.chain import Chain
 
 if TYPE_CHECKING:
-    from guardagent.types import Verdict
+    from guardagent.types import Permit, Verdict
 
 
 FieldPath = tuple[str, ...]
@@ -438,21 +438,6 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class PermitFields(Protocol):
-    """The logged fields of a permit; see `guardagent.Permit`."""
-
-    @property
-    def policy(self) -> str: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def place(self) -> int: ...
-    @property
-    def expires(self) -> float: ...
-    @property
-    def nonce(self) -> str: ...
-
-
 def verdict_record(
     verdict: Verdict,
     *,
@@ -462,7 +447,7 @@ def verdict_record(
     agent: str | None = None,
     call_id: str | None = None,
     policy: str | None = None,
-    permit: PermitFields | None = None,
+    permit: Permit | None = None,
     facts: Mapping[str, Any] | None = None,
     principal: Mapping[str, Any] | None = None,
     now: Mapping[str, Any] | None = None,
@@ -520,7 +505,7 @@ def outcome_record(
     output: Any = None,
     agent: str | None = None,
     call_id: str | None = None,
-    permit: PermitFields | None = None,
+    permit: Permit | None = None,
     elapsed_ms: float | None = None,
     why: str | None = None,
     ended: bool = True,
@@ -554,7 +539,7 @@ def outcome_record(
     }
 
 
-def _permit(permit: PermitFields | None) -> dict[str, Any] | None:
+def _permit(permit: Permit | None) -> dict[str, Any] | None:
     if permit is None:
         return None
     return {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.evaluation.counters import Counter
@@ -46,18 +46,7 @@ Condition = Callable[[Any], None]
 """Raises an InputError for a version that its host cannot use."""
 
 
-class PolicyVersion(Protocol):
-    """The parts of a policy that its versions use."""
-
-    digest: str
-    path: Path | None
-    versions: Any
-
-
-V = TypeVar("V", bound=PolicyVersion)
-
-
-class PolicyVersions(Generic[V]):
+class PolicyVersions:
     """The versions of one policy file.
 
     Args:
@@ -69,15 +58,15 @@ class PolicyVersions(Generic[V]):
         current: the version of new sessions.
     """
 
-    def __init__(self, first: V, load: Callable[[], V], digest: Callable[[], str]) -> None:
+    def __init__(self, first: Policies, load: Callable[[], Policies], digest: Callable[[], str]) -> None:
         self.current = first
         self._load, self._digest = load, digest
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, V] = OrderedDict({first.digest: first})
-        self._alive: weakref.WeakValueDictionary[str, V] = weakref.WeakValueDictionary({first.digest: first})
+        self._kept: OrderedDict[str, Policies] = OrderedDict({first.digest: first})
+        self._alive: weakref.WeakValueDictionary[str, Policies] = weakref.WeakValueDictionary({first.digest: first})
         self._conditions: list[weakref.WeakMethod[Condition]] = []
 
-    def reload(self) -> V:
+    def reload(self) -> Policies:
         """Loads the files again, as a whole or not at all. Returns the current version, a new one if they changed.
 
         Raises:
@@ -111,15 +100,15 @@ class PolicyVersions(Generic[V]):
         with self._lock:
             self._conditions.append(weakref.WeakMethod(condition))
 
-    def find(self, digest: str) -> V | None:
+    def find(self, digest: str) -> Policies | None:
         """Returns the version with this digest, if it is held."""
         return self._alive.get(digest)
 
-    def held(self) -> tuple[V, ...]:
+    def held(self) -> tuple[Policies, ...]:
         """Returns all versions that are held."""
         return tuple(self._alive.values())
 
-    def _loaded(self) -> V:
+    def _loaded(self) -> Policies:
         """Loads the files until they have not changed in between, so that no version mixes two states."""
         for _ in range(MAX_LOADS):
             loaded = self._load()
@@ -231,7 +220,7 @@ class Policies:
     """
 
     shadow: Policies | None = None
-    versions: PolicyVersions[Policies] | None = None
+    versions: PolicyVersions | None = None
 
     def __init__(
         self,

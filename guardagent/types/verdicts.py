@@ -410,10 +410,31 @@ def quick_event(
     return twin  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Permits one call. Any change voids it; it is used once, before the call runs.
+
+    Attributes:
+        policy: the digest of the policy.
+        session: the id of the session.
+        place: the place of the call in the history, from 1.
+        expires: the expiry in seconds since the epoch.
+        nonce: a secret random value.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    policy: str
+    session: str
+    place: int
+    expires: float
+    nonce: str = field(repr=False)
+
+
 class Grant(Protocol):
     """A session's record of an allowed call."""
 
-    def permit(self) -> Any: ...
+    def permit(self) -> Permit | None: ...
 
 
 def json_text(value: Any) -> str:

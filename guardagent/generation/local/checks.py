@@ -21,8 +21,7 @@ from guardagent.generation.local.turn import InvalidToken, MalformedCall, Partia
 from guardagent.generation.local.vocabulary import end_tokens, vocabulary_of
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.session import Session
-from guardagent.session.state import Permit
-from guardagent.types import EMPTY, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Permit, Verdict, freeze, thaw
 
 Ended = Literal["end", "length", "gave up"]
 ReserveCalls = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Sequence[Verdict]]

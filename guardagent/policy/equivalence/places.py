@@ -21,7 +21,7 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.script import UnsupportedError
 from guardagent.policy.solver.sources import ARGS, ExpressionSource
-from guardagent.policy.solver.z3_text import Enumeration, postorder, value_of
+from guardagent.policy.solver.z3_text import postorder, value_of
 
 Place = tuple[str, ...]
 """`("args", tool, name)`, `("output", tool, key, ...)`, `("fact", key, ...)`, `("state", key, ...)`, or
@@ -297,7 +297,7 @@ class Places:
                 if isinstance(one.source, ExpressionSource):
                     tree, names = one.source.tree, {ARGS: [("args", tool)]}
                     self._read(tree, names)
-                    values = one.sort.values if isinstance(one.sort, Enumeration) else one.enum or constants
+                    values = one.sort.values or one.enum or constants
                     for place in self._deep(tree, names):
                         use = self._use(place)
                         use.is_truth = use.is_truth or one.sort.name == "Bool"

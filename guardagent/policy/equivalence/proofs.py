@@ -74,7 +74,6 @@ from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
     STRING,
-    Enumeration,
     TooLargeError,
     solver_module,
     value_of,
@@ -106,7 +105,7 @@ def _known(one: SolverVariable, call: SymbolicCall, semantics: Semantics, values
     if not one.required or one.free or not isinstance(one.source, ExpressionSource):
         raise UnsupportedError  # whether such a variable matters is a question of its own
     value = semantics.value(one.source.tree, {ARGS: call.args})
-    kind = "text" if isinstance(one.sort, Enumeration) else _KINDS.get(one.sort)
+    kind = "text" if one.sort.values is not None else _KINDS.get(one.sort)
     cases = [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, ScalarValue) and leaf.kind == kind]
     if len(cases) != 1:
         if value == UNKNOWN or not cases:
@@ -120,7 +119,7 @@ def _known(one: SolverVariable, call: SymbolicCall, semantics: Semantics, values
 
 def _in_domain(one: SolverVariable, payload: Expression) -> Expression:
     found: list[Expression] = [is_whole(payload)] if one.sort == INT else []
-    allowed = one.sort.values if isinstance(one.sort, Enumeration) else one.enum
+    allowed = one.sort.values or one.enum
     if allowed is not None:
         found.append(disj(*(same(payload, value) for value in allowed)))
     return conj(*found)

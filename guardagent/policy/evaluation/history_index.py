@@ -90,11 +90,12 @@ Term = Callable[[Env], Any]
 
 
 class PastCall(Protocol):
-    """The parts of a call that an index reads."""
+    """The parts of a call that indexes and the recorder of sources read."""
 
     tool: str
     args: Any
     place: int
+    output: Any
     time: int | None
 
     @property
@@ -105,6 +106,9 @@ class PastCall(Protocol):
 
     @property
     def may_be_withdrawn(self) -> bool: ...
+
+    @property
+    def provenance(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from guardagent.policy.language.values import (
     zone_named,
 )
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Event, freeze, new, thaw
+from guardagent.types import EMPTY, Event, Permit, freeze, new, thaw
 
 # --- time
 
@@ -152,7 +152,7 @@ class SessionCall:
     assumed_status: CallStatus | None = None
     time: int | None = None
     provenance: Mapping[str, Any] | None = None  # what the recorder of sources keeps with the call
-    permit: Any = None
+    permit: Permit | None = None
     applicability: Any = None  # the checks of the policy that apply to the call
     expires = 0.0
     permit_requested = False  # whether the host requested the permit, and so uses permits

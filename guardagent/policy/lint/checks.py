@@ -33,7 +33,7 @@ from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.logic.semantics import RuleTree
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.monitor import describe_value
-from guardagent.policy.solver.z3_text import Enumeration, postorder, solver_module, term_of
+from guardagent.policy.solver.z3_text import postorder, solver_module, term_of
 
 # --- contradictory
 
@@ -366,7 +366,7 @@ def _excluded_values(case: SolverCase, name: str, target: LintTarget) -> Iterato
 
 def _allowed_values(case: SolverCase, name: str) -> tuple[Any, ...]:
     variable = case.variables[name]
-    return variable.enum or (variable.sort.values if isinstance(variable.sort, Enumeration) else ())
+    return variable.enum or variable.sort.values or ()
 
 
 @lint_check("unreachable_data")

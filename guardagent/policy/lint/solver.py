@@ -21,7 +21,6 @@ from guardagent.policy.solver.sources import ARGS, ExpressionSource
 from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
-    Enumeration,
     TooLargeError,
     fits,
     postorder,
@@ -95,7 +94,7 @@ class SolverCase:
         found = []
         for name, constant in self.variable_terms.items():
             enum = self.variables[name].enum
-            if enum is not None and not isinstance(self.variables[name].sort, Enumeration):
+            if enum is not None and self.variables[name].sort.values is None:
                 found.append(z3.Or([constant == term_of(value, constant) for value in enum]))
             if self.variables[name].sort in (INT, REAL) and _counts(self.sources.get(name)):
                 found.append(constant >= 0)
@@ -297,7 +296,7 @@ def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
     sorts: dict[str, tuple[str, ...]] = {}
     for case in cases:
         for sort in case.permit_check.encoding.constants.values():
-            if isinstance(sort, Enumeration) and sorts.setdefault(sort.name, sort.values) != sort.values:
+            if sort.values is not None and sorts.setdefault(sort.name, sort.values) != sort.values:
                 return None
     return JointSolverRules(cases)
 

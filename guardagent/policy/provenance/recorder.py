@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+from guardagent.policy.evaluation.history_index import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
 from guardagent.policy.provenance.readers import (
     HOST_ROLES,
@@ -118,21 +119,6 @@ _ORIGINS = 5  # of one value in evidence
 _REMEMBERED, _MOST_REMEMBERED = 2000, 1000  # characters of a string, and strings
 
 
-class FinishedCall(Protocol):
-    """The parts of a call that are recorded."""
-
-    tool: str
-    args: Any
-    place: int
-    output: Any
-
-    @property
-    def status(self) -> str | None: ...
-
-    @property
-    def provenance(self) -> Any: ...
-
-
 class Surroundings(Protocol):
     """The parts of a session that are read at a lookup."""
 
@@ -140,7 +126,7 @@ class Surroundings(Protocol):
     def facts(self) -> Mapping[str, Any]: ...
 
     @property
-    def in_flight(self) -> Sequence[FinishedCall]: ...
+    def in_flight(self) -> Sequence[PastCall]: ...
 
 
 class _Gap(NamedTuple):
@@ -245,7 +231,7 @@ class SourceRecorder:
 
     # --- calls
 
-    def reserved(self, call: FinishedCall, session: Surroundings) -> Mapping[str, Any] | None:
+    def reserved(self, call: PastCall, session: Surroundings) -> Mapping[str, Any] | None:
         """Returns what a call in flight keeps: the new messages, and the labels that its arguments pass on."""
         passing, kept = self.declared.passing, {}
         if passing:
@@ -256,11 +242,11 @@ class SourceRecorder:
             self._pending = []
         return kept or None
 
-    def forgotten(self, call: FinishedCall) -> None:
+    def forgotten(self, call: PastCall) -> None:
         """Takes back the messages of a call that is removed."""
         self._pending = [*_messages_of(call.provenance), *self._pending]
 
-    def restored(self, call: FinishedCall) -> None:
+    def restored(self, call: PastCall) -> None:
         """Records the messages that a call of another process kept."""
         self._restore(call.provenance)
 
@@ -279,7 +265,7 @@ class SourceRecorder:
             self._reader.loaded(kept["place"], messages)
             self._record_messages(messages)
 
-    def record(self, call: FinishedCall) -> None:
+    def record(self, call: PastCall) -> None:
         """Records the output of a call whose outcome is known."""
         declared = self.declared.paths_of(call.tool)
         raised, maybe = _raised(call)
@@ -303,7 +289,7 @@ class SourceRecorder:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
 
-    def _record_leaves(self, call: FinishedCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
+    def _record_leaves(self, call: PastCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
         if not self._index.has_room(sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
@@ -321,7 +307,7 @@ class SourceRecorder:
         if doubtful:
             self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
 
-    def _echo(self, call: FinishedCall, whole: int) -> set[str]:
+    def _echo(self, call: PastCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
 
         An output that merely repeats them has not seen them, unless a label says that the tool knows.
@@ -518,7 +504,7 @@ def _take(origins: Sequence[Origin], found: _Lookup, gaps: Sequence[_Gap]) -> bo
     return bool(origins)
 
 
-def _raised(call: FinishedCall) -> tuple[int, int]:
+def _raised(call: PastCall) -> tuple[int, int]:
     """The labels that a call's arguments pass on to its output: (known, possible)."""
     kept = call.provenance
     return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)

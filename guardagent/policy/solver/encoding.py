@@ -13,7 +13,6 @@ from guardagent.policy.solver.script import Assertion, Script, SExprReader, SmtE
 from guardagent.policy.solver.sources import SolverContext, context_of
 from guardagent.policy.solver.z3_text import (
     Edit,
-    Enumeration,
     SolverResult,
     Sort,
     VariableDeclaration,
@@ -54,7 +53,7 @@ class Encoding:
         with self._context.lock:
             constants = self._parsed(self._context.z3)[1]
             self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
-        enumerations = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
+        enumerations = {sort.name: sort.values for sort in self.constants.values() if sort.values is not None}
         self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **enumerations}
 
     @classmethod

@@ -22,7 +22,6 @@ from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
     STRING,
-    Enumeration,
     Sort,
     TooLargeError,
     is_text,
@@ -357,7 +356,7 @@ def _entry(code: FunctionBuilder, variables: Mapping[str, Sort]) -> None:
 
 
 def _test(code: FunctionBuilder, name: str, sort: Sort) -> str:
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return f"type({name}) is not str or {name} not in {code.constant(frozenset(sort.values))}"
     if sort not in _TESTS:
         raise UnsupportedError
@@ -416,7 +415,7 @@ def _check_or_continue(code: FunctionBuilder, formula: Any) -> bool:
 
 def _choices(constant: Any) -> tuple[Any, ...]:
     """Returns all values of a constant, or an empty tuple if there are too many."""
-    sort = sort_of(constant.sort()) if not constant.num_args() else None
-    if isinstance(sort, Enumeration):
-        return sort.values
-    return (False, True) if sort == BOOL else ()
+    if constant.num_args():
+        return ()
+    sort = sort_of(constant.sort())
+    return sort.values or ((False, True) if sort == BOOL else ())

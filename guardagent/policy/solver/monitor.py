@@ -44,7 +44,6 @@ from guardagent.policy.solver.z3_text import (
     MAX_CHARACTER,
     REAL,
     STRING,
-    Enumeration,
     SolverResult,
     Sort,
     VariableDeclaration,
@@ -79,7 +78,7 @@ def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
 
 
 def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         if kind == "text" and value in sort.values:
             return str(value)
         return SortMismatch(f"{shown(value)} is not an allowed value{name_hint(str(value), sort.values)}")
@@ -369,7 +368,7 @@ def _unknown_reason(one: SolverVariable, value: Unknown) -> str:
 def _requested_variable(one: SolverVariable, encoding: Encoding) -> RequestedVariable:
     source = one.source
     assert isinstance(source, ConversationSource)
-    sort = one.sort.values if isinstance(one.sort, Enumeration) else one.sort.name
+    sort = one.sort.values or one.sort.name
     return RequestedVariable(
         one.name, sort, one.enum, source.roles, source.confirmation, encoding.comments.get(one.name, "")
     )
@@ -552,7 +551,7 @@ def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Comp
     if sort is None:
         known = name_hint(name, encoding.constants)
         raise one.place.error(f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}")
-    if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
+    if sort not in _KNOWN_SORTS and sort.values is None:
         expected = "expected 'Bool', 'Int', 'Real', 'String' or an enumeration"
         raise one.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
     source = None if one.source is None else source_of(one.source, compiler, slot)

@@ -23,7 +23,6 @@ from guardagent.policy.solver.z3_text import (
     UNKNOWN,
     Constraints,
     Deadline,
-    Enumeration,
     SolverResult,
     Sort,
     Symbol,
@@ -268,7 +267,7 @@ def _values(sort: Sort, domain: Sequence[Any] | None) -> tuple[Any, ...] | None:
     """Returns all values of a domain or sort, or None if there are too many."""
     if domain is not None:
         return tuple(domain)
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return sort.values
     return (False, True) if sort == BOOL else None
 

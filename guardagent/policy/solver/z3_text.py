@@ -28,16 +28,15 @@ from guardagent.policy.solver.script import LineIndex, SExprReader, SmtError, Un
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A sort, by its name in SMT-LIB."""
+    """A sort.
+
+    Attributes:
+        name: its name in SMT-LIB.
+        values: the constructors of an enumeration; None of another sort.
+    """
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Enumeration(Sort):
-    """A datatype whose constructors have no arguments."""
-
-    values: tuple[str, ...]
+    values: tuple[str, ...] | None = None
 
 
 BOOL, INT, REAL, STRING = Sort("Bool"), Sort("Int"), Sort("Real"), Sort("String")
@@ -224,7 +223,7 @@ def sort_of(z3_sort: Any) -> Sort:
     if kind == z3.Z3_DATATYPE_SORT:
         constructors = [z3_sort.constructor(number) for number in range(z3_sort.num_constructors())]
         if all(one.arity() == 0 for one in constructors):
-            return Enumeration(z3_sort.name(), tuple(one.name() for one in constructors))
+            return Sort(z3_sort.name(), tuple(one.name() for one in constructors))
     return Sort(z3_sort.sexpr())
 
 
@@ -331,7 +330,7 @@ MAX_BITS = 10_000  # of a number
 def fits(value: Any, sort: Sort) -> bool:
     """Whether a value belongs to the sort without conversion."""
     kind = type(value)
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return kind is str and value in sort.values
     if sort == REAL:
         return kind in (int, Fraction)

@@ -59,8 +59,7 @@ from guardagent.server.service.stores import (
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
-from guardagent.session.calls import ClaimConflictError, NotClaimedError
-from guardagent.session.snapshot import SessionEndedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
 from guardagent.types import Decision, Verdict
 from guardagent.types.values import read_principal
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from guardagent.errors import name_hint
 from guardagent.types import EMPTY, freeze, thaw
@@ -52,17 +52,6 @@ class Unseen:
         return {"reason": self.reason, "line": self.line, **({"file": self.file} if self.file else {})}
 
 
-class MarkedNode(Protocol):
-    """The part of a node that has its marks."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
     """An unknown part of a graph: the node, the key of the mark, and what could not be seen.
@@ -70,7 +59,7 @@ class UnknownPart:
     A mark on the entry is for parts of the workflow that have no node.
     """
 
-    node: MarkedNode
+    node: Node
     key: MarkKey
     unknown: Unseen
 
@@ -99,7 +88,7 @@ def merged(old: object, *more: Unseen | str | None) -> dict[str, Any] | None:
     return mark(_read(old) if old else None, *more)
 
 
-def unknown_tools(node: MarkedNode) -> Unseen | None:
+def unknown_tools(node: Node) -> Unseen | None:
     """Returns why a node may call tools that are not listed; None if all its tools are known."""
     metadata = node.metadata
     if not metadata:
@@ -111,13 +100,13 @@ def unknown_tools(node: MarkedNode) -> Unseen | None:
     return None
 
 
-def assumed_edges(node: MarkedNode) -> Unseen | None:
+def assumed_edges(node: Node) -> Unseen | None:
     """Returns why the edges out of a node are assumed; None if they are known."""
     value = node.metadata.get(EDGES) if node.metadata else None
     return _read(value) if value else None
 
 
-def unknown_parts(nodes: Iterable[MarkedNode]) -> Iterator[UnknownPart]:
+def unknown_parts(nodes: Iterable[Node]) -> Iterator[UnknownPart]:
     """Yields the unknown parts of a graph, node by node."""
     for node in nodes:
         if not node.metadata:
