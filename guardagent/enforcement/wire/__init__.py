@@ -21,12 +21,11 @@ from guardagent.enforcement.wire.messages import (
     write_tool,
     write_verdict,
 )
-from guardagent.enforcement.wire.values import MAX_DEPTH, Fields, WireError, read_value, write_value
+from guardagent.enforcement.wire.values import MAX_DEPTH, WireError, read_value, write_value
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
-    "Fields",
     "WireError",
     "dumps",
     "loads",

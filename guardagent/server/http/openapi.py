@@ -8,7 +8,8 @@ from typing import Any
 
 from guardagent._version import __version__
 from guardagent.server.access.caller import PERMITTED
-from guardagent.server.http.routes import MAX_LIMIT, ApiRoute
+from guardagent.server.http.routes import ApiRoute
+from guardagent.server.service.requests import MAX_LIMIT
 
 _ERROR = {
     "type": "object",
@@ -81,7 +82,7 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         "responses": {str(route.status): _success(route), "default": _described("An error.", "Error")},
     }
     if route.body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body}}}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body.schema}}}
     return found
 
 

@@ -1,7 +1,7 @@
 """The guards of a server: one for each tenant, version of a policy and attachment.
 
-Attachments (the tools of agents), the sessions of agents' hosts, and the answers to requests that are repeated with the
-same idempotency key are stored, so that every server knows them and can go on with them.
+Attachments (the tools of agents) and the sessions of agents' hosts are stored, so that every server knows them and can
+go on with them.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from typing import Any
 
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.names import ToolSpec
-from guardagent.enforcement.wire import Fields, read_tool, write_tool
+from guardagent.enforcement.wire.messages import TOOL, read_tool, write_tool
+from guardagent.enforcement.wire.values import Field, Shape, items, strings
 from guardagent.errors import InputError, LedgerError, UnknownNameError
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller
-from guardagent.server.service.errors import (
-    RepeatedKeyError,
-    RequestConflictError,
-    RequestRunningError,
-    UnknownItemError,
-)
 from guardagent.server.service.policies import CandidatePolicies
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
 from guardagent.server.service.stores import PolicyCatalogue, ServerStores, unchanging
 from guardagent.server.settings import PolicySettings
-from guardagent.server.state import StateStore, StoredItem
+from guardagent.server.state import StateStore
 from guardagent.types import freeze
 
 # --- the tools of agents
 
 MAX_TOOLS = 1000
 _KIND = "attachment"
+ATTACHMENT = Shape(
+    policy=Field(str, "default"),
+    tools=items(read_tool, items=TOOL.schema, maxItems=MAX_TOOLS),
+    aliases=Field(dict, {}, more={"additionalProperties": {"type": "string"}}),
+    absent=strings(()),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +68,12 @@ def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, 
     Raises:
         WireError: it is invalid.
     """
-    fields = Fields(value)
-    policy = fields.string("policy", "default")
-    tools = fields.items("tools", read_tool)
-    aliases = fields.object("aliases", {})
-    absent = fields.strings("absent", ())
-    fields.end()
-    if len(tools) > MAX_TOOLS:
-        raise InputError(f"'tools' has {len(tools):,} tools; expected at most {MAX_TOOLS:,}")
-    if not all(isinstance(one, str) for one in aliases.values()):
+    content = ATTACHMENT.read(value)
+    if len(content["tools"]) > MAX_TOOLS:
+        raise InputError(f"'tools' has {len(content['tools']):,} tools; expected at most {MAX_TOOLS:,}")
+    if not all(isinstance(name, str) for name in content["aliases"].values()):
         raise InputError("'aliases' has a value that is no string; expected names of tools")
-    content = {
-        "policy": policy,
-        "tools": [write_tool(one) for one in tools],
-        "aliases": aliases,
-        "absent": sorted(absent),
-    }
+    content |= {"tools": [write_tool(tool) for tool in content["tools"]], "absent": sorted(content["absent"])}
     return _attachment(tenant, content), content
 
 
@@ -418,76 +410,3 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     if name not in found:
         raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
     return lambda conversation: found[name](_parts(conversation)[1])
-
-
-# --- answers to repeated requests
-
-ANSWER = "answer"
-RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone
-
-
-class RepeatedRequests:
-    """Keeps the answers to requests with keys.
-
-    Args:
-        state: stores them.
-    """
-
-    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
-        self._state, self._clock = state, clock
-
-    def once(self, tenant: str, caller: str, key: str | None, request: Any, run: Callable[[], Any]) -> Any:
-        """Runs a request, unless it has run; returns its answer.
-
-        Args:
-            tenant: the tenant of the caller.
-            caller: the id of the caller, whose keys are its own.
-            key: the key; without one, the request runs.
-            request: its address and its body.
-            run: runs it.
-
-        Raises:
-            RepeatedKeyError: another request had this key.
-            RequestRunningError: the first one is running.
-        """
-        if key is None:
-            return run()
-        name = _digest([caller, key])
-        digest, now = _digest(request), self._clock()
-        begun = {"request": digest, "since": now, "answer": None}
-        if not self._state.add(ANSWER, tenant, name, begun):
-            found = self._state.get(ANSWER, tenant, name)
-            if found is not None:
-                if (answer := self._earlier(found, digest, now)) is not None:
-                    return answer
-                if not self._state.replace(ANSWER, tenant, name, found.version, begun):
-                    raise _running()
-        return self._run(tenant, name, begun, run)
-
-    def _earlier(self, found: StoredItem, digest: str, now: float) -> Any:
-        """The answer of an earlier request; None if its server is gone."""
-        if found.value["request"] != digest:
-            raise RepeatedKeyError("another request had this key; expected a new key for each request")
-        if found.value["answer"] is None and now - found.value["since"] < RUNNING_SECONDS:
-            raise _running()
-        return found.value["answer"]
-
-    def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
-        try:
-            answer = run()
-        except BaseException:
-            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
-            raise
-        item = self._state.get(ANSWER, tenant, name)
-        if item is not None:
-            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
-        return answer
-
-
-def _running() -> RequestRunningError:
-    return RequestRunningError("the first request with this key is running; send it again in a second")
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -24,7 +24,7 @@ from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.service.requests import RequestConflictError
 from guardagent.server.service.stores import LogQueries, PolicyCatalogue
 from guardagent.server.settings import PolicySettings
 from guardagent.server.state import StateStore

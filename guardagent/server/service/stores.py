@@ -21,7 +21,7 @@ from typing import Any
 from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement.ledger import open_ledger
 from guardagent.enforcement.ledger.history import FinalLedger
-from guardagent.enforcement.wire import Fields, WireError, read_value
+from guardagent.enforcement.wire.values import Field, Shape, WireError, read_value, strings
 from guardagent.errors import InputError, LogError
 from guardagent.guard import GuardAgent
 from guardagent.log import AuditLog, verdict_record, verify_log
@@ -32,11 +32,11 @@ from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, IssuedToken, TokenStore
 from guardagent.server.access.caller import roles_of
-from guardagent.server.service.errors import UnknownItemError
+from guardagent.server.service.requests import UnknownItemError
 from guardagent.server.settings import DEFAULT_FOLDER, AgentSettings, PolicySettings, ServerSettings, WorkflowSettings
 from guardagent.server.state import open_state
 from guardagent.session.counters import CounterReading, CounterStore, Reservation, open_counters
-from guardagent.types import Verdict, unchecked_verdict
+from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.verify import verify
@@ -324,6 +324,12 @@ class LogQueries:
 # --- tokens
 
 MAX_DAYS = 3650
+NEW_TOKEN = Shape(
+    principal=Field(str),
+    roles=strings(),
+    tenant=Field(str, ...),
+    days=Field(int, 90, more={"minimum": 1, "maximum": MAX_DAYS}),
+)
 
 
 class TokenDesk:
@@ -346,15 +352,15 @@ class TokenDesk:
         Raises:
             InputError: the request is invalid, or names a tenant that the admin does not see.
         """
-        fields = Fields(body)
-        principal, roles = fields.string("principal"), fields.strings("roles")
-        tenant, days = fields.string("tenant", admin.tenant), fields.integer("days", 90)
-        fields.end()
+        fields = NEW_TOKEN.read(body)
+        tenant, days = admin.tenant if fields["tenant"] is ... else fields["tenant"], fields["days"]
         if not 0 < days <= MAX_DAYS:
             raise WireError("days", f"is {days}; expected 1 to {MAX_DAYS}")
         if not admin.can_see(tenant):
             raise WireError("tenant", "is another one than the admin's")
-        issued, text = self._store().create(Caller(principal, roles_of(roles), tenant), days * 86400.0)
+        issued, text = self._store().create(
+            Caller(fields["principal"], roles_of(fields["roles"]), tenant), days * 86400.0
+        )
         return {**_shown(issued), "token": text}
 
     def revoke(self, admin: Caller, name: str) -> dict[str, Any]:
@@ -389,6 +395,8 @@ def _shown(one: IssuedToken) -> dict[str, Any]:
 
 # --- finished runs and workflows
 
+FINISHED_RUN = Shape(agent=Field(str), input=Field(str), output_log=Field(str), facts=Field(dict, EMPTY, read_value))
+
 
 class RunGuards:
     """The guards of finished runs.
@@ -416,15 +424,12 @@ class RunGuards:
             WireError: the request is invalid.
             UnknownItemError: the tenant has no such agent.
         """
-        fields = Fields(body)
-        name, run = fields.string("agent"), (fields.string("input"), fields.string("output_log"))
-        facts = read_value(fields.object("facts", {}), "facts")
-        fields.end()
+        name, *run = FINISHED_RUN.read(body).values()
         settings = self._settings.get(name)
         if settings is None or (settings.tenants is not None and caller.tenant not in settings.tenants):
             raise UnknownItemError(f"there is no agent {name[:80]!r}; expected one that the server's settings name")
         guard = self._guards[name]
-        verdict = verdict_or_denial(lambda: guard.guard(*run, facts))
+        verdict = verdict_or_denial(lambda: guard.guard(*run))
         return self._logged(caller, name, run[0], verdict)
 
     def close(self) -> None:
