@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent.cli.options import (
-    Json,
-    MaxCost,
-    Prices,
-    PromptsFolder,
-    Timeout,
-    model_of,
-    note,
-    print_json,
-    print_line,
-    screen,
-)
+from guardagent.cli import options
+from guardagent.cli.options import note, print_json, print_line, print_result, screen
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,14 +63,14 @@ def translate(
     toolbox: Toolbox = None,
     document_format: Format = None,
     model: ModelName = None,
-    prices: Prices = None,
-    timeout: Timeout = None,
-    max_cost: MaxCost = None,
+    prices: options.Prices = None,
+    timeout: options.Timeout = None,
+    max_cost: options.MaxCost = None,
     cache: Cache = None,
     parallel: Parallel = 4,
-    prompts: PromptsFolder = None,
+    prompts: options.PromptsFolder = None,
     report: Reports = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Translate a policy document into a policy that people can confirm.
 
@@ -94,7 +84,7 @@ def translate(
     formats = [_format_of(path) for path in report or []]
     if not model:
         raise InputError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    chosen = model_of(model, prices, timeout)
+    chosen = options.model_of(model, prices, timeout)
     result = run(
         document,
         tools,
@@ -112,10 +102,8 @@ def translate(
     )
     for path, name in zip(report or [], formats, strict=True):
         _write(path, render(result.summary, name))
-    if as_json:
-        print_json({**result.summary.to_dict(), "written": [str(path) for path in result.written]})
-    else:
-        print_line(render(result.summary, "markdown") + _written(result))
+    written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
+    print_result(written, render(result.summary, "markdown") + _written(result), as_json=as_json)
     raise typer.Exit(result.outcome)
 
 
@@ -164,7 +152,7 @@ def review(
     page: Annotated[
         Path | None, typer.Option("--page", help="Only write everything as an HTML page to this file.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Review a translated policy: answer its questions, and confirm it sentence by sentence.
 

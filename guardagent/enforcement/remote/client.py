@@ -42,7 +42,7 @@ from guardagent.enforcement.wire import (
     write_tool,
     write_value,
 )
-from guardagent.enforcement.wire.values import Field, Shape, strings
+from guardagent.enforcement.wire.values import WireField, WireShape, strings
 from guardagent.errors import InputError, RemoteError
 from guardagent.types import Verdict, freeze
 
@@ -144,13 +144,15 @@ def _frozen(value: Any, where: str) -> Any:
     return freeze(read_value(value, where))
 
 
-_ATTACHED = Shape(id=Field(str), coverage=strings(), reads_messages=Field(bool), judges_answers=Field(bool))
-_VERDICT = Shape(verdict=Field(read=read_verdict))
-_JUDGED = Shape(
-    verdict=Field(read=read_verdict),
-    in_flight=Field(bool),
-    approval=Field(None, None, _approval_id),
-    args=Field(dict, None, _frozen),
+_ATTACHED = WireShape(
+    id=WireField(str), coverage=strings(), reads_messages=WireField(bool), judges_answers=WireField(bool)
+)
+_VERDICT = WireShape(verdict=WireField(read=read_verdict))
+_JUDGED = WireShape(
+    verdict=WireField(read=read_verdict),
+    in_flight=WireField(bool),
+    approval=WireField(None, None, _approval_id),
+    args=WireField(dict, None, _frozen),
 )
 
 # --- the address and the token

@@ -20,9 +20,9 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.wire.values import (
     MAX_DEPTH,
-    Field,
-    Shape,
     WireError,
+    WireField,
+    WireShape,
     below,
     choice,
     complete,
@@ -139,18 +139,18 @@ def read_mapping(value: Any, where: str) -> dict[str, Any]:
     return mapping
 
 
-CALL = Shape(
-    id=Field(str),
-    tool=Field(str),
-    args=Field(dict, read=read_mapping),
-    agent=Field(str, None),
-    step=Field(str, None),
-    action=Field(str, None),
+CALL = WireShape(
+    id=WireField(str),
+    tool=WireField(str),
+    args=WireField(dict, read=read_mapping),
+    agent=WireField(str, None),
+    step=WireField(str, None),
+    action=WireField(str, None),
     tags=strings(()),
-    facts=Field(dict, EMPTY, read_mapping),
+    facts=WireField(dict, EMPTY, read_mapping),
     seen=strings(None),
     messages=items(read_mapping, None, items={"type": "object"}),
-    principal=Field(dict, None, read_mapping),
+    principal=WireField(dict, None, read_mapping),
 )
 
 
@@ -213,28 +213,28 @@ def _read_violation(value: Any, where: str) -> Violation:
     return Violation(**_VIOLATION.read(value, where))
 
 
-_VIOLATION = Shape(policy=Field(str), message=Field(str), evidence=Field(), remedy=Field(str, None))
-_USAGE = Shape(
-    calls=Field(int),
-    cached=Field(int),
-    prompt_tokens=Field(int, None),
-    completion_tokens=Field(int, None),
-    cost=Field(float, None),
-    seconds=Field(float),
+_VIOLATION = WireShape(policy=WireField(str), message=WireField(str), evidence=WireField(), remedy=WireField(str, None))
+_USAGE = WireShape(
+    calls=WireField(int),
+    cached=WireField(int),
+    prompt_tokens=WireField(int, None),
+    completion_tokens=WireField(int, None),
+    cost=WireField(float, None),
+    seconds=WireField(float),
 )
-_VERDICT = Shape(
+_VERDICT = WireShape(
     decision=choice(*map(str, Decision)),
     reasons=strings(),
     violations=items(_read_violation),
     errors=strings(),
-    details=Field(dict),
-    answer=Field(str, None),
-    risk=Field(str, None),
+    details=WireField(dict),
+    answer=WireField(str, None),
+    risk=WireField(str, None),
     checked_by=choice("program", "generated", "policy", "structure"),
-    model_calls=Field(int),
-    usage=Field(dict, None, _read_usage),
-    elapsed_ms=Field(float),
-    label=Field(int),
+    model_calls=WireField(int),
+    usage=WireField(dict, None, _read_usage),
+    elapsed_ms=WireField(float),
+    label=WireField(int),
 )
 
 
@@ -267,12 +267,12 @@ def _escape(half: re.Match[str]) -> str:
 
 # --- approvals
 
-APPROVAL = Shape(
+APPROVAL = WireShape(
     choice=choice("approve", "reject", "edit"),
-    args=Field(dict, None, read_mapping),
-    reason=Field(str, ""),
-    by=Field(str, None),
-    of=Field(str, None),
+    args=WireField(dict, None, read_mapping),
+    reason=WireField(str, ""),
+    by=WireField(str, None),
+    of=WireField(str, None),
 )
 
 
@@ -321,14 +321,14 @@ def _read_frozen(value: Any, where: str) -> Any:
     return freeze(read_mapping(value, where))
 
 
-_REQUEST = Shape(
-    tool=Field(str),
-    args=Field(read=_read_frozen),
-    verdict=Field(read=read_verdict),
-    conversation=Field(str),
-    id=Field(str),
-    agent=Field(str, None),
-    digest=Field(str),
+_REQUEST = WireShape(
+    tool=WireField(str),
+    args=WireField(read=_read_frozen),
+    verdict=WireField(read=read_verdict),
+    conversation=WireField(str),
+    id=WireField(str),
+    agent=WireField(str, None),
+    digest=WireField(str),
 )
 
 
@@ -377,10 +377,10 @@ def _read_failed(value: Any, where: str) -> bool | None:
     return value
 
 
-OUTCOME = Shape(
-    output=Field(read=read_value),
-    failed=Field(read=_read_failed, more={"type": ["boolean", "null"]}),
-    ended=Field(bool),
+OUTCOME = WireShape(
+    output=WireField(read=read_value),
+    failed=WireField(read=_read_failed, more={"type": ["boolean", "null"]}),
+    ended=WireField(bool),
     other_outputs=items(read_value, ()),
 )
 
@@ -420,11 +420,11 @@ def _read_unlisted(value: Any, where: str) -> frozenset[str] | None:
     return frozenset(typed(name, str, f"{where}[{at}]") for at, name in enumerate(typed(value, list, where)))
 
 
-TOOL = Shape(
-    name=Field(str),
-    description=Field(str, ""),
-    parameters=Field(dict, {}, read_mapping),
-    unlisted_arguments=Field(None, frozenset(), _read_unlisted, strings(None).schema),
+TOOL = WireShape(
+    name=WireField(str),
+    description=WireField(str, ""),
+    parameters=WireField(dict, {}, read_mapping),
+    unlisted_arguments=WireField(None, frozenset(), _read_unlisted, strings(None).schema),
 )
 
 

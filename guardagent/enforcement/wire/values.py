@@ -10,7 +10,7 @@
 | a mapping whose only key is `$object` | `{"$object": ["dict", {…}]}` |
 
 Other values have no form, as in `HostCall.digest`. A JSON number that no float prints as is read as a `Decimal`, so all
-of its digits count. A `Shape` has the fields of a JSON object with their types: it reads one, and gives its schema.
+of its digits count. A `WireShape` has the fields of a JSON object with their types: it reads one, and gives its schema.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Reader = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """A field of a JSON object.
 
     Attributes:
@@ -89,14 +89,14 @@ class Field:
         return {**named, **(self.more or {})}
 
 
-class Shape:
+class WireShape:
     """The fields of a JSON object: they read it, and give its JSON schema. There are no others.
 
     Args:
         fields: the fields by their names, in the order in which they are read.
     """
 
-    def __init__(self, **fields: Field) -> None:
+    def __init__(self, **fields: WireField) -> None:
         self._fields = fields
 
     @property
@@ -135,27 +135,27 @@ class Shape:
         return read
 
 
-def items(read: Reader, default: Any = _MISSING, **more: Any) -> Field:
+def items(read: Reader, default: Any = _MISSING, **more: Any) -> WireField:
     """Returns a field with a list, whose value is a tuple.
 
     Args:
         read: makes an item.
-        default: as for a `Field`.
+        default: as for a `WireField`.
         more: more of its JSON schema.
     """
 
     def read_all(values: Any, where: str) -> tuple[Any, ...]:
         return tuple(read(value, f"{where}[{at}]") for at, value in enumerate(values))
 
-    return Field(list, default, read_all, more)
+    return WireField(list, default, read_all, more)
 
 
-def strings(default: Any = _MISSING) -> Field:
+def strings(default: Any = _MISSING) -> WireField:
     """Returns a field with a list of strings, whose value is a tuple."""
     return items(lambda value, where: typed(value, str, where), default, items={"type": "string"})
 
 
-def choice(*choices: str) -> Field:
+def choice(*choices: str) -> WireField:
     """Returns a required field with one of some strings."""
 
     def read(value: Any, where: str) -> Any:
@@ -163,7 +163,7 @@ def choice(*choices: str) -> Field:
             raise WireError(where, f"is {shown(value)}; expected one of {', '.join(choices)}")
         return value
 
-    return Field(read=read, more={"enum": list(choices)})
+    return WireField(read=read, more={"enum": list(choices)})
 
 
 def typed(value: Any, kind: type, where: str) -> Any:

@@ -34,8 +34,7 @@ from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.http.openapi import openapi_document
-from guardagent.server.http.routes import ROUTES, ApiRoute
+from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.service.requests import RequestConflictError, ServiceRequest
 
@@ -71,7 +70,7 @@ class ServerApplication:
         self._limits = limits or RequestLimits()
         self._in_flight = self._streams = 0
         self._router = Router([self._route(one) for one in ROUTES], redirect_slashes=False)
-        self.document = openapi_document(ROUTES)
+        self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
             lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)

@@ -1,13 +1,19 @@
-"""The routes of the interface: addresses, who may use them, what they take, and the operations that they carry out."""
+"""The routes of the interface, and the OpenAPI document made from them.
+
+A route has an address, the operation that determines who may use it, the fields of its body, and a function.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from guardagent.enforcement.wire.values import Shape
+from guardagent._version import __version__
+from guardagent.enforcement.wire.values import WireShape
 from guardagent.server.access import AccessedOperation, CallerRole
+from guardagent.server.access.caller import PERMITTED
 from guardagent.server.service.guard_service import (
     APPROVAL_ANSWER,
     CHECK,
@@ -23,9 +29,9 @@ from guardagent.server.service.guard_service import (
     WITHDRAW,
     GuardService,
 )
-from guardagent.server.service.guards import ATTACHMENT
-from guardagent.server.service.requests import ServiceRequest, UnknownItemError
-from guardagent.server.service.stores import FINISHED_RUN, NEW_TOKEN
+from guardagent.server.service.guards import ATTACHMENT, FINISHED_RUN
+from guardagent.server.service.requests import MAX_LIMIT, ServiceRequest, UnknownItemError
+from guardagent.server.service.stores import NEW_TOKEN
 
 _TENANT = {"tenant": "for admins of all tenants"}
 _PAGE = {"cursor": "of the page before", "limit": "how many, at most 500", **_TENANT}
@@ -55,7 +61,7 @@ class ApiRoute:
     operation: AccessedOperation
     handle: Handle
     summary: str
-    body: Shape | None = None
+    body: WireShape | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
     has_verdict: bool = False
@@ -69,7 +75,7 @@ Handler = TypeVar("Handler", bound=Handle)
 
 
 def _route(
-    address: str, operation: AccessedOperation, body: Shape | None = None, **more: Any
+    address: str, operation: AccessedOperation, body: WireShape | None = None, **more: Any
 ) -> Callable[[Handler], Handler]:
     """Adds a route for the decorated operation, whose docstring begins with the summary."""
 
@@ -271,3 +277,99 @@ def _revoke_token(service: GuardService, request: ServiceRequest) -> JSON:
 
 ROUTES = tuple(_routes)
 """All routes of the interface."""
+
+
+# --- the OpenAPI document
+
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "where": {"type": "string"}},
+            "required": ["code", "message", "where"],
+        },
+        "verdict": {"$ref": "#/components/schemas/Verdict"},
+    },
+    "required": ["error"],
+}
+_VERDICT = {
+    "type": "object",
+    "properties": {
+        "label": {"enum": [0, 1]},
+        "decision": {"enum": ["allow", "warn", "deny", "escalate", "halt"]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+        "violations": {"type": "array", "items": {"type": "object"}},
+        "errors": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["label", "decision", "reasons", "violations", "errors"],
+}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+_OPTIONS = {
+    **dict.fromkeys(("after", "cursor", "wait"), _NUMBER),
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
+}
+_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    "description": "A repeated request with the same key gets the same answer, and does nothing more.",
+}
+
+
+def openapi_document() -> dict[str, Any]:
+    """Returns the OpenAPI document of the interface."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "GuardAgent", "version": __version__},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Error": _ERROR, "Verdict": _VERDICT},
+        },
+    }
+
+
+def _operation(route: ApiRoute) -> dict[str, Any]:
+    roles = ", ".join(sorted(PERMITTED.get(route.operation, ()))) or "nobody"
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": text, "schema": _OPTIONS.get(name, {"type": "string"})}
+        for name, text in route.query.items()
+    ]
+    found: dict[str, Any] = {
+        "summary": route.summary,
+        "description": f"Roles: {roles}.",
+        "operationId": _name(route),
+        "parameters": [*parameters, *([] if route.body is None else [_HEADER])],
+        "responses": {str(route.status): _success(route), "default": _described("An error.", "Error")},
+    }
+    if route.body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body.schema}}}
+    return found
+
+
+def _success(route: ApiRoute) -> dict[str, Any]:
+    if route.kind != "application/json":
+        return {"description": route.summary, "content": {route.kind: {"schema": {"type": "string"}}}}
+    schema: dict[str, Any] = {"type": "object"}
+    if route.has_verdict:
+        schema |= {"properties": {"verdict": {"$ref": "#/components/schemas/Verdict"}}, "required": ["verdict"]}
+    return {"description": route.summary, "content": {"application/json": {"schema": schema}}}
+
+
+def _described(text: str, schema: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": text, "content": content}
+
+
+def _name(route: ApiRoute) -> str:
+    parts = [one.strip("{}").replace(".json", "") for one in route.path.split("/")[1:] if one != "v1"]
+    return "_".join([route.method.lower(), *parts])

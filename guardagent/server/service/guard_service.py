@@ -18,7 +18,7 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.wire.messages import CALL, OUTCOME, read_approval, read_call, read_outcome, write_verdict
-from guardagent.enforcement.wire.values import Field, Shape, WireError, choice, read_value, strings
+from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings
 from guardagent.errors import GuardError, InputError, LedgerError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
@@ -30,10 +30,17 @@ from guardagent.server.service.guards import (
     GuardCache,
     HostSession,
     HostSessions,
+    RunGuards,
     new_session,
     read_attachment,
 )
-from guardagent.server.service.policies import CandidatePolicies, PolicyHistory, PolicyReports
+from guardagent.server.service.policies import (
+    CandidatePolicies,
+    PolicyCatalogue,
+    PolicyHistory,
+    PolicyReports,
+    WorkflowReports,
+)
 from guardagent.server.service.requests import (
     ANSWER,
     RepeatedRequests,
@@ -41,14 +48,7 @@ from guardagent.server.service.requests import (
     ServiceRequest,
     UnknownItemError,
 )
-from guardagent.server.service.stores import (
-    LogQueries,
-    PolicyCatalogue,
-    RunGuards,
-    ServerStores,
-    TokenDesk,
-    WorkflowReports,
-)
+from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
@@ -184,29 +184,29 @@ _STEP = (
 )
 
 
-_CALL = Field(dict, more=CALL.schema)
-_STATE = Field(None, None, read_value)
+_CALL = WireField(dict, more=CALL.schema)
+_STATE = WireField(None, None, read_value)
 _USER = {"properties": {"id": {"type": "string"}, "roles": strings().schema, "tenant": {"type": "string"}}}
-NO_FIELDS = Shape()
-NEW_SESSION = Shape(
-    attachment=Field(str),
-    id=Field(str, None),
-    on_behalf_of=Field(dict, None, more={"type": "object", **_USER, "required": ["id"]}),
+NO_FIELDS = WireShape()
+NEW_SESSION = WireShape(
+    attachment=WireField(str),
+    id=WireField(str, None),
+    on_behalf_of=WireField(dict, None, more={"type": "object", **_USER, "required": ["id"]}),
 )
-CHECK = Shape(call=_CALL, state=_STATE, reserve=Field(bool, default=True))
-RESOLVE = Shape(call=_CALL, approval=Field(str), state=_STATE)
-RECORD = Shape(call_id=Field(str), outcome=Field(dict, read=read_outcome, more=OUTCOME.schema))
-WITHDRAW = Shape(call_id=Field(str), why=Field(str))
-REFUSE = Shape(call=_CALL, problem=Field(str))
-FINAL_ANSWER = Shape(input=Field(str), output=Field(str), facts=Field(dict, EMPTY, read_value))
-APPROVAL_ANSWER = Shape(
+CHECK = WireShape(call=_CALL, state=_STATE, reserve=WireField(bool, default=True))
+RESOLVE = WireShape(call=_CALL, approval=WireField(str), state=_STATE)
+RECORD = WireShape(call_id=WireField(str), outcome=WireField(dict, read=read_outcome, more=OUTCOME.schema))
+WITHDRAW = WireShape(call_id=WireField(str), why=WireField(str))
+REFUSE = WireShape(call=_CALL, problem=WireField(str))
+FINAL_ANSWER = WireShape(input=WireField(str), output=WireField(str), facts=WireField(dict, EMPTY, read_value))
+APPROVAL_ANSWER = WireShape(
     choice=choice("approve", "reject", "edit"),
-    version=Field(int),
-    args=Field(dict, None, more={"type": "object"}),
-    reason=Field(str, ""),
+    version=WireField(int),
+    args=WireField(dict, None, more={"type": "object"}),
+    reason=WireField(str, ""),
 )
-SHADOW = Shape(text=Field(str, None))
-REPLAY = Shape(text=Field(str))
+SHADOW = WireShape(text=WireField(str, None))
+REPLAY = WireShape(text=WireField(str))
 
 
 class GuardService:

@@ -1,4 +1,4 @@
-"""The guards of a server: one for each tenant, version of a policy and attachment.
+"""The guards of a server: one for each tenant, version of a policy and attachment, and those of finished runs.
 
 Attachments (the tools of agents) and the sessions of agents' hosts are stored, so that every server knows them and can
 go on with them.
@@ -18,28 +18,31 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.wire.messages import TOOL, read_tool, write_tool
-from guardagent.enforcement.wire.values import Field, Shape, items, strings
-from guardagent.errors import InputError, LedgerError, UnknownNameError
+from guardagent.enforcement.wire.values import WireField, WireShape, items, read_value, strings
+from guardagent.errors import InputError, LedgerError, LogError, UnknownNameError
+from guardagent.guard import GuardAgent
+from guardagent.log import AuditLog, verdict_record
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller
-from guardagent.server.service.policies import CandidatePolicies
+from guardagent.server.service.policies import CandidatePolicies, PolicyCatalogue, unchanging
 from guardagent.server.service.requests import RequestConflictError, UnknownItemError
-from guardagent.server.service.stores import PolicyCatalogue, ServerStores, unchanging
-from guardagent.server.settings import PolicySettings
+from guardagent.server.service.stores import ServerStores
+from guardagent.server.settings import AgentSettings, PolicySettings
 from guardagent.server.state import StateStore
-from guardagent.types import freeze
+from guardagent.types import EMPTY, Verdict, freeze, unchecked_verdict
 
 # --- the tools of agents
 
 MAX_TOOLS = 1000
 _KIND = "attachment"
-ATTACHMENT = Shape(
-    policy=Field(str, "default"),
+ATTACHMENT = WireShape(
+    policy=WireField(str, "default"),
     tools=items(read_tool, items=TOOL.schema, maxItems=MAX_TOOLS),
-    aliases=Field(dict, {}, more={"additionalProperties": {"type": "string"}}),
+    aliases=WireField(dict, {}, more={"additionalProperties": {"type": "string"}}),
     absent=strings(()),
 )
 
@@ -410,3 +413,68 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     if name not in found:
         raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
     return lambda conversation: found[name](_parts(conversation)[1])
+
+
+# --- finished runs
+
+FINISHED_RUN = WireShape(
+    agent=WireField(str),
+    input=WireField(str),
+    output_log=WireField(str),
+    facts=WireField(dict, EMPTY, read_value),
+)
+
+
+class RunGuards:
+    """The guards of finished runs.
+
+    Args:
+        settings: the agents by their names.
+        log: returns the log of a tenant.
+
+    Raises:
+        InputError: an agent is unknown, or an option is invalid.
+    """
+
+    def __init__(self, settings: Mapping[str, AgentSettings], log: Callable[[str], AuditLog]) -> None:
+        self._settings, self._log = settings, log
+        self._guards = {
+            name: GuardAgent(agent=one.agent, mode=one.mode, model=one.model, locked=one.locked)
+            for name, one in settings.items()
+        }
+
+    def judge(self, caller: Caller, body: Any) -> Verdict:
+        """Judges a finished run.
+
+        Raises:
+            WireError: the request is invalid.
+            UnknownItemError: the tenant has no such agent.
+        """
+        name, *run = FINISHED_RUN.read(body).values()
+        settings = self._settings.get(name)
+        if settings is None or (settings.tenants is not None and caller.tenant not in settings.tenants):
+            raise UnknownItemError(f"there is no agent {name[:80]!r}; expected one that the server's settings name")
+        guard = self._guards[name]
+        verdict = verdict_or_denial(lambda: guard.guard(*run))
+        return self._logged(caller, name, run[0], verdict)
+
+    def close(self) -> None:
+        """Ends the workers of the guards."""
+        for guard in self._guards.values():
+            guard.close()
+
+    def _logged(self, caller: Caller, name: str, agent_input: str, verdict: Verdict) -> Verdict:
+        record = verdict_record(
+            verdict,
+            policy="",
+            conversation="",
+            tool="agent_run",
+            args={"input": agent_input},
+            agent=name,
+            principal=caller.principal.value,
+        )
+        try:
+            self._log(caller.tenant).append({**record, "kind": "answer"})
+        except LogError as error:
+            return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
+        return verdict
