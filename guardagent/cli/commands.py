@@ -47,7 +47,7 @@ def _flat(command: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     for parameter in signature(command, eval_str=True).parameters.values():
         group = parameter.annotation
-        if is_dataclass(group):
+        if isinstance(group, type) and is_dataclass(group):
             groups[parameter.name] = group
             parameters += signature(group, eval_str=True).parameters.values()
         else:

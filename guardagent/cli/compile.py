@@ -15,8 +15,7 @@ from guardagent.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
-    from guardagent.programs.compile import CompileContext, CompileTarget
-    from guardagent.programs.lock import Content
+    from guardagent.programs.compile import CompileTarget
 
 
 Examples = Annotated[
@@ -92,12 +91,18 @@ def compile_(
 
     The program is tested on the examples, and written only if it passes all tests.
     """
-    from guardagent.programs.compile import compile_program
+    from guardagent.models.metering import Meter, ResponseCache
+    from guardagent.models.prompts import Prompts
+    from guardagent.models.redaction import Redactor
+    from guardagent.programs.compile import CompileContext, compile_program
+    from guardagent.sandbox import load_sandbox
 
     target = _target(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written; expected a file in an existing folder")
-    context = _context(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
+    meter = Meter(_model(model, prices, timeout), max_cost, ResponseCache(cache) if cache else None)
+    redaction, engine = Redactor(redact or ()).redaction(), load_sandbox(sandbox)
+    context = CompileContext(meter, engine, Prompts(prompts), redaction, shown, _print_progress)
     result = compile_program(
         target,
         examples,
@@ -160,27 +165,6 @@ def _target(
     return CompileTarget(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
 
 
-def _context(
-    model: Model,
-    prompts: str | None,
-    sandbox: str,
-    redact: list[str] | None,
-    max_cost: float | None,
-    cache: str | None,
-    shown: int,
-) -> CompileContext:
-    from guardagent.models.metering import Meter, ResponseCache
-    from guardagent.models.prompts import Prompts
-    from guardagent.models.redaction import Redactor
-    from guardagent.programs.compile import CompileContext
-    from guardagent.sandbox import load_sandbox
-
-    meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
-    return CompileContext(
-        meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _print_progress
-    )
-
-
 def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
     """The model of the option or of the environment.
 
@@ -235,12 +219,24 @@ def lock(
     With '--locked FILE', other commands refuse any other content. Nothing is run here. A policy with an incomplete
     review is not locked; with '--require-review', neither is one without a review.
     """
-    from guardagent.programs.lock import Lock
+    from guardagent.models.prompts import Prompts
+    from guardagent.policy.file.inclusions import policy_contents
+    from guardagent.programs import lock as locks
+    from guardagent.programs.program_file import fresh_program
 
     if require_review and not policies:
         raise InputError("'--require-review' is for policies; expected '--policies FILE'")
-    contents = _contents(agent, memory, toolbox, prompts, policies or [], program or [])
-    locked = Lock.of(contents, out)
+    tools, known = options.toolbox_of(toolbox), options.memory_of(memory)
+    for path in program or []:
+        fresh_program(path, tools)
+    contents = [
+        *locks.agents(*(known.agent(name).path for name in (agent or known.names()))),
+        *locks.programs(*(program or [])),
+        *locks.toolboxes(tools),
+        *locks.prompts(*Prompts(prompts).effective_files),
+        *policy_contents(*(policies or [])),
+    ]
+    locked = locks.Lock.of(contents, out)
     for path in policies or []:
         _require_review(path, missing_too=require_review)
     locked.require(contents)  # the reviewed files are those that were hashed
@@ -260,29 +256,3 @@ def _require_review(path: Path, *, missing_too: bool) -> None:
     review = review_path(path)
     if missing_too or review.exists():
         require_review(read_policy_file(path), review)
-
-
-def _contents(
-    agent: list[str] | None,
-    memory: str | None,
-    toolbox: list[str] | None,
-    prompts: str | None,
-    policies: list[Path],
-    program: list[Path],
-) -> list[Content]:
-    """All named files, each validated."""
-    from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.inclusions import policy_contents as files_of
-    from guardagent.programs import lock
-    from guardagent.programs.program_file import fresh_program
-
-    tools, known = options.toolbox_of(toolbox), options.memory_of(memory)
-    for path in program:
-        fresh_program(path, tools)
-    return [
-        *lock.agents(*(known.agent(name).path for name in (agent or known.names()))),
-        *lock.programs(*program),
-        *lock.toolboxes(tools),
-        *lock.prompts(*Prompts(prompts).effective_files),
-        *files_of(*policies),
-    ]

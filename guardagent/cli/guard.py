@@ -27,15 +27,15 @@ class Mode(StrEnum):
     GENERATE = "generate"
 
 
-InputFile = Annotated[str, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
-OutputFile = Annotated[str, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")]
+_INPUT = typer.Option("--input", help="The agent's input (a file, or - for standard input).")
+_OUTPUT_LOG = typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")
 ModeName = Annotated[Mode, typer.Option("--mode", help="Run a stored program, generate one, or choose (auto).")]
 
 
 def guard(
     *,
-    input: InputFile,  # noqa: A002 - the option's public name
-    output_log: OutputFile,
+    input: Annotated[str, _INPUT],  # noqa: A002 - the option's public name
+    output_log: Annotated[str, _OUTPUT_LOG],
     agent: options.AgentName = None,
     request: options.RequestFile = None,
     specification: options.SpecificationFile = None,
@@ -117,10 +117,6 @@ def _last_code(verdict: Verdict) -> str:
 
 
 Program = Annotated[str, typer.Argument(help="The guard program (a Python file).")]
-RunInput = Annotated[str | None, typer.Option("--input", help="The agent's input (a file, or - for standard input).")]
-RunOutputLog = Annotated[
-    str | None, typer.Option("--output-log", help="The agent's actions and answer (a file, or -).")
-]
 Examples = Annotated[
     str | None,
     typer.Option("--examples", help="Instead of one run: labelled runs, one JSON object per line (a file, or -)."),
@@ -130,8 +126,8 @@ Examples = Annotated[
 def run(
     program: Program,
     *,
-    input: RunInput = None,  # noqa: A002 - the option's public name
-    output_log: RunOutputLog = None,
+    input: Annotated[str | None, _INPUT] = None,  # noqa: A002 - the option's public name
+    output_log: Annotated[str | None, _OUTPUT_LOG] = None,
     examples: Examples = None,
     facts: options.FactsText = None,
     toolbox: options.ToolboxFolder = None,

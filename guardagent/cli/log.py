@@ -223,7 +223,21 @@ def replay(
         report = _replay_tables(run, policies, against, locked)
     else:
         run.refuse_options(out=out, resume=resume)
-        report = _replay_log(Path(paths[0]), policies, against, alias, facts, key_file, locked)
+        from guardagent.batch.replay import replay as replay_log
+        from guardagent.batch.replay.conversation import load_replay_policy
+        from guardagent.log import load_key
+
+        candidate = load_replay_policy(policies, locked)
+        with progress_bar("entries") as progress:
+            report = replay_log(
+                Path(paths[0]),
+                candidate,
+                None if against is None else load_replay_policy(against),
+                aliases=options.aliases_of(alias),
+                facts=None if facts is None else options.read_facts(facts),
+                key=load_key(key_file),
+                progress=progress,
+            )
     for problem in report.problems:
         unreadable(problem, as_json=as_json)
     if as_json:
@@ -233,32 +247,6 @@ def replay(
         _show(report)
     _summarize(report)
     raise typer.Exit(report.status)
-
-
-def _replay_log(
-    path: Path,
-    policies: Path,
-    against: Path | None,
-    alias: list[str] | None,
-    facts: str | None,
-    key_file: Path | None,
-    locked: Path | None,
-) -> ReplayReport:
-    from guardagent.batch.replay import replay as run
-    from guardagent.batch.replay.conversation import load_replay_policy
-    from guardagent.log import load_key
-
-    candidate = load_replay_policy(policies, locked)
-    with progress_bar("entries") as progress:
-        return run(
-            path,
-            candidate,
-            None if against is None else load_replay_policy(against),
-            aliases=options.aliases_of(alias),
-            facts=None if facts is None else options.read_facts(facts),
-            key=load_key(key_file),
-            progress=progress,
-        )
 
 
 def _refuse_log_options(**options: object) -> None:

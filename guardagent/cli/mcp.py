@@ -155,7 +155,9 @@ def mcp_proxy(
 
     log_as_text("guardagent: ")
     if accept_tools is not None:
-        _accept(_target(server, header or []), accept_tools)
+        from guardagent.frameworks.mcp.adapter import catalogue
+
+        print_line(catalogue.accept_tools(_target(server, header or []), accept_tools))
         return
     if guard_server is not None:
         _refuse_local(policies=policies, log=log, ledger=ledger, counters=counters, zone=zone, model=model, watch=watch)
@@ -189,7 +191,16 @@ def mcp_proxy(
     principal = (lambda name: principals[name].value) if has_callers else None
     guard: EnforcementPoint
     if guard_server is not None:
-        guard = _remote_guard(guard_server, guard_token_file, guard_policy, deadline, on_behalf_of=principal, **common)
+        from guardagent.enforcement.remote import RemoteGuard
+
+        guard = RemoteGuard(
+            guard_server,
+            token_file=guard_token_file,
+            policy=guard_policy,
+            timeout=deadline,
+            on_behalf_of=principal,
+            **common,
+        )
     else:
         guard = local = ToolGuard(
             load_policies(policies or (), model=model, locked=locked, require_review=require_review),
@@ -235,18 +246,6 @@ def _refuse_local(**options: Any) -> None:
     for name, value in options.items():
         if value:
             raise InputError(f"'--{name}' and '--guard-server' exclude each other; the server has its own")
-
-
-def _remote_guard(url: str, token_file: Path | None, policy: str, seconds: float, **options: Any) -> EnforcementPoint:
-    from guardagent.enforcement.remote import RemoteGuard
-
-    return RemoteGuard(url, token_file=token_file, policy=policy, timeout=seconds, **options)
-
-
-def _accept(target: Target, path: Path) -> None:
-    from guardagent.frameworks.mcp.adapter.catalogue import accept_tools
-
-    print_line(accept_tools(target, path))
 
 
 def _target(server: list[str], headers: list[str]) -> Target:

@@ -71,12 +71,9 @@ Redact = Annotated[
 ]
 Votes = Annotated[int, typer.Option("--votes", help="The number of plans that vote on the verdict.")]
 DebugRounds = Annotated[int, typer.Option("--debug-rounds", help="How often the model may repair its code.")]
-PolicyFiles = Annotated[
-    list[str], typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
-]
-OptionalPolicyFiles = Annotated[
-    list[str] | None, typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
-]
+_POLICIES = typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
+PolicyFiles = Annotated[list[str], _POLICIES]
+OptionalPolicyFiles = Annotated[list[str] | None, _POLICIES]
 Locked = Annotated[
     Path | None,
     typer.Option("--locked", help="A lock file; content that is missing from it or differs does not run. See 'lock'."),

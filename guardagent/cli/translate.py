@@ -78,6 +78,7 @@ def translate(
     each change of the document. Exit status: 0 everything is settled, 1 questions or findings are open, 3 sentences
     could not be translated.
     """
+    from guardagent._support.files import save_text
     from guardagent.translation.pipeline import translate as run
     from guardagent.translation.report_formats import render
 
@@ -101,7 +102,7 @@ def translate(
         progress=note,
     )
     for path, name in zip(report or [], formats, strict=True):
-        _write(path, render(result.summary, name))
+        save_text(path, render(result.summary, name))
     written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
     print_result(written, render(result.summary, "markdown") + _written(result), as_json=as_json)
     raise typer.Exit(result.outcome)
@@ -121,12 +122,6 @@ def _format_of(path: Path) -> str:
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; expected the folder of the report")
     return names[path.suffix]
-
-
-def _write(path: Path, text: str) -> None:
-    from guardagent._support.files import save_text
-
-    save_text(path, text)
 
 
 def _written(result: Translation) -> str:

@@ -30,22 +30,15 @@ from guardagent.errors import InputError, name_hint
 # --- the fields of objects
 
 _MISSING: Any = object()
-_NAMES = {
-    str: "a string",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    dict: "an object",
-    list: "a list",
+_KINDS: dict[type, tuple[str, str]] = {
+    str: ("string", "a string"),
+    bool: ("boolean", "true or false"),
+    int: ("integer", "a whole number"),
+    float: ("number", "a number"),
+    dict: ("object", "an object"),
+    list: ("array", "a list"),
 }
-_SCHEMA_TYPES: dict[type | None, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    dict: "object",
-    list: "array",
-}
+"""The types of JSON values, each with its name in schemas and its name in messages."""
 
 
 class WireError(InputError):
@@ -84,9 +77,11 @@ class WireField:
     @property
     def schema(self) -> dict[str, Any]:
         """Its JSON schema."""
-        name = _SCHEMA_TYPES.get(self.kind)
-        named = {} if name is None else {"type": [name, "null"] if self.default is None else name}
-        return {**named, **(self.more or {})}
+        schema = dict(self.more or {})
+        if self.kind is not None:
+            name = _KINDS[self.kind][0]
+            schema.setdefault("type", [name, "null"] if self.default is None else name)
+        return schema
 
 
 class WireShape:
@@ -173,7 +168,7 @@ def typed(value: Any, kind: type, where: str) -> Any:
         WireError: it has another type.
     """
     if type(value) is not kind and not (kind is float and type(value) is int):
-        raise WireError(where, f"is {shown(value)}; expected {_NAMES[kind]}")
+        raise WireError(where, f"is {shown(value)}; expected {_KINDS[kind][1]}")
     return value
 
 

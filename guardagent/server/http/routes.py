@@ -135,10 +135,8 @@ _ENTRIES = {
 @_route("GET /v1/log", AccessedOperation.READ_LOG, query=_ENTRIES)
 def _list_entries(service: GuardService, request: ServiceRequest) -> JSON:
     """Read entries of the log."""
-    criteria = {name: request.query.get(name) for name in ("decision", "policy", "tool", "kind")}
-    session = request.query.get("session")
-    criteria["conversation"] = None if session is None else f"{request.tenant}/{session}"
-    return {"entries": service.log.entries(request.tenant, request.number("after"), request.limit, **criteria)}
+    criteria = {name: request.query.get(name) for name in ("session", "decision", "policy", "tool", "kind")}
+    return {"entries": service.log.entries(request.tenant, request.number("after"), request.limit, criteria)}
 
 
 @_route("GET /v1/log/verify", AccessedOperation.READ_LOG, query=_TENANT)
@@ -321,7 +319,7 @@ def openapi_document() -> dict[str, Any]:
     """Returns the OpenAPI document of the interface."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = _described_route(route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "GuardAgent", "version": __version__},
@@ -334,7 +332,7 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _operation(route: ApiRoute) -> dict[str, Any]:
+def _described_route(route: ApiRoute) -> dict[str, Any]:
     roles = ", ".join(sorted(PERMITTED.get(route.operation, ()))) or "nobody"
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

@@ -436,7 +436,7 @@ class GuardService:
             UnknownItemError: the tenant has no such session.
         """
         session = self.sessions.read(tenant, name)
-        entries = self.log.entries(tenant, None, MAX_TIMELINE, conversation=session.conversation)
+        entries = self.log.entries(tenant, None, MAX_TIMELINE, {"session": name})
         shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
         if session.status != "open":
             return {**shown, "calls": [], "rules": {}, "obligations": {}}

@@ -353,9 +353,9 @@ class PolicyReports:
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
         words, digests = policies_in_words(current), {one.digest for one in self._history.versions(name)}
-        verdicts = self._log.entries(tenant, None, _VERDICTS, kind="verdict")
+        verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, digests | {current.digest}, verdicts)
-        shadow = self._log.entries(tenant, None, _VERDICTS, kind="shadow")
+        shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
         rules = [{"id": one, "words": words[one].text if one in words else "", "hits": hits[one]} for one in hits]
         return {
             "name": name,

@@ -184,9 +184,9 @@ class LogQueries:
         tenant: str,
         after: int | None,
         limit: int,
+        criteria: Mapping[str, str | None] | None = None,
         before: int | None = None,
         text: str = "",
-        **criteria: str | None,
     ) -> list[dict[str, Any]]:
         """Returns entries in order: the first ones after a number, or without one the last ones.
 
@@ -194,14 +194,16 @@ class LogQueries:
             tenant: the tenant.
             after: the number of an entry.
             limit: how many.
+            criteria: the values of fields, or the id of a `session`; None matches any.
             before: the number of an entry; only earlier ones count.
             text: what the entry contains somewhere, in any case.
-            criteria: the values of fields; None matches any.
 
         Raises:
             GuardError: the log cannot be read.
         """
-        wanted = {name: value for name, value in criteria.items() if value is not None}
+        wanted = {name: value for name, value in (criteria or {}).items() if value is not None}
+        if "session" in wanted:
+            wanted["conversation"] = f"{tenant}/{wanted.pop('session')}"
         wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]  # as it stands in an entry
         found: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
         for entry in self._newest(tenant, after or 0):

@@ -210,6 +210,7 @@ def values_of(schema: Any) -> SearchStrategy[Any]:
 @given(data=st.data())
 def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, server: LocalServer) -> None:
     role = min(PERMITTED[route.operation])
+    assert route.body is not None
     body = data.draw(values_of(route.body.schema))
     answer = server.client(f"shop.{role}").request(route.method, address(route), body)
     assert answer.status_code < 500, answer.text
