@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.enforcement.approval import Approval, ApprovalRequest
+from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.wire.values import (
@@ -34,7 +34,7 @@ from guardagent.enforcement.wire.values import (
     typed,
     write_value,
 )
-from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, freeze, json_text
+from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, json_text
 from guardagent.types.values import readable_copy
 
 _log = logging.getLogger("guardagent")
@@ -267,7 +267,7 @@ def _escape(half: re.Match[str]) -> str:
 
 # --- approvals
 
-APPROVAL = WireShape(
+_APPROVAL = WireShape(
     choice=choice("approve", "reject", "edit"),
     args=WireField(dict, None, read_mapping),
     reason=WireField(str, ""),
@@ -297,48 +297,12 @@ def read_approval(value: Any, where: str = "approval") -> Approval:
     Raises:
         WireError: it is not of this form; or an edit has no arguments, or another choice has some.
     """
-    fields = APPROVAL.read(value, where)
+    fields = _APPROVAL.read(value, where)
     if (fields["choice"] == "edit") is (fields["args"] is None):
         expected = f"expected the new arguments for 'edit', and none for {fields['choice']!r}"
         raise WireError(below(where, "args"), expected)
     fields["args"] = EMPTY if fields["args"] is None else fields["args"]
     return Approval(**fields)
-
-
-def write_request(request: ApprovalRequest, where: str = "request") -> dict[str, Any]:
-    """Returns an approval request as JSON.
-
-    Raises:
-        WireError: a part of it has no JSON form.
-    """
-    names = ("tool", "conversation", "id", "agent", "digest")
-    written = {name: write_value(getattr(request, name), f"{where}.{name}") for name in names}
-    args = write_value(request.args, f"{where}.args")
-    return {**written, "args": args, "verdict": write_verdict(request.verdict)}
-
-
-def _read_frozen(value: Any, where: str) -> Any:
-    return freeze(read_mapping(value, where))
-
-
-_REQUEST = WireShape(
-    tool=WireField(str),
-    args=WireField(read=_read_frozen),
-    verdict=WireField(read=read_verdict),
-    conversation=WireField(str),
-    id=WireField(str),
-    agent=WireField(str, None),
-    digest=WireField(str),
-)
-
-
-def read_request(value: Any, where: str = "request") -> ApprovalRequest:
-    """Returns the approval request of a JSON value.
-
-    Raises:
-        WireError: it is not of this form.
-    """
-    return ApprovalRequest(**_REQUEST.read(value, where))
 
 
 # --- outcomes
