@@ -10,7 +10,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ from guardagent._support.files import save_bytes, shipped_folder
 from guardagent.cli import options
 from guardagent.cli.options import interrupt_message, note, print_json, print_line
 from guardagent.errors import InputError
-
-if TYPE_CHECKING:
-    from guardagent.bench.comparison import Comparison
 
 
 class BenchMode(StrEnum):
@@ -134,26 +131,21 @@ def bench_compare(
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
     """
     from guardagent.bench.comparison import compare, comparison_table
-
-    found = compare(folders, compiled)
-    table = comparison_table(found)
-    if out is not None:
-        _write_comparison(out, found, table)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        sys.stdout.write(table)
-
-
-def _write_comparison(out: Path, found: Comparison, table: str) -> None:
     from guardagent.bench.results import write_text
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    write_text(out / "compare.md", table)
-    write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    comparison = compare(folders, compiled)
+    table = comparison_table(comparison)
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
+        write_text(out / "compare.md", table)
+        write_text(out / "compare.json", json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    if as_json:
+        print_json(comparison.to_dict())
+    else:
+        sys.stdout.write(table)
 
 
 # --- report

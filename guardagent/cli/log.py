@@ -302,8 +302,6 @@ def _lines(row: RuleDifferences) -> list[str]:
 
 
 def _example_lines(example: dict[str, Any]) -> list[str]:
-    import json
-
     number = example.get("entry", example.get("event"))
     what = "event" if "event" in example else "entry"
     where = f"{example['conversation']}, {'at the end' if number is None else f'{what} {number}'}"

@@ -79,6 +79,14 @@ Counters = Annotated[
         help="The store of counters across conversations: sqlite:PATH, postgresql://… or redis://….",
     ),
 ]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
+]
+MaxSessions = Annotated[int, typer.Option("--max-sessions", help="The most open sessions; each starts a server.")]
+MaxOwnSessions = Annotated[int, typer.Option("--max-sessions-per-caller", help="The most open sessions of one caller.")]
+SessionTimeout = Annotated[
+    float, typer.Option("--session-timeout", help="The seconds without requests after which a session ends.")
+]
 Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
 Zone = Annotated[str | None, typer.Option("--zone", help="The time zone of 'hour(now)', such as Europe/Berlin.")]
 ToolsLock = Annotated[
@@ -122,14 +130,14 @@ def mcp_proxy(
     conversation: Conversation = None,
     approver: ApproverName = None,
     header: Header = None,
-    listen: serve.Listen = None,
+    listen: Listen = None,
     clients: serve.ClientOptions,
-    max_sessions: serve.MaxSessions = 1000,
-    max_sessions_per_caller: serve.MaxOwnSessions = 100,
+    max_sessions: MaxSessions = 1000,
+    max_sessions_per_caller: MaxOwnSessions = 100,
     max_requests: serve.MaxRequests = 1000,
     max_body: serve.MaxBody = 4 * 1024 * 1024,
     receive_timeout: serve.ReceiveTimeout = 30.0,
-    session_timeout: serve.SessionTimeout = 1800.0,
+    session_timeout: SessionTimeout = 1800.0,
     deadline: Deadline = 10.0,
     zone: Zone = None,
     model: options.RequestModelName = None,

@@ -25,18 +25,10 @@ if TYPE_CHECKING:
     from guardagent.server.settings import ServerSettings
 
 
-Listen = Annotated[
-    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
-]
-MaxSessions = Annotated[int, typer.Option("--max-sessions", help="The most open sessions; each starts a server.")]
-MaxOwnSessions = Annotated[int, typer.Option("--max-sessions-per-caller", help="The most open sessions of one caller.")]
 MaxRequests = Annotated[int, typer.Option("--max-requests", help="The most requests in flight.")]
 MaxBody = Annotated[int, typer.Option("--max-body", help="The most bytes of a request.")]
 ReceiveTimeout = Annotated[
     float, typer.Option("--receive-timeout", help="The seconds in which a client must send a request, or read a part.")
-]
-SessionTimeout = Annotated[
-    float, typer.Option("--session-timeout", help="The seconds without requests after which a session ends.")
 ]
 
 
