@@ -71,7 +71,7 @@ def compile_prompts(agent: str, rows: Sequence[Row]) -> list[str]:
     model = ScriptedModel([PLAN, *answers])
     with GuardAgent(agent=agent, model=model) as guard:
         try:
-            guard.compile(rows, rounds=2, inputs=0, crosshair=0)
+            guard.compile(rows, rounds=2, inputs=0)
         except NotCompiledError:
             return _texts(model)
     raise AssertionError("a program that is always wrong has passed")

@@ -39,15 +39,6 @@ Inputs = Annotated[
 NoProperties = Annotated[
     bool, typer.Option("--no-properties", help="Accept a program even if some clauses have no property.")
 ]
-Crosshair = Annotated[
-    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, if installed, to refute a property.")
-]
-Divide = Annotated[
-    str,
-    typer.Option(
-        "--divide", help="Compile the request in parts: always, never, or auto (if it has more than 30 sentences)."
-    ),
-]
 AcceptDispute = Annotated[
     list[str] | None,
     typer.Option("--accept-dispute", help="Accept the model's dispute of an example or of clause-N; repeatable."),
@@ -72,8 +63,6 @@ def compile_(
     without: Without = None,
     inputs: Inputs = 2000,
     no_properties: NoProperties = False,
-    crosshair: Crosshair = 30.0,
-    divide: Divide = "auto",
     accept_dispute: AcceptDispute = None,
     shown: Shown = 6,
     toolbox: options.ToolboxFolder = None,
@@ -111,8 +100,6 @@ def compile_(
         rounds=rounds,
         without=without or (),
         inputs=inputs,
-        crosshair=crosshair,
-        divide=divide,
         accept_disputes=accept_dispute or (),
         properties=not no_properties,
     )

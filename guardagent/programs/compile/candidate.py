@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -21,11 +21,10 @@ from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redaction, Redactor
 from guardagent.programs.answers import FunctionSelection, prose, read_code, read_plan, select
 from guardagent.programs.compile.examinations import examine
-from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
+from guardagent.programs.compile.findings import ProgramFinding
 from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite
 from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
 from guardagent.sandbox import Sandbox
 from guardagent.types import thaw
@@ -75,51 +74,41 @@ class CompileContext:
 # --- examples for a prompt
 
 
-def choose_examples(examples: Sequence[Example], count: int, clauses: Collection[int] | None = None) -> list[Example]:
+def choose_examples(examples: Sequence[Example], count: int) -> list[Example]:
     """Selects diverse examples, in the order of the file.
 
     Args:
         examples: all examples.
         count: how many; more if needed to cover both labels and each annotated sentence. 0 for none.
-        clauses: the sentences that the program covers; None for all.
     """
     if count <= 0:
         return []
-    chosen = {one.id: one for one in _one_of_each(examples, clauses)}
+    chosen = {one.id: one for one in _one_of_each(examples)}
     words = {one.id: set(re.findall(r"\w+", f"{one.agent_input} {one.agent_output}")) for one in examples}
     while len(chosen) < min(count, len(examples)):
         left = [one for one in examples if one.id not in chosen]
         rarer = int(2 * sum(one.label for one in chosen.values()) <= len(chosen))
         pool = [one for one in left if one.label == rarer] or left
         known = [words[name] for name in chosen]
-        best = max(
-            pool, key=lambda one: (-_rank(one, clauses), min(_distance(words[one.id], other) for other in known))
-        )
+        best = max(pool, key=lambda one: min(_distance(words[one.id], other) for other in known))
         chosen[best.id] = best
     return [one for one in examples if one.id in chosen]
 
 
-def _one_of_each(examples: Sequence[Example], clauses: Collection[int] | None) -> Iterator[Example]:
+def _one_of_each(examples: Sequence[Example]) -> Iterator[Example]:
     """Yields an allowed example, a denied one, and one for each sentence that examples violate."""
     yield from [one for one in examples if one.label == 0][:1]
     denied = sorted(
         (one for one in examples if one.label == 1), key=lambda one: len(one.clauses)
     )  # fewest violated sentences first
     covered: set[int] = set()
-    for number in sorted({number for one in denied for number in one.clauses if clauses is None or number in clauses}):
+    for number in sorted({number for one in denied for number in one.clauses}):
         if number not in covered:
             best = next(one for one in denied if number in one.clauses)
             covered |= set(best.clauses)
             yield best
     if not covered:
-        yield from sorted((one for one in examples if one.label == 1), key=lambda one: _rank(one, clauses))[:1]
-
-
-def _rank(example: Example, clauses: Collection[int] | None) -> int:
-    """Ranks an example by relevance to the clauses, 0 first; last if it violates only other clauses."""
-    if clauses is None or example.label == 0 or set(example.clauses) & set(clauses):
-        return 0
-    return 2 if example.clauses else 1
+        yield from denied[:1]
 
 
 def _distance(words: set[str], others: set[str]) -> float:
@@ -214,9 +203,9 @@ _CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
 Hide = Callable[[Any], Any]
 
 
-def example_data(example: Example, label: str, hide: Hide) -> dict[str, str]:
+def example_data(example: Example, hide: Hide) -> dict[str, str]:
     """Returns the prompt data of one labelled run."""
-    return {**_run(example, hide), "label": label}
+    return {**_run(example, hide), "label": f"label {example.label}"}
 
 
 def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
@@ -297,14 +286,12 @@ class Candidate:
 
     Attributes:
         attempts: the versions, oldest first.
-        layout: the lines whose origin is known without comments.
         stopped: the reason for stopping before the last round; empty otherwise.
     """
 
     def __init__(self, number: int, suite: Suite, context: CompileContext, rounds: int) -> None:
         self.number = number
         self.attempts: list[Attempt] = []
-        self.layout = ProgramLayout()
         self.stopped = ""
         self._suite = suite
         self._context = context
@@ -343,10 +330,6 @@ class Candidate:
         why = "the model changed this property after its first version; review it"
         return [*found, *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties)]
 
-    def rows(self) -> list[PartReport]:
-        """Returns a row per part of a divided request; empty otherwise."""
-        return []
-
     def to_dict(self) -> dict[str, Any]:
         rounds = [one.to_dict() for one in self.attempts]
         return {"number": self.number, "passed": self.last.passed, "stopped": self.stopped or None, "rounds": rounds}
@@ -359,9 +342,6 @@ class Candidate:
             SandboxError: the sandbox itself does not work here.
         """
         plan, answer = self._plan()
-        self._write(plan, answer)
-
-    def _write(self, plan: str = "", answer: str = "") -> None:
         for _ in range(1 + self._rounds):
             try:
                 self.attempts.append(self._attempt(plan, answer))
@@ -369,7 +349,7 @@ class Candidate:
                 self.stopped = "the next prompt would repeat one that the model has already answered"
                 break
             answer = ""
-            self._context.progress(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
+            self._context.progress(f"candidate {self.number}, version {len(self.attempts)}: {self.last.summary}")
             if (self.last.passed and not self._has_new_advice) or self._needs_decision():
                 break
         if self.attempts and not self.last.passed:  # falls back to the version that passed before the advice
@@ -388,10 +368,6 @@ class Candidate:
         if failing and failing <= disputed:
             self.stopped = "the model disputes every example that its program fails"
         return self.last.needs_decision or bool(failing and failing <= disputed)
-
-    @property
-    def _name(self) -> str:
-        return f"candidate {self.number}"
 
     def _plan(self) -> tuple[str, str]:
         """Returns (plan, ""), or ("", answer) if the answer already holds a program, a proposal or a dispute."""
@@ -418,11 +394,11 @@ class Candidate:
                 if proposal or disputes:
                     return Attempt(properties=self._properties, proposal=proposal, disputes=disputes)
             program = without_header(read_code(answer))
-            problems = self._problems(program)
+            problems = problems_of(program, self._suite.target)
         except AnswerError as error:
             program, problems = "", [str(error)]
         properties = read_properties(answer)
-        wrong = self._wrong_properties(properties)
+        wrong = properties.problems(self._suite.target, self._properties) if properties.source else []
         kept = properties if properties.source and not wrong else self._properties
         if problems or wrong:
             return Attempt(program, [*problems, *wrong], properties=kept, disputes=disputes)
@@ -436,21 +412,9 @@ class Candidate:
 
     def _examine(self, program: str, properties: Properties) -> Attempt:
         if (program, properties) not in self._results:  # the result is deterministic
-            trial = Trial(self._runnable(program), self._context.sandbox, self._suite.target.toolbox, properties)
+            trial = Trial(program, self._context.sandbox, self._suite.target.toolbox, properties)
             self._results[program, properties] = examine(trial, self._suite)
         return Attempt(program, results=[*self._results[program, properties]], properties=properties)
-
-    def _problems(self, program: str) -> list[str]:
-        """Returns the problems that keep a program from running."""
-        return problems_of(program, self._suite.target)
-
-    def _wrong_properties(self, properties: Properties) -> list[str]:
-        """Returns the problems that keep properties from running."""
-        return properties.problems(self._suite.target, self._properties) if properties.source else []
-
-    def _runnable(self, program: str) -> str:
-        """Returns the source that runs for a program that the model wrote."""
-        return program
 
     @property
     def _properties(self) -> Properties:
@@ -479,28 +443,10 @@ class Candidate:
             "left_out": hidden_failures(self._last_results),
         }
 
-    def _label(self, example: Example) -> str:
-        """Returns the expected answer of an example, for the prompt."""
-        return f"label {example.label}"
-
     @property
     def _shown(self) -> list[Example]:
         """The examples in the prompt."""
-        return choose_examples(self._showable, self._context.shown, self._clause_numbers)
-
-    @property
-    def _showable(self) -> Sequence[Example]:
-        return self._suite.examples
-
-    @property
-    def _clause_numbers(self) -> Collection[int] | None:
-        """The numbers of the sentences that the program covers; None for all."""
-        return None
-
-    @property
-    def _part_context(self) -> dict[str, Any]:
-        """The template values that restrict the program to a part of the request; empty for the whole request."""
-        return {"part": (), "context": ()}
+        return choose_examples(self._suite.examples, self._context.shown)
 
     def _ask(self, template: str, data: dict[str, Any], **extra: Any) -> str:
         """Returns the model's answer. A request for function descriptions gets the same prompt with these added."""
@@ -519,10 +465,9 @@ class Candidate:
             "clauses": target.clauses,
             "undecidable": sorted(self._suite.undecidable),
             **self._functions.prompt_data,
-            **self._part_context,
             **extra,
         }
-        shared = {"examples": [example_data(one, self._label(one), hide) for one in self._shown]}
+        shared = {"examples": [example_data(one, hide) for one in self._shown]}
         prompt = self._context.prompts.render(template, data, shared, **trusted)
         if prompt.unmarked in self._sent:
             raise _RepeatedPromptError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,14 +19,12 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.examinations_base import ExaminationResult, Failure, citations_in
 from guardagent.programs.compile.examples import Example, value_locations
 from guardagent.programs.compile.properties import (
+    CLAIMS,
     PropertyChecker,
     Run,
-    SearchDeadline,
     apply_changes,
-    crosshair_unavailable_reason,
     kind_changes,
     limit_changes,
     paired_changes,
@@ -33,10 +32,8 @@ from guardagent.programs.compile.properties import (
     random_changes,
     shrink,
     single_changes,
-    suggested_runs,
-    symbolic_queries,
 )
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite, citations_in
 from guardagent.programs.compile.transformations import Transformation, Variant
 from guardagent.programs.compile.trial import Properties, RunOutcome, Trial
 from guardagent.types import thaw
@@ -331,6 +328,7 @@ class _DecisionExamination:
 
 
 _MOST_FAILURES = 3  # shrunk, since shrinking is slow
+_SEARCH_SECONDS = 120.0  # per search, since a program may run into its limits on each run
 _MOST_TOGETHER = 25  # runs per evaluation of the properties
 _EXPECTED_PROPERTIES = (
     "expected 'property_N' for each clause; for a clause that sets no rule, one that only returns None under a "
@@ -347,7 +345,7 @@ def _properties(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 def _property_completeness(properties: Properties, suite: Suite) -> ExaminationResult:
     """Examines whether each clause has a property, or a reason for having none."""
-    wanted = [number for number in suite.ruling_clauses if number not in suite.undecidable]
+    wanted = [clause.number for clause in suite.target.clauses if clause.number not in suite.undecidable]
     missing = [number for number in wanted if number not in properties.numbers]
     silent = [number for number in wanted if properties.no_rule_reasons.get(number) == ""]
     lacks = [f"no property for {_named_clauses(missing)}"] if missing else []
@@ -372,7 +370,9 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
         why = "properties were tested on the examples only: '--inputs' is 0"
         yield ExaminationResult("properties_search", why, unchecked=why)
     for number, counts in inquiry.counts.items():
-        about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {counts}"
+        claims = ", ".join(f"{claim} {counts[claim]} times" for claim in CLAIMS)
+        about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {claims}"
+        runs = sum(counts[claim] for claim in CLAIMS)
         if reason := trial.properties.no_rule_reasons.get(number):
             yield ExaminationResult(
                 f"property_{number}",
@@ -380,11 +380,9 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
                 no_rule_reason=reason,
             )
             continue
-        found = [failures[number]] if number in failures else []
+        failed = [failures[number]] if number in failures else []
         idle = f"the property of clause {number} makes no claim about any of {inquiry.runs} runs"
-        yield ExaminationResult(
-            f"property_{number}", about, counts.runs, found, unchecked="" if counts.runs or found else idle
-        )
+        yield ExaminationResult(f"property_{number}", about, runs, failed, unchecked="" if runs or failed else idle)
 
 
 def _label_contradictions(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
@@ -400,25 +398,23 @@ def _label_contradictions(inquiry: PropertyChecker, suite: Suite) -> dict[int, F
 
 def _violations(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
     """Returns the first run that violates each property, shrunk."""
-    places, clock, examples = possible_changes(suite), SearchDeadline(), suite.examples
+    places, examples, deadline = possible_changes(suite), suite.examples, time.monotonic() + _SEARCH_SECONDS
     failing: dict[int, Run] = {}
     for runs in (
         single_changes(examples, places, suite.limits),
         paired_changes(examples, limit_changes(places, suite.limits), kind_changes(suite)),
         random_changes(examples, places, suite.inputs),
     ):
-        _check_batches(inquiry, islice(runs, suite.inputs), failing, clock)
+        _check_batches(inquiry, islice(runs, suite.inputs), failing, deadline)
     found: dict[int, Failure] = {}
     for number, run in list(failing.items())[:_MOST_FAILURES]:
         found[number] = inquiry.failures(*shrink(run, partial(_violates, inquiry, number)))[number]
     return found
 
 
-def _check_batches(
-    inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[int, Run], clock: SearchDeadline
-) -> None:
+def _check_batches(inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[int, Run], deadline: float) -> None:
     """Evaluates runs until the deadline, and records the first failure of each clause."""
-    while (batch := list(islice(runs, _MOST_TOGETHER))) and not clock.over:
+    while (batch := list(islice(runs, _MOST_TOGETHER))) and time.monotonic() <= deadline:
         changed_runs = [apply_changes(*run) for run in batch]
         inquiry.prepare([run for run, _ in changed_runs])
         for run, one in zip(batch, changed_runs, strict=True):
@@ -430,27 +426,4 @@ def _violates(inquiry: PropertyChecker, number: int, run: Example, note: str) ->
     return number in inquiry.failures(run, note)
 
 
-def _symbolic(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
-    """Examines the properties with counterexamples from CrossHair, confirmed in the sandbox. It is last, being slow."""
-    if not trial.properties.numbers:
-        return
-    why = "symbolic search was skipped: '--crosshair' is 0" if suite.crosshair <= 0 else crosshair_unavailable_reason()
-    if why:
-        yield ExaminationResult("symbolic", why, unchecked=why)
-        return
-    queries = symbolic_queries(suite)
-    runs, count, stopped = suggested_runs(trial, suite, queries, suite.crosshair)
-    inquiry, found = PropertyChecker(trial, trial.properties, suite), dict[int, Failure]()
-    for run, note in runs:
-        for number, failure in inquiry.failures(run, note).items():
-            found.setdefault(number, failure)
-    yield ExaminationResult(
-        "symbolic",
-        "symbolic fields, for which CrossHair searched a value that makes the program violate a property",
-        count,
-        list(found.values()),
-        unchecked=stopped,
-    )
-
-
-EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties, _symbolic)
+EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties)

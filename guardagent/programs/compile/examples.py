@@ -12,7 +12,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,9 @@ class CompileTarget:
         return tuple(deny_on_crash(required_check(one, self.toolbox, self.data)) for one in self.required)
 
 
+RUN_TEXTS = ("agent_input", "agent_output")
+FACTS = "facts"
+
 _KEYS = ("id", "agent_input", "agent_output", "label")
 
 
@@ -96,6 +99,34 @@ class Example:
         if origin == "agent_input":
             return replace(self, agent_input=text, label=label)
         return replace(self, agent_output=text, label=label)
+
+    def locations(self) -> Iterator[tuple[str, ValueLocation]]:
+        """Yields (origin, location) of the named values in both texts."""
+        for origin in RUN_TEXTS:
+            yield from ((origin, location) for location in value_locations(getattr(self, origin)))
+
+    def with_other_values(self, values: Callable[[str, str, Any], Iterable[Any]]) -> Iterator[tuple[Example, str]]:
+        """Yields (run, note) for each other value of a field of the input or of a fact.
+
+        Args:
+            values: returns the other values for an origin, a name and a value.
+        """
+        for line in fields_of(self.agent_input):
+            for value in values("agent_input", line.name, line.value):
+                text = with_value(self.agent_input, line, str(value))
+                yield replace(self, agent_input=text), f"{line.name}: {value} instead of {line.value}"
+        for name, fact in self.facts.items():
+            for value in values(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+                yield replace(self, facts={**self.facts, name: value}), f"fact {name}: {value} instead of {fact}"
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The run as the inputs of a program."""
+        return {
+            "agent_input": self.agent_input,
+            "agent_output": self.agent_output,
+            "facts": thaw(self.context.facts),
+        }
 
     @property
     def event(self) -> Event:
@@ -382,7 +413,6 @@ def _plain(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...],
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
-_TEXTS = ("agent_input", "agent_output")
 
 
 def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
@@ -391,18 +421,13 @@ def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Ite
     found |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
     found |= {name for source in sources for name in _fact_names(source)}
     documented = " ".join(one for one in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", one))
-    fields = {location.name for example in examples for location in _places(example)}
+    fields = {location.name for example in examples for _, location in example.locations()}
     return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
 
 
 def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
     """Returns fact -> (origin, name) of the field with the same name, else with the same value in all examples."""
-    fields = dict.fromkeys(
-        (origin, location.name)
-        for example in examples
-        for origin in _TEXTS
-        for location in value_locations(getattr(example, origin))
-    )
+    fields = dict.fromkeys((origin, location.name) for example in examples for origin, location in example.locations())
     found = {}
     for name in sorted(names):
         same = [field for field in fields if _snake(field[1]) == _snake(name)] or _fields_of_same_value(
@@ -455,10 +480,6 @@ def _fact_names(source: str) -> Iterator[str]:
                 yield name
             case _:
                 pass
-
-
-def _places(example: Example) -> list[Any]:
-    return [location for origin in _TEXTS for location in value_locations(getattr(example, origin))]
 
 
 def _snake(name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,10 @@ from guardagent._support.files import read_text, save_text
 from guardagent.errors import AnswerError, InputError, name_hint
 from guardagent.programs.answers import objects, prose, python_blocks
 from guardagent.programs.compile.examinations import variants_of
-from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import CompileTarget, Example, fields_of, with_value
+from guardagent.programs.compile.examples import CompileTarget, Example
 from guardagent.programs.compile.request import Clause
-from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import Trial
-from guardagent.types import thaw
+from guardagent.programs.compile.suite import Failure, Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
 
 PROPOSALS_FOLDER = "proposed"
 PROPOSAL_KEY = "missing_function"
@@ -49,9 +47,6 @@ class FunctionProposal:
     why: str
     source: str
     tests: str
-
-    def to_dict(self) -> dict[str, str]:
-        return {"name": self.name, "why": self.why, "source": self.source, "tests": self.tests}
 
     def write(self, beside: Path) -> list[Path]:
         """Writes the function and its tests to the folder of proposals beside a file, and returns their paths.
@@ -166,9 +161,6 @@ class Dispute:
         other = f"; '--without {self.test}' excludes the test that changed it" if self.test else ""
         return f"{accept} sets the example aside{other}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read_disputes(
     answer: str, examples: Sequence[Example], failures: Sequence[Failure], clauses: Sequence[Clause]
@@ -234,55 +226,40 @@ def _dispute(
 
 @dataclass(frozen=True, slots=True)
 class CandidateDisagreement:
-    """One such input: the change to the example, and the outcome and label of each candidate."""
+    """One such input: the change to the example, and the outcome of each candidate."""
 
     example: Example
     note: str
-    outcomes: Mapping[int, str]
-    labels: Mapping[int, int]
+    outcomes: Mapping[int, RunOutcome]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "example": self.example.id,
             "note": self.note,
-            "given": {str(number): text for number, text in self.outcomes.items()},
-            "agent_input": self.example.agent_input,
-            "agent_output": self.example.agent_output,
-            "facts": thaw(self.example.facts),
+            "given": {str(number): str(outcome) for number, outcome in self.outcomes.items()},
+            **self.example.inputs,
         }
 
 
 def disagreements(trials: Mapping[int, Trial], suite: Suite) -> list[CandidateDisagreement]:
     """Returns up to `MOST_DISAGREEMENTS` inputs on which the labels of the candidates differ."""
-    found: list[CandidateDisagreement] = []
+    disputed: list[CandidateDisagreement] = []
     for example, note in _unlabelled_runs(suite) if len(trials) > 1 else ():
         outcomes = {number: trial.outcome(example) for number, trial in trials.items()}
         if len({outcome.label for outcome in outcomes.values()}) > 1:
-            outcome_texts = {number: str(outcome) for number, outcome in outcomes.items()}
-            found.append(CandidateDisagreement(example, note, outcome_texts, {n: o.label for n, o in outcomes.items()}))
-        if len(found) == MOST_DISAGREEMENTS:
+            disputed.append(CandidateDisagreement(example, note, outcomes))
+        if len(disputed) == MOST_DISAGREEMENTS:
             break
-    return found
+    return disputed
 
 
-def most_cautious(numbers: Sequence[int], found: Sequence[CandidateDisagreement]) -> int:
+def most_cautious(numbers: Sequence[int], disputed: Sequence[CandidateDisagreement]) -> int:
     """Returns the number of the candidate that denies most of these inputs; the first of several."""
-    return max(numbers, key=lambda number: (sum(one.labels[number] for one in found), -number))
+    return max(numbers, key=lambda number: (sum(case.outcomes[number].label for case in disputed), -number))
 
 
-def _neighbours(example: Example) -> Iterator[tuple[Example, str]]:
-    """Yields unlabelled neighbours of an example: numbers one less and one more, booleans negated."""
-    for field in fields_of(example.agent_input):
-        for value in _near_values(field.value):
-            text = with_value(example.agent_input, field, str(value))
-            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
-    for name, fact in example.facts.items():
-        for value in _near_values(fact):
-            facts = {**example.facts, name: value}
-            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"
-
-
-def _near_values(value: object) -> list[object]:
+def _near_values(_origin: str, _name: str, value: Any) -> list[Any]:
+    """Returns the neighbours of a value: numbers one less and one more, booleans negated."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -295,6 +272,6 @@ def _near_values(value: object) -> list[object]:
 def _unlabelled_runs(suite: Suite) -> Iterator[tuple[Example, str]]:
     for example in suite.examples:
         yield example, ""
-        yield from _neighbours(example)
+        yield from example.with_other_values(_near_values)
         for name, variant in variants_of(example, suite):
             yield variant.example, f"{name}: {variant.note}"

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.programs.compile.examples import Example, objects_in
-from guardagent.programs.compile.suite import RUN_TEXTS, Suite
+from guardagent.programs.compile.examples import RUN_TEXTS, Example, objects_in
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Relation, Variant, transformation
 
 _MOST_DENIED = 4  # denied queries per query

@@ -134,7 +134,7 @@ class Trial:
             SandboxError: the sandbox does not work on this machine.
         """
         functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
-        return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
+        return copy_value(self._sandbox.run(program, example.inputs, functions, clock))
 
     def return_values(self, program: str, examples: Sequence[Example]) -> list[Any]:
         """Returns another program's values for several runs, passed as its fact `runs`; empty if the program fails.
@@ -142,7 +142,7 @@ class Trial:
         Raises:
             SandboxError: the sandbox does not work on this machine.
         """
-        runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
+        runs = Example("", "", "", 0, {"runs": [example.inputs for example in examples]})
         try:
             return list(self.return_value(program, runs)) if examples else []
         except (ProgramError, LimitError):
@@ -156,7 +156,7 @@ class Trial:
             instrumented.report_function: lambda lines: executed.extend(map(int, lines))
         }
         with contextlib.suppress(SandboxError):
-            self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
+            self._sandbox.run(instrumented.source, example.inputs, functions, clock_of(example.facts))
         return frozenset(executed)
 
 
@@ -183,14 +183,6 @@ class _RecordingSandbox:
 
     def close(self) -> None:
         self._sandbox.close()
-
-
-def _inputs(example: Example) -> dict[str, Any]:
-    return {
-        "agent_input": example.agent_input,
-        "agent_output": example.agent_output,
-        "facts": thaw(example.context.facts),
-    }
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,3 @@ def test_labels_are_shown_alike_as_long_as_there_are_any() -> None:
     plain = [run(f"p{number}", f"word{number}", int(number > 2)) for number in range(12)]
     assert sum(one.label for one in choose_examples(plain, 6)) == 3
     assert len(choose_examples(plain, 99)) == 12
-
-
-def test_for_a_part_its_own_sentences_come_first() -> None:
-    """Then those of which nobody said what they break."""
-    unknown = run("unknown", "never this 7", 1)
-    assert names([ALIKE[0], *DENIED, THIRD, unknown], 3, {3}) == ["a0", "third", "unknown"]
-    assert names([ALIKE[0], *DENIED, unknown], 2, {3}) == ["a0", "unknown"]

@@ -317,6 +317,7 @@ def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply
         ([{"id": "x", "agent_input": "a", "agent_ouput": "b", "label": 1}], "did you mean 'agent_ouput'"),
         ([EXAMPLES[0] | {"agent_output": " "}], "'agent_output' is empty"),
         ([EXAMPLES[0] | {"facts": [1]}], "'facts' is not an object"),
+        ([EXAMPLES[0], EXAMPLES[1] | {"clauses": [3]}], "example 'e1': key 'clauses' has the unknown sentence 3"),
         ([EXAMPLES[1] | {"label": 0}, EXAMPLES[3]], "a required check of the specification denies it"),
     ],
 )

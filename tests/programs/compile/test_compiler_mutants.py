@@ -70,7 +70,7 @@ def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds
     answer = block(source) + block((home / "properties.py").read_text())
     means = CompileContext(Meter(ScriptedModel([PLAN, answer, answer])), load_sandbox(), Prompts())
     subject = CompileTarget(request_text, specification, Toolbox.load(tools))
-    return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, crosshair=0, inputs=inputs).report
+    return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, inputs=inputs).report
 
 
 @pytest.mark.parametrize(
