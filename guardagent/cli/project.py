@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent._terminal import printable
-from guardagent.cli.options import Json, print_json, print_line, screen
+from guardagent.cli.options import Json, print_json, print_line, print_result, screen
 from guardagent.cli.render import show_calls, show_findings, show_verdict
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent
@@ -41,11 +41,8 @@ def init(
         return
 
     advice = create(folder)
-    if as_json:
-        files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
-        print_json({"folder": str(folder), "files": files})
-    else:
-        print_line(advice)
+    files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
+    print_result({"folder": str(folder), "files": files}, advice, as_json=as_json)
 
 
 def _init_project(*, as_json: bool) -> None:

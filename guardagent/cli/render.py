@@ -14,13 +14,11 @@ from guardagent.batch.cases import Difference, difference, unknown_rule_hint
 from guardagent.types import Decision, Verdict, thaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rich.console import Console
 
     from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
     from guardagent.sandbox.doctor import ComponentStatus
-    from guardagent.types import ToolCall, Usage, Verdict
+    from guardagent.types import ToolCall, Usage
 
 
 _MARKS = {

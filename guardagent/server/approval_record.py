@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from guardagent.enforcement.approval import Approval
 from guardagent.errors import ForbiddenError
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.service.requests import RequestConflictError
 
 ApprovalStatus = Literal["pending", "approved", "edited", "rejected", "expired", "used"]
 FINAL: tuple[ApprovalStatus, ...] = ("rejected", "expired", "used")

@@ -18,8 +18,8 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.wire import read_value, write_value
 from guardagent.errors import GuardError, error_text
 from guardagent.server.approval_record import FINAL, ApprovalRecord, ApprovalRules
-from guardagent.server.service.errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import HostSession
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
 from guardagent.server.settings import WebhookEvent
 from guardagent.server.state import StateStore
 from guardagent.session.session import Session

@@ -19,13 +19,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
 from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approval_record import ApprovalRules
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # --- the console
 
@@ -65,9 +68,6 @@ class RetentionSettings:
     abandoned_days: float | None = None
 
 
-RETENTION_KEYS = tuple(one.name for one in fields(RetentionSettings))
-
-
 def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
     """Reads the settings.
 
@@ -86,7 +86,6 @@ def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
 
 WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]
 EVENTS: tuple[WebhookEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
-_WEBHOOK_KEYS = ("url", "secret_file", "events", "tenants", "include_arguments")
 _PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
 
@@ -127,26 +126,26 @@ def read_webhook(value: Any, place: str, folder: Path) -> WebhookSettings:
     Raises:
         InputError: it is invalid.
     """
+    keys = _keys(WebhookSettings)
     if not isinstance(value, dict):
-        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(_WEBHOOK_KEYS)}")
+        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(keys)}")
     for name in value:
-        if name not in _WEBHOOK_KEYS:
-            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), _WEBHOOK_KEYS)}")
+        if name not in keys:
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), keys)}")
     for name in ("url", "secret_file"):
         if not isinstance(value.get(name), str):
             raise InputError(f"{place} lacks {name!r}; expected a string")
-    events, tenants = value.get("events", list(EVENTS)), value.get("tenants")
+    events = value.get("events", list(EVENTS))
     if not (isinstance(events, list) and events and all(one in EVENTS for one in events)):
         raise InputError(f"'events' of {place} is {events!r}; expected a list of these: {', '.join(EVENTS)}")
-    if not (tenants is None or (isinstance(tenants, list) and all(isinstance(one, str) for one in tenants))):
-        raise InputError(f"'tenants' of {place} is {tenants!r}; expected a list of names")
+    tenants = _tenants(value.get("tenants"), place)
     if type(value.get("include_arguments", False)) is not bool:
         raise InputError(f"'include_arguments' of {place} is {value['include_arguments']!r}; expected true or false")
     found = WebhookSettings(
         _url(value["url"], place),
         folder / value["secret_file"],
         tuple(events),
-        None if tenants is None else frozenset(tenants),
+        tenants,
         value.get("include_arguments", False),
     )
     found.secrets()
@@ -182,13 +181,8 @@ def _secret(line: str, path: Path) -> bytes:
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
-_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
-_APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
-_KEYS = ("policies", "state", "log", "agents", "workflows", "console", "webhooks", "retention")
 _CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
-_WORKFLOW_KEYS = ("graph", "policy", "tenants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +298,7 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", _KEYS)
+        found = _mapping(value, "the file", _keys(ServerSettings))
         policies = _mapping(found.get("policies", {}), "'policies'", None)
         agents = _mapping(found.get("agents", {}), "'agents'", None)
         workflows = _mapping(found.get("workflows", {}), "'workflows'", None)
@@ -316,7 +310,7 @@ def read_server_settings(path: Path | str) -> ServerSettings:
             workflows={name: _workflow(one, f"the workflow {name!r}", folder) for name, one in workflows.items()},
             console=_console(found.get("console", True)),
             webhooks=_webhooks(found.get("webhooks", []), folder),
-            retention=read_retention(_mapping(found.get("retention", {}), "'retention'", RETENTION_KEYS)),
+            retention=read_retention(_mapping(found.get("retention", {}), "'retention'", _keys(RetentionSettings))),
         )
     except ContentError:
         raise
@@ -327,7 +321,7 @@ def read_server_settings(path: Path | str) -> ServerSettings:
 def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
     if isinstance(value, str | list):
         value = {"files": value}
-    found = _mapping(value, place, _POLICY_KEYS)
+    found = _mapping(value, place, _keys(PolicySettings))
     files = found.pop("files", None)
     files = [files] if isinstance(files, str) else files
     if not (isinstance(files, list) and files and all(isinstance(one, str) for one in files)):
@@ -346,7 +340,7 @@ def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
 
 
 def _approvals(value: Any, place: str) -> ApprovalRules:
-    found = _mapping(value, place, _APPROVAL_KEYS)
+    found = _mapping(value, place, _keys(ApprovalRules))
     if type(found.get("quorum", 1)) is not int or not 1 <= found.get("quorum", 1) <= 100:
         raise InputError(f"'quorum' of {place} is {found['quorum']!r}; expected 1 to 100 approvers")
     seconds = found.get("seconds", 1)
@@ -358,7 +352,7 @@ def _approvals(value: Any, place: str) -> ApprovalRules:
 
 
 def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
-    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _AGENT_KEYS)
+    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _keys(AgentSettings))
     tenants = _tenants(found.pop("tenants", None), place)
     for name, one in found.items():
         _string(one, f"{name} of {place}")
@@ -371,7 +365,7 @@ def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
 
 
 def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
-    found = _mapping({"graph": value} if isinstance(value, str) else value, place, _WORKFLOW_KEYS)
+    found = _mapping({"graph": value} if isinstance(value, str) else value, place, _keys(WorkflowSettings))
     tenants = _tenants(found.pop("tenants", None), place)
     for name, one in found.items():
         _string(one, f"{name} of {place}")
@@ -403,6 +397,11 @@ def _tenants(value: Any, place: str) -> frozenset[str] | None:
     if not (value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))):
         raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
     return None if value is None else frozenset(value)
+
+
+def _keys(settings: type[DataclassInstance]) -> tuple[str, ...]:
+    """The keys of a mapping, which are the fields of its settings."""
+    return tuple(key.name for key in fields(settings))
 
 
 def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:

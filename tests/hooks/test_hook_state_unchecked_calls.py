@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_bash")
 
-from guardagent.cli.policies import watch
+from guardagent.cli.hooks import watch
 from guardagent.errors import InputError
 from guardagent.hooks.hook_daemon import HookDaemon
 from guardagent.hooks.hook_state import HookLock, PendingAsks, delete_old_sessions, state_folder

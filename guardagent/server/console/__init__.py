@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode
 from guardagent._terminal import printable
 from guardagent.server.access import AccessedOperation, Caller
 from guardagent.server.access.caller import EVERY_TENANT, PERMITTED
-from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import UnknownItemError
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,8 +10,8 @@ from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.service.errors import RequestConflictError
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import RequestConflictError
 
 # --- calls that agents may not make without a person
 
@@ -118,7 +118,6 @@ _APPROVALS = (
 # --- verdicts as they come
 
 _LIVE_ROWS = 50
-_LIVE_FILTERS = ("decision", "tool", "session")
 
 
 def _show_live(service: GuardService, request: ConsoleRequest) -> Answer:
@@ -130,18 +129,10 @@ def _list_live_rows(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _verdicts_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
-    tenant = request.tenant
-    chosen = {name: request.query.get(name, "").strip() for name in _LIVE_FILTERS}
-    entries = service.log.entries(
-        tenant,
-        None,
-        _LIVE_ROWS,
-        kind="verdict",
-        decision=chosen["decision"] or None,
-        tool=chosen["tool"] or None,
-        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
-    )
-    waiting, _ = service.approvals.page(tenant, None, 500)
+    chosen = _chosen(request, "decision", "tool", "session")
+    criteria = {name: value or None for name, value in chosen.items()}
+    entries = service.log.entries(request.tenant, None, _LIVE_ROWS, {"kind": "verdict", **criteria})
+    waiting, _ = service.approvals.page(request.tenant, None, 500)
     pending = sum(one["status"] == "pending" for one in waiting)
     return {"entries": entries[::-1], "chosen": chosen, "pending": pending}
 
@@ -155,23 +146,13 @@ _LIVE = (
 # --- the log: search and verification
 
 _LOG_ROWS = 100
-_LOG_FILTERS = ("kind", "decision", "tool", "session", "text")
 
 
 def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
-    tenant = request.tenant
-    chosen = {name: request.query.get(name, "").strip() for name in _LOG_FILTERS}
-    entries = service.log.entries(
-        tenant,
-        None,
-        _LOG_ROWS,
-        _before(request),
-        chosen["text"],
-        kind=chosen["kind"] or None,
-        decision=chosen["decision"] or None,
-        tool=chosen["tool"] or None,
-        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
-    )
+    chosen = _chosen(request, "kind", "decision", "tool", "session")
+    criteria = {name: value or None for name, value in chosen.items()}
+    chosen |= _chosen(request, "text")
+    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _before(request), chosen["text"])
     more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
     return ShownPage("log.html", {"entries": entries[::-1], "chosen": chosen, "more": more})
 
@@ -287,6 +268,11 @@ _WORKFLOWS = (
     ConsolePage("/workflows/{name}", AccessedOperation.READ_POLICIES, _show_workflow),
     ConsolePage("/workflows/{name}/graph.svg", AccessedOperation.READ_POLICIES, _draw_workflow),
 )
+
+
+def _chosen(request: ConsoleRequest, *names: str) -> dict[str, str]:
+    """Returns the filters that a person has set; empty strings for the others."""
+    return {name: request.query.get(name, "").strip() for name in names}
 
 
 def _before(request: ConsoleRequest) -> int | None:

@@ -34,10 +34,9 @@ from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.http.openapi import openapi_document
-from guardagent.server.http.routes import ROUTES, ApiRequest, ApiRoute
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import RequestConflictError, ServiceRequest
 
 MAX_KEY = 200
 MAX_STREAMS = 500
@@ -71,7 +70,7 @@ class ServerApplication:
         self._limits = limits or RequestLimits()
         self._in_flight = self._streams = 0
         self._router = Router([self._route(one) for one in ROUTES], redirect_slashes=False)
-        self.document = openapi_document(ROUTES)
+        self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
             lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)
@@ -190,25 +189,21 @@ class ServerApplication:
     def _result(self, route: ApiRoute, request: Request, text: bytes, span: RequestSpan) -> Any:
         caller = self._admitted(route, request)
         span.set_caller(caller.tenant)
-        body = self._body(route, request, text)
-        path = request.path_params
-        return self._run(route, ApiRequest(caller, path, _options(route, request), body, _key(request), self))
-
-    def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
-        run = partial(route.handle, self.service, request)
+        body, query, key = self._body(route, request, text), _options(route, request), _key(request)
+        run = partial(route.handle, self.service, ServiceRequest(caller, body, key, request.path_params, query, self))
         if route.body is None or route.journaled:
             return run()
-        caller, address = request.caller, [route.method, route.path, dict(request.path)]
         full: list[Any] = []
 
         def run_once() -> Any:
             full.append(run())
             return {"repeated": True} if route.secret else full[0]
 
-        found = self.service.repeated.once(caller.tenant, caller.id, request.key, [*address, request.body], run_once)
+        identity = [route.method, route.path, dict(request.path_params), body]
+        earlier = self.service.repeated.once(caller.tenant, caller.id, key, identity, run_once)
         if route.secret and not full:
             raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
-        return full[0] if full else found
+        return full[0] if full else earlier
 
     def _admitted(self, route: ApiRoute, request: Request) -> Caller:
         query = request.scope["query_string"]

@@ -1,12 +1,13 @@
-"""The policies of a server for people: candidates, versions in force, violations of rules, and reports.
+"""The policies of a server: versions in force, candidates, violations of rules, and reports.
 
 A candidate is judged beside the live version, or replayed on the log, without effect. The history tells what changed in
 the rules, in natural language, and when. Reports have the rules with their violations in the newest verdicts of a log,
-lint, and versions with differences.
+lint, and versions with differences; others verify and draw the workflow graphs that the settings name.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 import time
@@ -24,10 +25,86 @@ from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
-from guardagent.server.service.errors import RequestConflictError
-from guardagent.server.service.stores import LogQueries, PolicyCatalogue
-from guardagent.server.settings import PolicySettings
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
+from guardagent.server.service.stores import LogQueries
+from guardagent.server.settings import PolicySettings, WorkflowSettings
 from guardagent.server.state import StateStore
+from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.drawing import svg
+from guardagent.workflow.verify import verify
+
+# --- the policies by their names
+
+
+class PolicyCatalogue:
+    """The policies of a server by their names.
+
+    Args:
+        settings: the settings of each policy.
+
+    Raises:
+        InputError: a policy is invalid.
+    """
+
+    def __init__(self, settings: Mapping[str, PolicySettings]) -> None:
+        self._settings = dict(settings)
+        self._loaded = {name: load_policies(one.files) for name, one in settings.items()}
+
+    def names(self, tenant: str) -> list[str]:
+        """Returns the names of the policies that a tenant may use."""
+        return [name for name, one in self._settings.items() if one.may_be_used_by(tenant)]
+
+    def settings(self, name: str, tenant: str) -> PolicySettings:
+        """Returns the settings of a policy.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        found = self._settings.get(name)
+        if found is None or not found.may_be_used_by(tenant):
+            raise UnknownItemError(f"there is no policy {name!r}; expected one of {', '.join(self.names(tenant))}")
+        return found
+
+    def current(self, name: str) -> Policies:
+        """Returns the current version of a policy."""
+        return self._loaded[name].current
+
+    def version(self, name: str, digest: str) -> Policies | None:
+        """Returns a version of a policy; None if this server does not have it."""
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            return None
+        if loaded.current.digest == digest:
+            return loaded.current
+        return None if loaded.versions is None else loaded.versions.find(digest)
+
+    def held(self, name: str) -> list[str]:
+        """Returns the digests of the versions that this server has, the current one first."""
+        loaded = self._loaded[name]
+        others = () if loaded.versions is None else loaded.versions.held()
+        return [loaded.current.digest, *(one.digest for one in others if one.digest != loaded.current.digest)]
+
+    def reload(self, name: str) -> Policies:
+        """Loads the files of a policy again, for new sessions.
+
+        Raises:
+            InputError: they are invalid; the current version stays in force.
+        """
+        return self._loaded[name].reload()
+
+
+def unchanging(version: Policies, candidate: Policies | None) -> Policies:
+    """Returns a version that no reload replaces, for a guard of sessions that began under it.
+
+    Args:
+        version: the version.
+        candidate: judges too, without effect, in place of the one that the version names; None for that one.
+    """
+    fixed = copy.copy(version)
+    fixed.versions = None
+    fixed.shadow = version.shadow if candidate is None else candidate
+    return fixed
+
 
 # --- candidates
 
@@ -276,9 +353,9 @@ class PolicyReports:
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
         words, digests = policies_in_words(current), {one.digest for one in self._history.versions(name)}
-        verdicts = self._log.entries(tenant, None, _VERDICTS, kind="verdict")
+        verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, digests | {current.digest}, verdicts)
-        shadow = self._log.entries(tenant, None, _VERDICTS, kind="shadow")
+        shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
         rules = [{"id": one, "words": words[one].text if one in words else "", "hits": hits[one]} for one in hits]
         return {
             "name": name,
@@ -325,3 +402,60 @@ class PolicyReports:
         else:
             known = next((dict(one.rules) for one in self._history.versions(name) if one.digest == digest), {})
         return {rule: known[rule] for rule in rules if rule in known}
+
+
+class WorkflowReports:
+    """The reports on all workflows. A report is made again when the graph's file or the policy has changed.
+
+    Args:
+        settings: the workflows by their names.
+        policies: the policies.
+    """
+
+    def __init__(self, settings: Mapping[str, WorkflowSettings], policies: PolicyCatalogue) -> None:
+        self._settings, self._policies = settings, policies
+        self._made: dict[str, tuple[object, Report]] = {}
+
+    def all(self, tenant: str) -> dict[str, Report | str]:
+        """Returns the report on each workflow of a tenant, or why there is none."""
+        names = [name for name, one in self._settings.items() if _may_see(one, tenant)]
+        return {name: self._report_or_problem(tenant, name) for name in names}
+
+    def report(self, tenant: str, name: str) -> Report:
+        """Returns the report on a workflow.
+
+        Raises:
+            UnknownItemError: the tenant has no such workflow.
+            InputError: its graph cannot be read.
+        """
+        found = self._settings.get(name)
+        if found is None or not _may_see(found, tenant):
+            raise UnknownItemError(f"there is no workflow {name[:80]!r}; the settings of the server name them")
+        policies = self._policies.current(found.policy) if found.policy else None
+        try:
+            changed = found.graph.stat()
+        except OSError as error:
+            raise InputError(f"the graph of the workflow {name!r} cannot be read: {error.strerror}") from None
+        key = (changed.st_mtime_ns, changed.st_size, None if policies is None else policies.digest)
+        made = self._made.get(name)
+        if made is None or made[0] != key:
+            made = self._made[name] = key, verify(found.graph, policies, name=name)
+        return made[1]
+
+    def picture(self, tenant: str, name: str) -> str:
+        """Returns the graph of a workflow as SVG.
+
+        Raises:
+            UnknownItemError, InputError: as `report`; or the graph is too large for a picture.
+        """
+        return svg.render(self.report(tenant, name).graph)
+
+    def _report_or_problem(self, tenant: str, name: str) -> Report | str:
+        try:
+            return self.report(tenant, name)
+        except InputError as error:
+            return str(error)
+
+
+def _may_see(settings: WorkflowSettings, tenant: str) -> bool:
+    return settings.tenants is None or tenant in settings.tenants

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from guardagent.enforcement.approval import Approval
 from guardagent.errors import ForbiddenError
 from guardagent.server.approval_record import ApprovalRecord
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.service.requests import RequestConflictError
 
 
 def record(**more: Any) -> ApprovalRecord:
