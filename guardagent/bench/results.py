@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
-from guardagent.batch.jobs import ResultLog, file_errors
+from guardagent.batch.result_log import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
 from guardagent.bench.generation import describe, generated_tables, markdown
 from guardagent.bench.metrics import METRICS
@@ -37,14 +37,12 @@ class Results(ResultLog):
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
-        super().__init__(path)
         self._retry_errors = retry_errors
-        try:
-            self._rows = {row["id"]: row for row in self._read()}
-            self.drop_torn_row()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(path)
+
+    def _resume(self) -> None:
+        self._rows = {row["id"]: row for row in self._read()}
+        self.drop_torn_row()
 
     def refuse_other_rows(self, ids: Iterable[str]) -> None:
         """Checks that all rows belong to this data.

@@ -38,7 +38,9 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
     from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
-    from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
+    from guardagent.batch.pipeline import Job
+    from guardagent.batch.result_log import ResumableLog
+    from guardagent.batch.results import Result, VerdictMetrics
     from guardagent.hooks.hook_state import PendingAsk, PendingAsks
     from guardagent.policy.lint import LintFinding
     from guardagent.policy.policies import Policies
@@ -204,7 +206,7 @@ def audit_tables(
 
 def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
-    from guardagent.batch.jobs import Result
+    from guardagent.batch.results import Result
     from guardagent.cli.render import show_result
 
     console = screen()
@@ -240,7 +242,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
-    from guardagent.batch.jobs import VerdictMetrics
+    from guardagent.batch.results import VerdictMetrics
     from guardagent.cli.render import summary as text_of
 
     metrics = VerdictMetrics.for_rules(rules)
@@ -294,7 +296,7 @@ def check(
     If cases carry labels, also reports accuracy, precision and recall.
     """
     from guardagent.batch.cases import judge_case
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_case
 
     run = _BatchRun(
@@ -337,7 +339,7 @@ def audit(
         raise typer.Exit(audit_tables(tables, policies, locked=locked, require_review=require_review, as_json=as_json))
     tables.refuse_options()
     from guardagent.batch.audit import TraceJudge
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_trace
 
     judge = TraceJudge(traces[0])
@@ -368,7 +370,7 @@ def compare(
     Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
 
     paths, cases = _policies_and_cases(files, policies)
     run = _BatchRun(Job(cases, _loader(paths, model), read_expectation, judge_case), "cases", as_json, model)
@@ -412,17 +414,17 @@ class _BatchRun:
         self.ids = policies.ids
         if self.job.prepare is not None:
             self.job.prepare(policies, workers=self.workers, resume=self.resume)
-        result_log = self._result_log(policies)
-        with self._interrupt_message(result_log), contextlib.closing(self._results(policies, result_log)) as results:
+        metrics, log = self._metrics_and_log(policies)
+        with self._interrupt_message(metrics), contextlib.closing(self._results(policies, metrics, log)) as results:
             for result in results:
                 if result.error:
                     unreadable(result.error, as_json=self.as_json)
                 else:
                     report(result)
-        if not result_log.metrics.judged and not result_log.metrics.unreadable:
+        if not metrics.judged and not metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object per line")
-        note(summary(result_log.metrics, self.record_kind))
-        return result_log.metrics
+        note(summary(metrics, self.record_kind))
+        return metrics
 
     def reporter(self, *, every: bool) -> Callable[[Result], None]:
         """Prints results as JSON rows or as text; prints nothing if `--out` keeps them."""
@@ -448,32 +450,35 @@ class _BatchRun:
         elif found:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
-    def _results(self, policies: Policies, result_log: MetricsOnly) -> Generator[Result]:
+    def _results(self, policies: Policies, metrics: VerdictMetrics, log: ResumableLog | None) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
 
         with self._progress_bar() as advance:
-            yield from judge_file(self.job, policies, result_log, workers=self.workers, advance=advance)
+            yield from judge_file(self.job, policies, metrics, log, workers=self.workers, advance=advance)
 
-    def _result_log(self, policies: Policies) -> MetricsOnly:
-        from guardagent._version import __version__
-        from guardagent.batch.jobs import MetricsOnly, ResumableLog, VerdictMetrics
+    def _metrics_and_log(self, policies: Policies) -> tuple[VerdictMetrics, ResumableLog | None]:
+        from guardagent.batch.results import VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
-            return MetricsOnly(metrics)
+            return metrics, None
+        from guardagent._version import __version__
+        from guardagent.batch.result_log import ResumableLog
+
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
-        return ResumableLog(self.out, setup, metrics, resume=self.resume)
+        log = ResumableLog(self.out, setup, metrics, resume=self.resume)
+        return log.metrics, log
 
     @contextlib.contextmanager
-    def _interrupt_message(self, result_log: MetricsOnly) -> Iterator[None]:
+    def _interrupt_message(self, metrics: VerdictMetrics) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
             more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
-            note(f"guardagent: interrupted after {result_log.metrics.judged:,} {self.record_kind}{more}")
+            note(f"guardagent: interrupted after {metrics.judged:,} {self.record_kind}{more}")
             raise typer.Exit(130) from None
 
     @contextlib.contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
+    from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
     from guardagent.sandbox.doctor import ComponentStatus
     from guardagent.types import ToolCall, Usage, Verdict
 
