@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from guardagent.workflow.model.graph import Graph, UnknownPart, unknown_parts
+from guardagent.workflow.model.graph import Graph, Node, UnknownPart, unknown_parts
 from guardagent.workflow.model.targets import UnreadPlace
 
 Severity = Literal["error", "warning", "note"]
@@ -133,6 +133,10 @@ class Report:
             return False
         counting = [one for one in self.findings if one.suppressed is None and one.severity == "error"]
         return not counting and all(rule.status != "violated" for rule in self.rules)
+
+    def node_of(self, finding: GraphFinding) -> Node | None:
+        """Returns the node of a finding; None for the whole graph."""
+        return None if finding.node is None else self.graph.by_id.get(finding.node)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Returns the report as JSON, in the public key order."""
