@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,29 @@ def write_text(path: Path, text: str) -> None:
         replace_file(path, text)
 
 
+def results_folder(out: Path) -> Path:
+    """Creates the folder of a run.
+
+    Raises:
+        InputError: it cannot be created.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
+    return out
+
+
+def write_results(out: Path, text: str, plot: Callable[[Path], None], summary: Mapping[str, Any]) -> None:
+    """Writes table.md, plot.png and summary.json; without matplotlib, prints a note instead of a plot."""
+    write_text(out / "table.md", text)
+    try:
+        plot(out / "plot.png")
+    except ImportError:
+        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
+    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+
+
 def line_of(row: Mapping[str, Any]) -> str:
     """A row as JSON; a lone surrogate becomes its JSON escape."""
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
@@ -280,20 +304,30 @@ def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> N
     Raises:
         ImportError: matplotlib is not installed.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     groups = summary["groups"]
     heights = [3.6, *(1.2 + 0.45 * len(blocks) for blocks in groups.values())]
-    # An explicit canvas: pyplot would choose a backend for the whole process.
-    figure = Figure(figsize=(_WIDTH, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.15))
-    FigureCanvasAgg(figure)
+    figure = new_figure(_WIDTH, sum(heights), ConstrainedLayoutEngine(h_pad=0.15))
     axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_methods(axes[0], summary, [row for row in paper if row.group is None])
     for axis, (dimension, blocks) in zip(axes[1:], groups.items(), strict=True):
         _draw_groups(axis, dimension, {f"{name} (n={block['n']})": shares(block) for name, block in blocks.items()})
     figure.savefig(path, dpi=120)
+
+
+def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
+    """Returns an empty figure with a canvas: pyplot would choose a backend for the whole process.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> None:
@@ -331,7 +365,7 @@ def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> Non
 
 def _finer_metric(groups: Mapping[str, Values]) -> str:
     """The metric beside LPA: the evaluation's own rate, else EA."""
-    own = [name for block in groups.values() for name in block if name not in ("LPA", "LPP", "LPR", "EA", "FRA")]
+    own = [name for block in groups.values() for name in block if name not in METRICS]
     return own[0] if own else "EA"
 
 

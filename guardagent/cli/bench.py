@@ -166,13 +166,9 @@ def bench_compare(
 
 
 def _write_comparison(out: Path, found: Comparison, table: str) -> None:
-    from guardagent.bench.results import write_text
+    from guardagent.bench.results import results_folder, write_text
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    write_text(out / "compare.md", table)
+    write_text(results_folder(out) / "compare.md", table)
     write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
 
 

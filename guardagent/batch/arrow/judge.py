@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
 from guardagent.batch.arrow.traces import AssembledTrace, PolicyBundle, assembled
-from guardagent.batch.audit import judge_together, judge_traces, require_times
-from guardagent.batch.ignored_tools import ignored_tools
+from guardagent.batch.audit import ignored_tools, judge_together, judge_traces, require_times
 from guardagent.batch.replay import compare_traces
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences
 from guardagent.batch.replay.conversation import ReplayPolicy
@@ -178,7 +177,10 @@ def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[st
     traces = [one.trace for one in group if one.trace is not None]
     verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
     for one in group:
-        yield _error_row(one) if one.trace is None else _verdict_row(one, next(verdicts))
+        if one.trace is None:
+            yield {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
+        else:
+            yield _verdict_row(one, next(verdicts))
 
 
 def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
@@ -190,10 +192,6 @@ def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
     except InputError as error:
         return AssembledTrace(one.id, error=str(error), source=one.source)
     return one
-
-
-def _error_row(one: AssembledTrace) -> dict[str, Any]:
-    return {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
 
 
 def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -59,13 +58,11 @@ def spill_folder(parent: str | None) -> Iterator[Path]:
         InputError: it cannot be written.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="guardagent-spill-", dir=parent))
+        folder = tempfile.TemporaryDirectory(prefix="guardagent-spill-", dir=parent, ignore_cleanup_errors=True)
     except OSError as error:
         raise InputError(f"{parent}: cannot be written: {error.strerror}; expected a folder for spill files") from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with folder as name:
+        yield Path(name)
 
 
 @contextlib.contextmanager
