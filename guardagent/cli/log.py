@@ -350,8 +350,8 @@ def _lines(row: RuleDifferences) -> list[str]:
     lines = [f"{row.rule}: {', '.join(counts)}"]
     if row.example is not None:
         lines += [f"    {line}" for line in _example_lines(row.example)]
-    if row.why_undecidable:
-        lines.append(f"    undecidable: {row.why_undecidable}")
+    if row.undecidable_because:
+        lines.append(f"    undecidable: {row.undecidable_because}")
     return lines
 
 
