@@ -303,7 +303,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
     from guardagent.batch.arrow.judge import ReplayWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
     from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable
     from guardagent.batch.replay.conversation import NoModel

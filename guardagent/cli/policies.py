@@ -37,7 +37,7 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
-    from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
+    from guardagent.batch.arrow.work import AuditFolder, Summarized, Work
     from guardagent.batch.pipeline import Job
     from guardagent.batch.result_log import ResumableLog
     from guardagent.batch.results import Result, VerdictMetrics
@@ -108,8 +108,8 @@ class TableRun:
         if self.resume and self.out is None:
             raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
         from guardagent.batch.arrow import run_work
-        from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-        from guardagent.batch.arrow.traces import AuditFolder
+        from guardagent.batch.arrow.source_files import PartitionFilter, find_files
+        from guardagent.batch.arrow.work import AuditFolder
 
         filters = [PartitionFilter.parse(one) for one in self.where or ()]
         files = find_files(self.paths, file_format=self.file_format, filters=filters)
@@ -193,7 +193,7 @@ def audit_tables(
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
     from guardagent.batch.arrow.judge import AuditWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
     with tables.run(AuditWork(bundle)) as (summary, folder):

@@ -21,10 +21,10 @@ from typing import Any, cast
 from guardagent._support.plugins import Plugins
 from guardagent._version import __version__
 from guardagent.batch.arrow import engines
-from guardagent.batch.arrow.parquet import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.rows import is_foreign, staged
 from guardagent.batch.arrow.schema import VERSION
-from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PartitionJudge, Summarized, Summary, Work
+from guardagent.batch.arrow.source_files import SPLIT_BYTES, SourceFile, Split, splits_of
+from guardagent.batch.arrow.work import AuditFolder, AuditJob, PartitionJudge, Summarized, Summary, Work
 from guardagent.errors import InputError
 
 ENGINES = Plugins("engine", engines.__name__, ("judge",))

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from guardagent.batch.arrow.assembly import AssembledTrace, assembled
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, PolicyBundle, assembled
 from guardagent.batch.audit import ignored_tools, judge_together, judge_traces, require_times
 from guardagent.batch.replay import compare_traces
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences

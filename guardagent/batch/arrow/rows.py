@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.parquet import SourceFile, Split, opened, parquet_rows
+from guardagent.batch.arrow.parquet import parquet_rows
 from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.source_files import SourceFile, Split, opened
 from guardagent.batch.records import MAX_LINE
 from guardagent.errors import InputError
 

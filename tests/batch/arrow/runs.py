@@ -9,8 +9,9 @@ from typing import Any
 
 from guardagent.batch.arrow import run_work
 from guardagent.batch.arrow.judge import AuditCounts, AuditWork
-from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.traces import AuditFolder, PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import find_files
+from guardagent.batch.arrow.work import AuditFolder
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
 from guardagent.policy.policies import Policies

@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.judge import ReplaySummary, ReplayWork
-from guardagent.batch.arrow.parquet import find_files, splits_of
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS
-from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PolicyBundle, judge_partition, partitions_of
+from guardagent.batch.arrow.source_files import find_files, splits_of
+from guardagent.batch.arrow.work import AuditFolder, AuditJob, judge_partition, partitions_of
 from guardagent.batch.replay import ReplayReport, replay
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import NoModel, load_replay_policy

@@ -9,7 +9,7 @@ import pytest
 
 from guardagent.batch.arrow import run_work
 from guardagent.batch.arrow.judge import AuditWork
-from guardagent.batch.arrow.parquet import find_files
+from guardagent.batch.arrow.source_files import find_files
 from guardagent.errors import UnknownNameError
 from tests.batch.arrow.logs import POLICY
 from tests.batch.arrow.readers.test_otel import agent, call, export

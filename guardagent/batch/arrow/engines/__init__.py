@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, partitions_of
+from guardagent.batch.arrow.work import AuditJob, partitions_of
 from guardagent.batch.pipeline import worker_map
 from guardagent.errors import GuardError, InputError, LimitError, name_hint
 

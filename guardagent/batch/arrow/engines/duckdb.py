@@ -18,7 +18,7 @@ import pyarrow as pa
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
 from guardagent.batch.arrow.rows import rows_of, stream_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.errors import InputError
 
 _SORTED = """

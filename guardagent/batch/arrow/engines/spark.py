@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, Summary, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, Summary, judge_partition
 from guardagent.errors import InputError
 
 # --- the session

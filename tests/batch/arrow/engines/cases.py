@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from guardagent.batch.arrow import run_work
 from guardagent.batch.arrow.judge import AuditCounts, AuditWork
-from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import find_files
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of
