@@ -302,7 +302,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     if against is None:
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
-    from guardagent.batch.arrow.judge import ReplayWork
+    from guardagent.batch.arrow.judge import replay_work
     from guardagent.batch.arrow.policy_bundle import PolicyBundle
     from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable
@@ -310,7 +310,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
 
     candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())
     other = PolicyBundle.of([against], model=NoModel())
-    with tables.run(ReplayWork(candidate, other)) as (summary, folder):
+    with tables.run(replay_work(candidate, other)) as (summary, folder):
         rows = folder.rows(["trace", "error", "source"]) if summary.unreadable else ()
         problems = [error_of(row) for row in rows if row["error"] is not None]
     if not summary.traces:

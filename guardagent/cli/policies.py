@@ -192,11 +192,11 @@ def audit_tables(
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
-    from guardagent.batch.arrow.judge import AuditWork
+    from guardagent.batch.arrow.judge import audit_work
     from guardagent.batch.arrow.policy_bundle import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
-    with tables.run(AuditWork(bundle)) as (summary, folder):
+    with tables.run(audit_work(bundle)) as (summary, folder):
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:
         raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")

@@ -46,7 +46,7 @@ def run_work(
 
     Args:
         files: the result of `find_files`.
-        work: what to do with the traces, such as `AuditWork`.
+        work: what to do with the traces, such as `audit_work`.
         out: the folder, or a URL of one.
         engine: the name of the engine.
         options: the options of the engine.

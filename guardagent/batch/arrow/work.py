@@ -11,10 +11,10 @@ import contextlib
 import gc
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,7 +42,8 @@ Summarized = TypeVar("Summarized", bound=Summary)
 Result_co = TypeVar("Result_co", bound=Summary, covariant=True)
 
 
-class Work(Protocol[Result_co]):
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Result_co]):
     """The work on a partition; workers get a pickled copy.
 
     Attributes:
@@ -51,37 +52,18 @@ class Work(Protocol[Result_co]):
         summary: the type of their summaries.
         digest: changes with its policies.
         about: what the manifest says of it.
+        results: yields results, each with a summary of them, from rows in the schema `EVENTS`. The rows of a trace are
+            adjacent. Raises an InputError if they are not, or if the policies cannot be loaded.
         counters: the names of the counters that need all traces in one partition.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def schema(self) -> pa.Schema: ...
-
-    @property
-    def summary(self) -> type[Result_co]: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    @property
-    def about(self) -> Mapping[str, Any]: ...
-
-    @property
-    def counters(self) -> tuple[str, ...]: ...
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Result_co]]:
-        """Yields results, each with a summary of them.
-
-        Args:
-            rows: rows in the schema `EVENTS`. The rows of a trace are adjacent.
-
-        Raises:
-            InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
-        """
-        ...
+    name: str
+    schema: pa.Schema
+    summary: type[Result_co]
+    digest: str
+    about: Mapping[str, Any]
+    results: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, Result_co]]]
+    counters: tuple[str, ...] = ()
 
 
 # --- the folder
@@ -166,7 +148,7 @@ class AuditFolder:
         """Writes the results of the work on a partition, also if there are none."""
         total, sink = work.summary(), pa.BufferOutputStream()
         with pq.ParquetWriter(sink, work.schema, compression="zstd") as writer:
-            for batch, summary in work(rows):
+            for batch, summary in work.results(rows):
                 writer.write_batch(batch)
                 total += summary
             writer.add_key_value_metadata({_SUMMARY: json.dumps(total.to_dict(), default=str)})
