@@ -74,8 +74,8 @@ def run_work(
     if missing:
         with tempfile.TemporaryDirectory(prefix="guardagent-rows-") as staging:
             job = AuditJob(tuple(_splits(files, Path(staging))), work, count, folder)
-            for part in judge(job, missing, options or {}):
-                done[part.number] = cast(Summarized, part.summary)
+            for number, summary in judge(job, missing, options or {}):
+                done[number] = cast(Summarized, summary)
                 advance(len(done), count)
     _refuse_gaps(folder, done, count)
     _note_end(folder)

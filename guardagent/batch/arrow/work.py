@@ -186,12 +186,8 @@ class AuditJob:
     folder: AuditFolder
 
 
-@dataclass(frozen=True, slots=True)
-class PartDone:
-    """A partition whose results are written."""
-
-    number: int
-    summary: Summary
+PartDone = tuple[int, Summary]
+"""A partition whose results are written, and their summary."""
 
 
 class PartitionJudge(Protocol):
@@ -219,7 +215,7 @@ def judge_partition(job: AuditJob, number: int, rows: Iterable[pa.RecordBatch]) 
         rows: its rows in the schema `EVENTS`; those of a trace are adjacent.
     """
     with _rare_collections():
-        return PartDone(number, job.folder.write_part(number, job.work, rows))
+        return number, job.folder.write_part(number, job.work, rows)
 
 
 @contextlib.contextmanager
