@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from guardagent._support.json_values import loads
 from guardagent.batch.arrow.rows import EventRow
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
-from guardagent.batch.traces import StepColumns, TraceStep, step_of_columns
+from guardagent.batch.traces import TraceStep, step_of_columns
 from guardagent.errors import InputError
 from guardagent.types import EMPTY
 
@@ -80,7 +80,7 @@ class _Parts:
                 self._add_record(row, loads(row.record))
 
     def _add_event(self, row: EventRow) -> None:
-        columns = StepColumns(*row[3:12], row.time)  # from `tool` to `state`
+        columns = (*row[3:12], row.time)  # from `tool` to `state`
         of_trace = row[12:17]  # from `trace_state` to `success`
         if of_trace != _NOTHING:
             values = zip(_TRACE_COLUMNS, of_trace, strict=True)
