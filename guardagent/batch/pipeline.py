@@ -11,17 +11,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from guardagent._support.execution import remember, timed_verdict
 from guardagent.batch.records import Chunk, InputLine, LineReader, open_bytes
-from guardagent.batch.results import Result, VerdictMetrics, result_of, row_of
+from guardagent.batch.results import Result, ResumableLog, VerdictMetrics, result_of, row_of
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
 from guardagent.types import Verdict
-
-if TYPE_CHECKING:
-    from guardagent.batch.result_log import ResumableLog
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")

@@ -1,13 +1,31 @@
-"""The results of lines: a row of JSON or an error for each, counted and compared with the expectations."""
+"""The results of lines, their metrics, and the files that keep them so that an interrupted run can resume.
+
+A line gives a row of JSON or an error. A file of results has one row per line, and one process at a time appends to it.
+If a run is killed, all written rows remain. Only the last one may be torn; it is removed before the next is appended.
+
+A small progress file beside the rows records the position in the input. It is replaced before the rows of a chunk are
+written, and names the end of that chunk: any rows after it belong to exactly those bytes of the input. So the run may
+be killed at any moment, ids may repeat, and the progress file does not grow with the input.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from io import FileIO
+from pathlib import Path
 from typing import Any, Self
 
+from guardagent._support.files import parse_json, replace_file
+from guardagent.batch.records import FilePosition, LineReader
+from guardagent.errors import ContentError, InputError
 from guardagent.types import Verdict, unchecked_verdict
+
+# --- lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,9 @@ def _json(record_id: str | int, verdict: Verdict) -> str:
     row = {"id": record_id, **verdict.to_dict(), "rules": list(verdict.rules)}
     text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
     return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes its JSON escape
+
+
+# --- metrics
 
 
 @dataclass(slots=True)
@@ -161,3 +182,198 @@ class VerdictMetrics:
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+# --- files of results
+
+_KEYS = {"id", "label", "decision", "rules", "errors"}
+_START_ANEW = "expected the input and policies of that run; to start anew, use another '--out'"
+
+
+class ResultLog:
+    """The file, open and locked; created if missing.
+
+    Raises:
+        InputError: another run is writing to it, its rows cannot be continued, or it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with file_errors(path):
+            self._file = FileIO(path, "a+")
+        self._complete_size = 0
+        try:
+            self._lock()
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    def _resume(self) -> None:
+        """Reads what an earlier run has left."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes and unlocks the file."""
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        return self._file.seek(0, os.SEEK_END)
+
+    def rows(self, start: int = 0) -> list[str]:
+        """The lines from a byte offset on, unvalidated, without a torn last line."""
+        with file_errors(self.path):
+            self._file.seek(start)
+            data = self._file.readall() or b""
+        complete = data[: data.rfind(b"\n") + 1]  # on bytes: the row may be torn within a character
+        self._complete_size = start + len(complete)
+        return complete.decode("utf-8", "replace").split("\n")[:-1]
+
+    def drop_torn_row(self) -> None:
+        """Truncates a torn last row, once the rows before it are validated."""
+        with file_errors(self.path):
+            self._file.truncate(self._complete_size)
+
+    def append(self, row: str) -> None:
+        """Appends a row."""
+        data = f"{row}\n".encode()
+        with file_errors(self.path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def replace(self, rows: Iterable[str]) -> None:
+        """Replaces all rows atomically and closes the file; after a crash, either the old or the new rows remain."""
+        with self, file_errors(self.path):
+            replace_file(self.path, "".join(f"{row}\n" for row in rows))
+
+    def _lock(self) -> None:
+        """Locks the file, unless another run has replaced it since it was opened."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
+            if os.path.samestat(os.fstat(self._file.fileno()), self.path.stat()):
+                return
+        raise InputError(f"{self.path}: another run is writing to it; wait until that run ends")
+
+
+@contextlib.contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turns errors of the operating system into errors that name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ContentError("is not UTF-8; expected the unchanged file", path) from None
+
+
+class ResumableLog(ResultLog):
+    """The rows of a run, with its metrics.
+
+    Args:
+        path: the file, one row per line.
+        setup: identifies version, command and policies; a run resumes only under the same setup.
+        metrics: empty metrics.
+        resume: continue after the existing rows; otherwise the file must be empty or missing.
+    """
+
+    def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
+        self.metrics = metrics
+        self._setup, self._continues = setup, resume
+        self._progress_path = path.with_name(f"{path.name}.progress")
+        self._done = self._promised = FilePosition()
+        self._written = 0
+        super().__init__(path)
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.closing(self):
+            if error[0] is None:
+                self._refuse_change(self._done)
+                self._save()
+
+    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
+        """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""
+        if not reader.skip_to(self._done):
+            raise InputError(
+                f"{self.path}: the first {self._done.line:,} lines of the input have changed since it was written; "
+                + _START_ANEW
+            )
+        return self._rows_of_next_chunk(), self._promised.read
+
+    @contextlib.contextmanager
+    def chunk(self, end: FilePosition) -> Iterator[None]:
+        """Records before the body the end of the chunk whose rows it appends, and then that all of them are written."""
+        self._refuse_change(end)
+        self._promised = end
+        self._save()
+        yield
+        self._done, self._written = end, self.size
+
+    def _refuse_change(self, end: FilePosition) -> None:
+        """Refuses another end than the one that an earlier run recorded."""
+        if self._promised not in (self._done, end):
+            raise InputError(f"{self.path}: the input changed before line {self._promised.line + 1:,}; {_START_ANEW}")
+
+    def _save(self) -> None:
+        values = {
+            "setup": self._setup,
+            "done": asdict(self._done),
+            "promised": asdict(self._promised),
+            "written": self._written,
+            "metrics": self.metrics.to_dict(),
+        }
+        new_file = self._progress_path.with_name(f"{self._progress_path.name}.new")
+        with file_errors(self._progress_path):  # not synced: that would take longer than judging the chunk
+            new_file.write_text(json.dumps(values), encoding="utf-8")
+            new_file.replace(self._progress_path)
+
+    def _resume(self) -> None:
+        if self._continues:
+            self._read_progress()
+        elif self.size:
+            raise InputError(f"{self.path}: already holds results; use '--resume' to continue, or another '--out'")
+
+    def _read_progress(self) -> None:
+        with file_errors(self._progress_path):
+            text = self._progress_path.read_text(encoding="utf-8") if self._progress_path.exists() else ""
+        if text:
+            self._restore(parse_json(text, self._progress_path))
+        if self.size < self._written:
+            raise InputError(
+                f"{self.path}: has fewer rows than were written; expected the unchanged file, or another '--out'"
+            )
+        if self.size and not text:
+            raise InputError(
+                f"{self.path}: holds results, but {self._progress_path} is missing; expected both, or neither"
+            )
+
+    def _restore(self, values: Mapping[str, Any]) -> None:
+        try:
+            self._done, self._promised = FilePosition(**values["done"]), FilePosition(**values["promised"])
+            self._written, setup = int(values["written"]), values["setup"]
+            metrics = VerdictMetrics.from_dict(values["metrics"])
+        except (KeyError, TypeError, ValueError):
+            raise ContentError("is not a progress file; expected the unchanged file", self._progress_path) from None
+        if setup != self._setup:
+            raise InputError(f"{self.path}: was written under other policies or by another version; {_START_ANEW}")
+        self.metrics = metrics
+
+    def _rows_of_next_chunk(self) -> list[str]:
+        """The existing rows of the chunk that was begun."""
+        rows = self.rows(self._written)
+        if rows and self._promised == self._done:
+            raise InputError(
+                f"{self.path}: has more rows than were written; expected the unchanged file, or another '--out'"
+            )
+        for row in rows:
+            value = parse_json(row, self.path)
+            if not isinstance(value, dict) or not value.keys() >= _KEYS:
+                raise ContentError("the last rows are not verdicts; expected the unchanged file", self.path)
+        self.drop_torn_row()
+        return rows

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.batch.result_log import ResultLog
+from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.generation import markdown
 from guardagent.bench.metrics import WriteCalls, match_expected, pass_hat_k

@@ -16,7 +16,7 @@ from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
-from guardagent.batch.result_log import ResultLog, file_errors
+from guardagent.batch.results import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
 from guardagent.bench.generation import describe, generated_tables, markdown
 from guardagent.bench.metrics import METRICS

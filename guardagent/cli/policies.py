@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
     from guardagent.batch.arrow.work import AuditFolder, Summarized, Work
     from guardagent.batch.pipeline import Job
-    from guardagent.batch.result_log import ResumableLog
-    from guardagent.batch.results import Result, VerdictMetrics
+    from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
     from guardagent.hooks.hook_state import PendingAsk, PendingAsks
     from guardagent.policy.lint import LintFinding
     from guardagent.policy.policies import Policies
@@ -457,16 +456,14 @@ class _BatchRun:
             yield from judge_file(self.job, policies, metrics, log, workers=self.workers, advance=advance)
 
     def _metrics_and_log(self, policies: Policies) -> tuple[VerdictMetrics, ResumableLog | None]:
-        from guardagent.batch.results import VerdictMetrics
+        from guardagent._version import __version__
+        from guardagent.batch.results import ResumableLog, VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
             return metrics, None
-        from guardagent._version import __version__
-        from guardagent.batch.result_log import ResumableLog
-
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
         log = ResumableLog(self.out, setup, metrics, resume=self.resume)

@@ -205,15 +205,11 @@ class CaseItem(pytest.Item):
         result = judge_line(job, self._policies, self._line)
         if result.error:
             raise CaseFailedError(result.error)
-        self._note_coverage(result)
-        found = difference(result)
-        if found:
-            raise CaseFailedError("\n".join(self._message(result, found)))
-
-    def _note_coverage(self, result: Result) -> None:
         case = read_expectation(self._line.text(self.path), self.path, self._line.number)
         path = os.path.relpath(self._policy, self.config.rootpath)
         self.coverage = covered_rules(self._policies, path, case.proposed, json.loads(result.row))
+        if found := difference(result):
+            raise CaseFailedError("\n".join(self._message(result, found)))
 
     def _message(self, result: Result, found: Difference) -> Iterator[str]:
         row = json.loads(result.row)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from guardagent.batch.pipeline import Job, judge_file
-from guardagent.batch.result_log import ResumableLog
-from guardagent.batch.results import Result, VerdictMetrics
+from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
 from guardagent.errors import ContentError, InputError
 from tests.shop import case, job, write_lines, write_policies
 
