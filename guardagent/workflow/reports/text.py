@@ -96,7 +96,10 @@ TEXT = ReportFormat(".txt", _text, _text, _show, _show)
 
 
 def _print(content: Report | ReportListing, console: Console) -> None:
-    (_print_report if isinstance(content, Report) else _print_listing)(content, console)
+    if isinstance(content, Report):
+        _print_report(content, console)
+    else:
+        _print_listing(content, console)
 
 
 def _print_listing(listing: ReportListing, console: Console) -> None:
