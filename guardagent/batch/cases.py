@@ -21,7 +21,7 @@ from guardagent.session.session import Session
 from guardagent.types import Event, Verdict
 
 if TYPE_CHECKING:
-    from guardagent.batch.jobs import Result
+    from guardagent.batch.results import Result
 
 
 def session_of(policies: Policies, case: Case) -> Session:

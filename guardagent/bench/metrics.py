@@ -62,6 +62,13 @@ def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
+def mean(values: Iterable[float | None], digits: int = 2) -> float | None:
+    """The mean; None if there is no value or one is unknown."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return round(statistics.fmean(known), digits) if listed and len(known) == len(listed) else None
+
+
 def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
     """The cost of checking: rows that could not be checked, model calls, and time per verdict."""
     times = sorted(row["elapsed_ms"] for row in rows)

@@ -7,19 +7,17 @@ unknown, and pass^k with the guard is a pair of bounds.
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.batch.jobs import ResultLog
+from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.generation import markdown
 from guardagent.bench.metrics import WriteCalls, match_expected, pass_hat_k
-from guardagent.bench.results import line_of, write_text
+from guardagent.bench.results import line_of, new_figure, results_folder, write_results
 from guardagent.bench.trajectories import Trajectory, TrajectoryGuard, read_state, read_trajectories
 from guardagent.errors import InputError
 from guardagent.types import Verdict
@@ -98,15 +96,12 @@ def _numbers(block: Block, columns: Sequence[str]) -> list[str]:
 
 
 def draw_replay(path: Path, summary: Block) -> None:
-    """Draws pass^k over k; without matplotlib, prints a note instead."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
-        return
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    """Draws pass^k over k.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = new_figure(6, 4)
     axis = figure.subplots()
     ks = [int(k) for k in summary["without_guard"]["pass"]]
     axis.plot(ks, list(summary["without_guard"]["pass"].values()), "o-", color="#2f4b7c", label="without guard")
@@ -302,17 +297,11 @@ def _denials(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    with ResultLog(out / "results.jsonl") as log:
+    with ResultLog(results_folder(out) / "results.jsonl") as log:
         _refuse_other_rows(log.path, {row["id"] for row in rows})
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         log.replace(map(line_of, rows))
-    write_text(out / "table.md", replay_table(summary))
-    draw_replay(out / "plot.png", summary)
-    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    write_results(out, replay_table(summary), lambda path: draw_replay(path, summary), summary)
 
 
 def _refuse_other_rows(path: Path, ids: set[str]) -> None:

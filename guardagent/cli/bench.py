@@ -131,16 +131,12 @@ def bench_compare(
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
     """
     from guardagent.bench.comparison import compare, comparison_table
-    from guardagent.bench.results import write_text
+    from guardagent.bench.results import results_folder, write_text
 
     comparison = compare(folders, compiled)
     table = comparison_table(comparison)
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-        write_text(out / "compare.md", table)
+        write_text(results_folder(out) / "compare.md", table)
         write_text(out / "compare.json", json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
         print_json(comparison.to_dict())

@@ -173,8 +173,8 @@ def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: 
 
 def _measure(examples: str, judge: RunJudge, *, as_json: bool) -> int:
     """Prints the result of each labelled run and the metrics, and returns the exit status."""
-    from guardagent.batch.jobs import VerdictMetrics
     from guardagent.batch.labelled_runs import judge_runs
+    from guardagent.batch.results import VerdictMetrics
     from guardagent.cli.render import show_labelled, summary
 
     metrics, console = VerdictMetrics(), screen()

@@ -262,15 +262,15 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     if against is None:
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
-    from guardagent.batch.arrow.judge import ReplayWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.judge import replay_work
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
     from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable
     from guardagent.batch.replay.conversation import NoModel
 
     candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())
     other = PolicyBundle.of([against], model=NoModel())
-    with tables.run(ReplayWork(candidate, other)) as (summary, folder):
+    with tables.run(replay_work(candidate, other)) as (summary, folder):
         rows = folder.rows(["trace", "error", "source"]) if summary.unreadable else ()
         problems = [error_of(row) for row in rows if row["error"] is not None]
     if not summary.traces:
@@ -296,8 +296,8 @@ def _lines(row: RuleDifferences) -> list[str]:
     lines = [f"{row.rule}: {', '.join(counts)}"]
     if row.example is not None:
         lines += [f"    {line}" for line in _example_lines(row.example)]
-    if row.why_undecidable:
-        lines.append(f"    undecidable: {row.why_undecidable}")
+    if row.undecidable_because:
+        lines.append(f"    undecidable: {row.undecidable_because}")
     return lines
 
 

@@ -25,8 +25,9 @@ from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
-    from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
-    from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
+    from guardagent.batch.arrow.work import AuditFolder, Summarized, Work
+    from guardagent.batch.pipeline import Job
+    from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
     from guardagent.policy.lint import LintFinding
     from guardagent.policy.policies import Policies
 
@@ -97,8 +98,8 @@ class TableRun:
         if self.resume and self.out is None:
             raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
         from guardagent.batch.arrow import run_work
-        from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-        from guardagent.batch.arrow.traces import AuditFolder
+        from guardagent.batch.arrow.source_files import PartitionFilter, find_files
+        from guardagent.batch.arrow.work import AuditFolder
 
         tables = self.options
         filters = [PartitionFilter.parse(text) for text in tables.where or ()]
@@ -159,11 +160,11 @@ def audit_tables(
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
-    from guardagent.batch.arrow.judge import AuditWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.judge import audit_work
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
-    with tables.run(AuditWork(bundle)) as (summary, folder):
+    with tables.run(audit_work(bundle)) as (summary, folder):
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:
         raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
@@ -173,7 +174,7 @@ def audit_tables(
 
 def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
-    from guardagent.batch.jobs import Result
+    from guardagent.batch.results import Result
     from guardagent.cli.render import show_result
 
     console = screen()
@@ -209,7 +210,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
-    from guardagent.batch.jobs import VerdictMetrics
+    from guardagent.batch.results import VerdictMetrics
     from guardagent.cli.render import summary as text_of
 
     metrics = VerdictMetrics.for_rules(rules)
@@ -263,7 +264,7 @@ def check(
     If cases carry labels, also reports accuracy, precision and recall.
     """
     from guardagent.batch.cases import judge_case
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_case
 
     run = _BatchRun(
@@ -302,7 +303,7 @@ def audit(
         raise typer.Exit(audit_tables(run, policies, locked=locked, require_review=require_review, as_json=as_json))
     run.refuse_options()
     from guardagent.batch.audit import TraceJudge
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_trace
 
     judge = TraceJudge(traces[0])
@@ -333,7 +334,7 @@ def compare(
     Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
 
     paths, cases = _policies_and_cases(files, policies)
     run = _BatchRun(Job(cases, _loader(paths, model), read_expectation, judge_case), "cases", as_json, model)
@@ -377,22 +378,22 @@ class _BatchRun:
         self.ids = policies.ids
         if self.job.prepare is not None:
             self.job.prepare(policies, workers=self.workers, resume=self.resume)
-        result_log = self._result_log(policies)
+        metrics, log = self._metrics_and_log(policies)
 
         def interrupted() -> str:
             more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
-            return f" after {result_log.metrics.judged:,} {self.record_kind}{more}"
+            return f" after {metrics.judged:,} {self.record_kind}{more}"
 
-        with interrupt_message(interrupted), contextlib.closing(self._results(policies, result_log)) as results:
+        with interrupt_message(interrupted), contextlib.closing(self._results(policies, metrics, log)) as results:
             for result in results:
                 if result.error:
                     unreadable(result.error, as_json=self.as_json)
                 else:
                     report(result)
-        if not result_log.metrics.judged and not result_log.metrics.unreadable:
+        if not metrics.judged and not metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object per line")
-        note(summary(result_log.metrics, self.record_kind))
-        return result_log.metrics
+        note(summary(metrics, self.record_kind))
+        return metrics
 
     def reporter(self, *, every: bool) -> Callable[[Result], None]:
         """Prints results as JSON rows or as text; prints nothing if `--out` keeps them."""
@@ -418,7 +419,7 @@ class _BatchRun:
         elif found:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
-    def _results(self, policies: Policies, result_log: MetricsOnly) -> Generator[Result]:
+    def _results(self, policies: Policies, metrics: VerdictMetrics, log: ResumableLog | None) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
 
         rows_shown = sys.stdout.isatty() and (self.as_json or self.out is None)  # on the same terminal
@@ -428,20 +429,21 @@ class _BatchRun:
             def advance(done: int) -> None:
                 show(done, size)
 
-            yield from judge_file(self.job, policies, result_log, workers=self.workers, advance=advance)
+            yield from judge_file(self.job, policies, metrics, log, workers=self.workers, advance=advance)
 
-    def _result_log(self, policies: Policies) -> MetricsOnly:
+    def _metrics_and_log(self, policies: Policies) -> tuple[VerdictMetrics, ResumableLog | None]:
         from guardagent._version import __version__
-        from guardagent.batch.jobs import MetricsOnly, ResumableLog, VerdictMetrics
+        from guardagent.batch.results import ResumableLog, VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
-            return MetricsOnly(metrics)
+            return metrics, None
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
-        return ResumableLog(self.out, setup, metrics, resume=self.resume)
+        log = ResumableLog(self.out, setup, metrics, resume=self.resume)
+        return log.metrics, log
 
 
 def _loader(

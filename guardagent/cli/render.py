@@ -16,7 +16,7 @@ from guardagent.types import Decision, Verdict, thaw
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
+    from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
     from guardagent.sandbox.doctor import ComponentStatus
     from guardagent.types import ToolCall, Usage
 

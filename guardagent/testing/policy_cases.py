@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
-from guardagent.batch.jobs import Job, Result, judge_lines
-from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader, open_bytes
+from guardagent.batch.pipeline import Job, judge_line
+from guardagent.batch.records import InputLine, LineReader, open_bytes
+from guardagent.batch.results import Result
 from guardagent.errors import GuardError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.load import load_policies
@@ -201,18 +202,14 @@ class CaseItem(pytest.Item):
             CaseFailedError: the line is not a case, or the verdict is not the expected one.
         """
         job = Job(str(self.path), partial(load_policies, self._policy), read_expectation, judge_case)
-        result = next(judge_lines(job, self._policies, Chunk((self._line,), FilePosition(), 0)))
+        result = judge_line(job, self._policies, self._line)
         if result.error:
             raise CaseFailedError(result.error)
-        self._note_coverage(result)
-        found = difference(result)
-        if found:
-            raise CaseFailedError("\n".join(self._message(result, found)))
-
-    def _note_coverage(self, result: Result) -> None:
         case = read_expectation(self._line.text(self.path), self.path, self._line.number)
         path = os.path.relpath(self._policy, self.config.rootpath)
         self.coverage = covered_rules(self._policies, path, case.proposed, json.loads(result.row))
+        if found := difference(result):
+            raise CaseFailedError("\n".join(self._message(result, found)))
 
     def _message(self, result: Result, found: Difference) -> Iterator[str]:
         row = json.loads(result.row)

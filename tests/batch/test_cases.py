@@ -8,8 +8,8 @@ import pytest
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
-from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
 from guardagent.batch.records import read_case
+from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
 from guardagent.errors import ContentError
 from tests.shop import LOGIN, call, case, write_policies
 

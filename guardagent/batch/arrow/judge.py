@@ -9,17 +9,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from guardagent.batch.arrow.assembly import AssembledTrace, assembled
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, PolicyBundle, assembled
-from guardagent.batch.audit import judge_together, judge_traces, require_times
-from guardagent.batch.ignored_tools import ignored_tools
+from guardagent.batch.arrow.work import Work
+from guardagent.batch.audit import ignored_tools, judge_together, judge_traces, require_times
 from guardagent.batch.replay import compare_traces
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences
 from guardagent.batch.replay.conversation import ReplayPolicy
@@ -61,38 +63,27 @@ class ReplaySummary:
         return cls(values["traces"], values["unreadable"], DifferenceTable.from_dict(values))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayWork:
-    """Compares a candidate with another policy; see `Work`.
+def replay_work(candidate: PolicyBundle, against: PolicyBundle) -> Work[ReplaySummary]:
+    """Compares a candidate with another policy.
 
     Its results are rows in the schema `DIFFERENCES`: one for each trace and rule that differs or is undecidable, and
     one for each trace that cannot be compared. Counters across conversations are not replayed: rules that read them
     are undecidable.
     """
+    digests = {"candidate": candidate.policy_digest, "against": against.policy_digest}
+    results = partial(_replayed, (against, candidate))
+    return Work("replay", DIFFERENCES, ReplaySummary, " against ".join(digests.values()), digests, results)
 
-    name: ClassVar = "replay"
-    schema: ClassVar = DIFFERENCES
-    summary: ClassVar = ReplaySummary
-    counters: ClassVar[tuple[str, ...]] = ()
 
-    candidate: PolicyBundle
-    against: PolicyBundle
-
-    @property
-    def digest(self) -> str:
-        return f"{self.candidate.policy_digest} against {self.against.policy_digest}"
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        return {"candidate": self.candidate.policy_digest, "against": self.against.policy_digest}
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
-        policies = [ReplayPolicy(bundle.policies()) for bundle in (self.against, self.candidate)]
-        traces = rows_by_trace(rows)
-        while group := list(islice(traces, _TRACES_AT_ONCE)):
-            summary = ReplaySummary(len(group))
-            found = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
-            yield batch_of(found, DIFFERENCES), summary
+def _replayed(
+    bundles: Sequence[PolicyBundle], rows: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
+    policies = [ReplayPolicy(bundle.policies()) for bundle in bundles]
+    traces = rows_by_trace(rows)
+    while group := list(islice(traces, _TRACES_AT_ONCE)):
+        summary = ReplaySummary(len(group))
+        found = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
+        yield batch_of(found, DIFFERENCES), summary
 
 
 def _compared(
@@ -178,7 +169,10 @@ def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[st
     traces = [one.trace for one in group if one.trace is not None]
     verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
     for one in group:
-        yield _error_row(one) if one.trace is None else _verdict_row(one, next(verdicts))
+        if one.trace is None:
+            yield {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
+        else:
+            yield _verdict_row(one, next(verdicts))
 
 
 def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
@@ -190,10 +184,6 @@ def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
     except InputError as error:
         return AssembledTrace(one.id, error=str(error), source=one.source)
     return one
-
-
-def _error_row(one: AssembledTrace) -> dict[str, Any]:
-    return {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
 
 
 def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
@@ -281,31 +271,18 @@ class AuditCounts:
         return cls(**{**values, "violated": Counter(values["violated"])})
 
 
-@dataclass(frozen=True, slots=True)
-class AuditWork:
-    """Judges each trace; see `Work`."""
+def audit_work(bundle: PolicyBundle) -> Work[AuditCounts]:
+    """Judges each trace; its results are rows in the schema `VERDICTS`."""
+    policies = bundle.policies()
+    about = {
+        "policies": {"digest": bundle.policy_digest, "files": list(bundle.files)},
+        "rules": rules_for_report(policies),
+    }
+    counters = tuple(counter.name for counter in policies.counters)
+    results = partial(_audited, bundle)
+    return Work("audit", VERDICTS, AuditCounts, bundle.policy_digest, about, results, counters)
 
-    name: ClassVar = "audit"
-    schema: ClassVar = VERDICTS
-    summary: ClassVar = AuditCounts
 
-    policies: PolicyBundle
-
-    @property
-    def digest(self) -> str:
-        return self.policies.policy_digest
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        return {
-            "policies": {"digest": self.policies.policy_digest, "files": list(self.policies.files)},
-            "rules": rules_for_report(self.policies.policies()),
-        }
-
-    @property
-    def counters(self) -> tuple[str, ...]:
-        return tuple(counter.name for counter in self.policies.policies().counters)
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
-        for batch in judge(rows, self.policies):
-            yield batch, AuditCounts.of(batch)
+def _audited(bundle: PolicyBundle, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
+    for batch in judge(rows, bundle):
+        yield batch, AuditCounts.of(batch)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.parquet import SourceFile, Split, opened
+from guardagent.batch.arrow.parquet import parquet_rows
 from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.source_files import SourceFile, Split, opened
 from guardagent.batch.records import MAX_LINE
 from guardagent.errors import InputError
 
@@ -55,9 +56,9 @@ def staged(files: Sequence[SourceFile], folder: Path) -> Iterator[Split]:
             yield Split(str(path), FORMAT, 0, -1)
 
 
-def staged_rows(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file that `staged` wrote."""
-    with pa.memory_map(split.path) as source, pa.ipc.open_stream(source) as reader:
+def stream_rows(path: str) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a stream of Arrow IPC, such as a file that `staged` wrote."""
+    with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
         yield from reader
 
 
@@ -88,12 +89,9 @@ def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
         InputError: the file cannot be read, or its columns are not those of `EVENTS`.
     """
     if split.format == "parquet":
-        from guardagent.batch.arrow.parquet import parquet_rows
-
         return parquet_rows(split)
     if split.format == FORMAT:
-        return staged_rows(split)
-
+        return stream_rows(split.path)
     return line_rows(split)
 
 

@@ -69,11 +69,6 @@ class ReplayPolicy:
     def ids(self) -> frozenset[str]:
         return frozenset(self.policies.ids)
 
-    @cached_property
-    def rules(self) -> dict[str, Rule]:
-        """The rules by id, without the `request:` policies."""
-        return {rule.id: rule for rule in self.policies.rules}
-
     def rules_of(self, call: SessionCall) -> Iterator[Rule]:
         """Yields the rules that judge a call."""
         numbers = (number for number, _ in self.policies.applicability(call).monitors)
@@ -86,29 +81,13 @@ class ReplayPolicy:
             if asks is not None and asks(call.tool):
                 yield self.policies.rule_of[number].id
 
-    def counter_rules(self, call: SessionCall) -> Iterator[str]:
-        """Yields the rules about a call that read counters across conversations."""
-        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_counters)
-
-    def zone_rules(self, call: SessionCall) -> Iterator[str]:
-        """Yields the rules about a call that read the time zone of the clock."""
-        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_zone)
+    def rules_with(self, kind: type, call: SessionCall) -> Iterator[str]:
+        """Yields the rules about a call that have a node of a type."""
+        yield from (rule.id for rule in self.rules_of(call) if kind in self._node_types[rule.id])
 
     @cached_property
-    def _reading_counters(self) -> frozenset[str]:
-        return self._reading(ast.CounterValue)
-
-    @cached_property
-    def _reading_zone(self) -> frozenset[str]:
-        return self._reading(ast.Zone)
-
-    def _reading(self, kind: type) -> frozenset[str]:
-        """The rules with a node of a type."""
-        return frozenset(
-            rule.id
-            for rule in self.policies.rules
-            if any(isinstance(node, kind) for read in rule.rules for node in ast.walk(read))
-        )
+    def _node_types(self) -> dict[str, set[type]]:
+        return {rule.id: {type(node) for read in rule.rules for node in ast.walk(read)} for rule in self.policies.rules}
 
     def scoped_rules(self) -> Iterator[str]:
         """Yields the rules with a scope."""
@@ -215,7 +194,7 @@ class RecordedDecision:
         lifted: the rules whose escalation a reviewer had lifted.
     """
 
-    decision: str
+    decision: str = ""
     rules: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     lifted: frozenset[str] = frozenset()
@@ -267,7 +246,7 @@ class LogStep:
     Attributes:
         kind: which of them.
         conversation: the conversation; None if the log does not tell it.
-        call: the call, except at the end.
+        call: the call; at the end, what the log holds in place of one.
         logged: the logged decision of a verdict or end.
         status: the status of an outcome.
         output: its output.
@@ -277,8 +256,8 @@ class LogStep:
 
     kind: StepKind
     conversation: str | None
-    call: LoggedCall | None = None
-    logged: RecordedDecision | None = None
+    call: LoggedCall
+    logged: RecordedDecision = RecordedDecision()
     status: Any = None
     output: Any = None
     in_flight: bool = False
@@ -303,7 +282,7 @@ class _Escalations:
             self.lifted[call] = self.open[call]
 
     def note(self, call: str, step: LogStep) -> None:
-        if step.kind == "verdict" and step.logged is not None:
+        if step.kind == "verdict":
             self.open.pop(call, None)
             if step.logged.decision == "escalate":
                 self.open[call] = frozenset(step.logged.rules)
@@ -469,18 +448,6 @@ class RuleAnswers:
     reason: Callable[[str], str] = _no_reason
 
 
-class _RecordedState(ConversationState):
-    """The calls of a recorded conversation. Only programs that see complete values judge its `request:` policies."""
-
-    problem = ""  # why no program can judge
-
-    def request_checks(self, judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
-        for source, check in super().request_checks(judged):
-            if self.problem or getattr(check, "asks_model", False):
-                continue
-            yield source, check
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
     """A proposed call with its judgement, to be recorded if it was allowed."""
@@ -501,9 +468,11 @@ class ReplayedConversation:
 
     def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
         self._candidate = candidate
-        self._state = _RecordedState(candidate.policies, state, facts, clock=Clock(lambda: None))
+        self._state = ConversationState(candidate.policies, state, facts, clock=Clock(lambda: None))
+        self._state.requests = tuple(one for one in candidate.policies.requests if not _asks_model(one[1]))
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
+        self._problem = ""  # why no program can judge
         self._disordered = self._redacts_agents = False
 
     def has_begun_anew(self, call: LoggedCall) -> bool:
@@ -522,7 +491,7 @@ class ReplayedConversation:
         if recorded.args is None:
             self._uncertain.append((call, _NO_ARGUMENTS.format(recorded.tool)))
         if not recorded.complete:
-            self._state.problem = _INCOMPLETE
+            self._note_incomplete()
         self._disordered |= recorded.place is not None and recorded.place != call.place
         self._redacts_agents |= recorded.redacts_agent
         judged = self._state.judge(call, call.applicability, reading=self._reading(recorded, call)) or Judgement()
@@ -539,6 +508,10 @@ class ReplayedConversation:
         if self._redacts_agents:
             unclear.update(dict.fromkeys(self._candidate.scoped_rules(), _NO_AGENT))
         return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
+
+    def _note_incomplete(self) -> None:
+        """Only programs that see complete values judge `request:` policies."""
+        self._problem, self._state.requests = _INCOMPLETE, ()
 
     def _reading(self, recorded: LoggedCall, call: SessionCall) -> Reading:
         """The time of the check, which also becomes the time of the call."""
@@ -565,9 +538,9 @@ class ReplayedConversation:
         if self._uncertain and self._uncertain[-1][0] is call:
             yield NO_RULE, self._uncertain[-1][1]
         yield from self._uncertain_rules(candidate.rules_of(call))
-        yield from ((rule, _COUNTERS) for rule in candidate.counter_rules(call))
+        yield from ((rule, _COUNTERS) for rule in candidate.rules_with(ast.CounterValue, call))
         if (self._state.context.check_time or (None, None))[1] is None:
-            yield from ((rule, _NO_ZONE) for rule in candidate.zone_rules(call))
+            yield from ((rule, _NO_ZONE) for rule in candidate.rules_with(ast.Zone, call))
         if self._redacts_agents:
             yield from ((rule, _NO_AGENT) for rule in candidate.scoped_rules())
         yield from ((rule, "a model would have to read the conversation") for rule in candidate.model_rules(call))
@@ -586,9 +559,9 @@ class ReplayedConversation:
                     yield rule.id, why
 
     def _unclear_requests(self) -> Iterator[tuple[str, str]]:
-        problem = self._state.problem or (_OTHER_ORDER if self._disordered else "")
+        problem = self._problem or (_OTHER_ORDER if self._disordered else "")
         for source, check in self._candidate.policies.requests:
-            if getattr(check, "asks_model", False):
+            if _asks_model(check):
                 yield source.id, "a model would have to judge it"
             elif problem:
                 yield source.id, problem
@@ -614,8 +587,8 @@ class ReplayedConversation:
             rules[rule] = UNKNOWN if rule else str(Decision.DENY)
             if value is not None and value.unrecorded:
                 unclear.setdefault(rule, "; ".join(value.why))
-            elif value is None and rule != NO_RULE and self._state.problem:
-                unclear.setdefault(rule, self._state.problem)
+            elif value is None and rule != NO_RULE and self._problem:
+                unclear.setdefault(rule, self._problem)
         rules = {rule: answer for rule, answer in rules.items() if rule not in unclear}
         if lifted.issuperset(escalated := [rule for rule, answer in rules.items() if answer == "escalate"]):
             rules = {rule: answer for rule, answer in rules.items() if rule not in escalated}
@@ -630,7 +603,6 @@ class ReplayedConversation:
 
     def settle(self, step: LogStep, *, final: bool = False) -> None:
         """Records the outcome of a call in flight. `final`: whether the candidate's `failed_output` is applied."""
-        assert step.call is not None
         found = self._find(step.call)
         if found is None:
             call = self._session_call(step.call)
@@ -643,7 +615,7 @@ class ReplayedConversation:
             return
         self._open.remove(found)
         if not is_complete(step.output):
-            self._state.problem = _INCOMPLETE
+            self._note_incomplete()
         status = step.status if final else self._status(found.call, step.status, step.output)
         self._state.settle(found.call, step.output, status)
 
@@ -665,6 +637,10 @@ class ReplayedConversation:
             self._uncertain.append((call, f"the log does not tell whether the output of {call.tool!r} is a failure"))
             return status
         return "failed" if is_failure(pattern, output) else status
+
+
+def _asks_model(check: Check) -> bool:
+    return bool(getattr(check, "asks_model", False))
 
 
 def _standing(judged: Judgement) -> dict[str, str]:

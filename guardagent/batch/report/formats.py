@@ -17,9 +17,7 @@ from guardagent._support.sections import Quoted, ReportSection, ReportTable, htm
 from guardagent.batch.report import (
     UNDATED,
     AuditReport,
-    Quantiles,
     RuleCounts,
-    RuleRow,
     TellingTrace,
     week_name,
 )
@@ -175,31 +173,27 @@ def _head(report: AuditReport) -> ReportSection:
 
 def _rules(report: AuditReport) -> ReportSection:
     rows = tuple(
-        (Quoted(one.id), _message(one), percent(one.share), *_numbers(one.counts, report)) for one in report.rules
+        (
+            Quoted(rule.id),
+            Quoted(rule.message) if rule.known else "not in the manifest",
+            percent(rule.share),
+            *_numbers(rule.counts, report),
+        )
+        for rule in report.rules
+    )
+    unlisted = sum(rule.counts.unlisted for rule in report.rules)
+    note = (
+        f"A verdict lists at most 100 violations of a rule, and counts the others: {unlisted:,} violations are not "
+        "listed. Traces and violations are complete; numbers with ≥ are of listed violations only."
     )
     head = ("rule", "message", "share of traces", *_HEAD)
-    return ReportSection("Rules", _listing_notes(report), ReportTable(head, rows, 2), "rules")
-
-
-def _message(rule: RuleRow) -> str:
-    return Quoted(rule.message) if rule.known else "not in the manifest"
+    return ReportSection("Rules", ((note,),) if unlisted else (), ReportTable(head, rows, 2), "rules")
 
 
 def _numbers(counts: RuleCounts, report: AuditReport) -> tuple[str, ...]:
     pending = f"{'≥ ' if counts.unlisted else ''}{counts.pending:,}"
     near_misses = f"{'≥ ' if report.near_misses.skipped else ''}{counts.near_misses:,}"
     return f"{counts.traces:,}", f"{counts.violations:,}", pending, near_misses
-
-
-def _listing_notes(report: AuditReport) -> tuple[tuple[str, ...], ...]:
-    unlisted = sum(one.counts.unlisted for one in report.rules)
-    if not unlisted:
-        return ()
-    note = (
-        f"A verdict lists at most 100 violations of a rule, and counts the others: {unlisted:,} violations are not "
-        "listed. Traces and violations are complete; numbers with ≥ are of listed violations only."
-    )
-    return ((note,),)
 
 
 def _weeks(report: AuditReport) -> ReportSection:
@@ -237,14 +231,13 @@ def _times(report: AuditReport) -> ReportSection:
         "event_ms": "judging an event, mean of its trace (ms)",
         "conversation_s": "conversation, first to last event (s)",
     }
-    rows = tuple((names[name], *_quantiles(times)) for name, times in report.times.items())
+    rows = tuple(
+        (names[name], f"{times.count:,}", *map(_number, (times.median, times.p95, times.maximum)))
+        for name, times in report.times.items()
+    )
     rounded = any(not one.exact for one in report.times.values())
     notes = (("Median and p95 are within 0.5 % of the value.",),) if rounded else ()
     return ReportSection("Time", notes, ReportTable(("duration", "traces", "median", "p95", "max"), rows))
-
-
-def _quantiles(times: Quantiles) -> tuple[str, ...]:
-    return f"{times.count:,}", *map(_number, (times.median, times.p95, times.maximum))
 
 
 def _telling_traces(report: AuditReport) -> Iterator[ReportSection]:

@@ -209,9 +209,11 @@ class VerdictBatch:
         self.weeks = weeks_of(column(rows, "ended"))
         self.rules = Entries(_parents(rows["rules"]), codes.of(pc.list_flatten(rows["rules"])))
         counts = pc.list_flatten(rows["counts"])
-        self.counts = Entries(_parents(rows["counts"]), codes.of(_field(counts, "rule")), integers(counts, "count"))
+        self.counts = Entries(
+            _parents(rows["counts"]), codes.of(pc.struct_field(counts, "rule")), integers(counts, "count")
+        )
         listed = pc.list_flatten(rows["violations"])
-        self.violations = Entries(_parents(rows["violations"]), codes.of(_field(listed, "rule")), listed)
+        self.violations = Entries(_parents(rows["violations"]), codes.of(pc.struct_field(listed, "rule")), listed)
         self.severities = _severities(rows["decision"])
         self.unchecked = _filled(pc.list_value_length(rows["errors"]), 0) > 0
 
@@ -230,11 +232,7 @@ def column(rows: pa.RecordBatch, name: str) -> Any:
 
 def integers(structs: Any, name: str) -> Any:
     """A field of structs as integers; nulls are 0."""
-    return _filled(_field(structs, name), 0)
-
-
-def _field(structs: Any, name: str) -> Any:
-    return pc.struct_field(structs, name)
+    return _filled(pc.struct_field(structs, name), 0)
 
 
 def _filled(values: Any, missing: Any) -> Any:

@@ -31,7 +31,7 @@ from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, new, thaw
+from guardagent.types import EMPTY, Context, Decision, Event, Verdict, freeze, new, thaw
 
 Broken = tuple[tuple[RuleMetadata, MonitorResult], ...]  # (the rule, its violation)
 
@@ -120,6 +120,7 @@ class ConversationState:
         principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.policies = policies
+        self.requests = policies.requests  # whose programs judge the calls of this conversation
         self.calls: list[SessionCall] = []
         self._calls_of: dict[str, list[SessionCall]] = {}  # tool -> its calls, among the first ones
         self._sorted = 0  # the number of these
@@ -239,7 +240,7 @@ class ConversationState:
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
         """Runs the request policies on the history and the call."""
         event, context = call.event(), Context(self.history(), facts=call.facts)
-        for source, check in self.request_checks(judged):
+        for source, check in self.requests:
             if not source.covers(call.principal, call.agent):
                 continue
             try:
@@ -252,10 +253,6 @@ class ConversationState:
                 judged.fail(problem, source)
             if verdict.label and not verdict.errors:
                 judged.broken += ((source, MonitorResult.violated(partial(_program_explanation, verdict))),)
-
-    def request_checks(self, _judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
-        """The checks of the request policies that can judge a call of this conversation."""
-        return self.policies.requests
 
     def reserve(self, call: SessionCall, judged: Judgement | None) -> None:
         """Appends a call to the history as in flight."""

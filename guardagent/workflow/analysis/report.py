@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from guardagent.workflow.model.graph import Graph, UnknownPart, unknown_parts
+from guardagent.workflow.model.graph import Graph, Node, UnknownPart, unknown_parts
 from guardagent.workflow.model.targets import UnreadPlace
 
 Severity = Literal["error", "warning", "note"]
@@ -35,14 +35,7 @@ class GraphFinding:
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "check": self.check,
-            "node": self.node,
-            "severity": self.severity,
-            "message": self.message,
-            "witness": list(self.witness),
-            "suppressed": self.suppressed,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"witness": list(self.witness)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +126,10 @@ class Report:
             return False
         counting = [one for one in self.findings if one.suppressed is None and one.severity == "error"]
         return not counting and all(rule.status != "violated" for rule in self.rules)
+
+    def node_of(self, finding: GraphFinding) -> Node | None:
+        """Returns the node of a finding; None for the whole graph."""
+        return None if finding.node is None else self.graph.by_id.get(finding.node)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Returns the report as JSON, in the public key order."""

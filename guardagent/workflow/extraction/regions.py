@@ -8,7 +8,7 @@ when one of several parallel branches ends the run for all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.workflow.model.graph import (
@@ -18,6 +18,7 @@ from guardagent.workflow.model.graph import (
     Graph,
     GraphBuilder,
     MarkKey,
+    Node,
     NodeKind,
     Unseen,
     merged,
@@ -78,22 +79,11 @@ def single(node: str, *, conditional: bool = False, condition: str = "") -> Regi
     return Region((RegionEntry(node),), (RegionExit(node, condition, conditional),), frozenset({node}))
 
 
-@dataclass
-class _DraftNode:
-    """A node whose description can still change."""
-
-    kind: NodeKind
-    label: str
-    tools: tuple[str, ...] = ()
-    gated_tools: tuple[str, ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-
 class Assembly:
     """Collects the nodes of objects, and connects regions."""
 
     def __init__(self) -> None:
-        self._drafts: dict[str, _DraftNode] = {}
+        self._drafts: dict[str, Node] = {}
         self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
         self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that Python does not reuse their ids
         self._used_ids = {START, END}
@@ -122,7 +112,7 @@ class Assembly:
 
     def set_kind(self, node: str, kind: NodeKind) -> None:
         """Changes the kind of a node."""
-        self._drafts[node].kind = kind
+        self._drafts[node] = replace(self._drafts[node], kind=kind)
 
     def metadata_of(self, node: str, key: str) -> Any:
         """Returns the metadata of a node under a key; None if there is none."""
@@ -140,17 +130,17 @@ class Assembly:
     ) -> str:
         """Describes a node, and returns its id; leaves out empty values of `metadata`."""
         known = {key: value for key, value in metadata.items() if value not in (None, (), [], {}, False, "")}
-        self._drafts[node] = _DraftNode(kind, label, tuple(tools), tuple(gated_tools), known)
+        self._drafts[node] = Node(node, kind, label, tuple(tools), tuple(gated_tools), known)
         return node
 
     def mark(self, node: str, **metadata: Any) -> None:
         """Adds metadata to a node."""
-        self._drafts[node].metadata.update(metadata)
+        draft = self._drafts[node]
+        self._drafts[node] = replace(draft, metadata={**draft.metadata, **metadata})
 
     def mark_unknown(self, node: str, key: MarkKey, *unknown: Unseen | str) -> None:
         """Marks a node with what is unknown about its tools or its edges; the notes of the graph follow."""
-        metadata = self._drafts[node].metadata
-        metadata[key] = merged(metadata.get(key), *unknown)
+        self.mark(node, **{key: merged(self.metadata_of(node, key), *unknown)})
 
     def note(self, text: str) -> None:
         """Adds a remark for human readers."""

@@ -297,9 +297,6 @@ class GraphBuilder:
         """Adds an edge, unless the graph has the same edge already."""
         self._edges.setdefault((source, target, kind, condition), Edge(source, target, kind, condition))
 
-    def has_edge_from(self, source: str) -> bool:
-        return any(edge.source == source for edge in self._edges.values())
-
     def __contains__(self, id: str) -> bool:  # noqa: A002 - as above
         return id in self._nodes
 

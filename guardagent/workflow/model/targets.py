@@ -132,15 +132,6 @@ class GraphListing:
 SECONDS = 25.0  # to import a target and extract its graph
 
 
-def graph_of_target(target: str, *, source_only: bool = False, seconds: float = SECONDS) -> Graph:
-    """Returns the graph of a target with one workflow.
-
-    Raises:
-        InputError: as `graphs_of`, or the target has several workflows.
-    """
-    return graphs_of(target, source_only=source_only, seconds=seconds).single()
-
-
 def graphs_of(target: str | Path, *, source_only: bool = False, seconds: float = SECONDS) -> GraphListing:
     """Returns the graphs of all workflows of a target, with the places that could not be read.
 

@@ -15,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 
+from guardagent._support.sections import page
 from guardagent._terminal import single_line
-from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing import PageSection, graph_facts, listing_page, svg
 from guardagent.workflow.drawing.boxes import (
@@ -56,15 +56,14 @@ _MOST_NODES = 120
 
 def render(report: Report) -> str:
     """Returns the page."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     view = PageView(report)
     size, picture = svg.picture(view.graph, view.marks())
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return template.from_string(_file("page.html.j2")).render(
+    return page(
+        "guardagent.workflow.reports",
+        "page/page.html.j2",
         view=view,
-        version=__version__,
         script=Markup(_file("page.js")),  # noqa: S704 - a constant of this package
         style=Markup(_style()),  # noqa: S704 - as above
         picture=Markup(picture),  # noqa: S704 - the drawing escapes names
@@ -97,7 +96,7 @@ def _section(report: Report) -> PageSection:
 
 
 def _finding(report: Report, finding: GraphFinding, walks: WitnessWalks) -> str:
-    place = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    place = location_of(report.node_of(finding))
     level = finding.severity if finding.suppressed is None else f"suppressed: {finding.suppressed}"
     text = f"{level}: {finding.check}: {finding.message}{f' ({place})' if place else ''}"
     return "\n".join([single_line(text), *_path(finding, walks)])
@@ -233,7 +232,7 @@ class PageView:
             about.remedy if finding.suppressed is None else f"Suppressed: {single_line(finding.suppressed)}",
             single_line(finding.node) if finding.node is not None else "",
             self._ids.get(finding.node or "", ""),
-            self._place(finding.node),
+            _place_of(self._report.node_of(finding)),
             *self._walk(self._walks.of(finding)),
         )
 
@@ -253,14 +252,13 @@ class PageView:
     def _step(self, step: WitnessStep, before: str) -> StepView:
         calls = ", ".join(map(single_line, step.calls))
         arrows_ = self._arrows.get((before, step.node.id), ()) if step.via else ()
-        place = location_of(step.node)
         return StepView(
             single_line(step.node.id), step.node.kind, single_line(step.condition), calls,
-            single_line(place) if place else "", self._ids.get(step.node.id, ""), " ".join(arrows_),
+            _place_of(step.node), self._ids.get(step.node.id, ""), " ".join(arrows_),
         )  # fmt: skip
 
     def _node(self, node: Node) -> NodeView:
-        content, place = card(node), location_of(node)
+        content = card(node)
         following = [
             (self._ids[edge.target], single_line(edge.target), single_line(edge.condition))
             for edge in self.graph.edges
@@ -268,12 +266,13 @@ class PageView:
         ]
         return NodeView(
             self._ids[node.id], single_line(node.id), single_line(node.label), content.kind, tools_of(node), following,
-            single_line(place) if place else "",
+            _place_of(node),
         )  # fmt: skip
 
-    def _place(self, name: str | None) -> str:
-        place = location_of(self._report.graph.by_id.get(name)) if name is not None else None
-        return single_line(place) if place else ""
+
+def _place_of(node: Node | None) -> str:
+    place = location_of(node)
+    return single_line(place) if place else ""
 
 
 def _level(finding: GraphFinding) -> str:

@@ -40,7 +40,8 @@ def render(report: Report) -> str:
 
 def render_all(listing: ReportListing) -> str:
     """Returns a SARIF log of one run with the results of all reports; unread places are notifications of errors."""
-    rules = list({rule["id"]: rule for rule in [*_check_rules(), *_policy_rules(listing)]}.values())
+    policy_rules = [rule for report in listing.reports for rule in report.rules]
+    rules = list({rule["id"]: rule for rule in [*_check_rules(), *map(_policy_rule, policy_rules)]}.values())
     parts = [_SarifReport(one, rules, _MOST_STEPS // max(1, len(listing.reports))) for one in listing.reports]
     results = [result for part in parts for result in part.results()]
     notifications = [*(one for part in parts for one in part.notifications()), *map(_unread, listing.unread)]
@@ -58,10 +59,6 @@ def render_all(listing: ReportListing) -> str:
 
 
 SARIF = ReportFormat(".sarif", render, render_all)
-
-
-def _policy_rules(listing: ReportListing) -> Iterator[_Json]:
-    return (_policy_rule(rule) for report in listing.reports for rule in report.rules)
 
 
 def _unread(place: UnreadPlace) -> _Json:
@@ -152,14 +149,11 @@ class _SarifReport:
         return {**self._location(step.node), "message": _message(f"{when}{description(step.node)}{calls}")}
 
     def _location(self, node: Node | None) -> _Json:
-        place = self._places.of(node)
+        place, path = self._places.of(node), f"{self._report.graph.name}/{node.id if node else ''}"
         return {
             **({"physicalLocation": _physical(place)} if place else {}),
-            **({"logicalLocations": [self._logical(node)]} if node else {}),
+            **({"logicalLocations": [{"name": node.id, "fullyQualifiedName": path, "kind": "node"}]} if node else {}),
         }
-
-    def _logical(self, node: Node) -> _Json:
-        return {"name": node.id, "fullyQualifiedName": f"{self._report.graph.name}/{node.id}", "kind": "node"}
 
     def notifications(self) -> Iterator[_Json]:
         for part in self._report.unknown:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -76,39 +76,30 @@ StyledText = tuple[str, str]
 _Ways = Mapping[tuple[str, str], Sequence[Edge]]
 
 
-def render(report: Report) -> str:
-    """Returns the whole report without colours."""
-    return _printed(lambda console: _print_report(report, console))
-
-
-def render_all(listing: ReportListing) -> str:
-    """Returns all reports without colours, and a summary."""
-    return _printed(lambda console: _print_listing(listing, console))
-
-
-def show(report: Report, stream: TextIO) -> None:
-    """Writes the report, in colour if the stream is a terminal with colours."""
-    from rich.console import Console
-
-    _print_report(report, Console(file=stream))
-
-
-def show_all(listing: ReportListing, stream: TextIO) -> None:
-    """Writes all reports, in colour if the stream is a terminal with colours."""
-    from rich.console import Console
-
-    _print_listing(listing, Console(file=stream))
-
-
-TEXT = ReportFormat(".txt", render, render_all, show, show_all)
-
-
-def _printed(write: Callable[[Console], None]) -> str:
+def _text(content: Report | ReportListing) -> str:
+    """Returns the whole content without colours."""
     from rich.console import Console
 
     stream = io.StringIO()
-    write(Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False))
+    _print(content, Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False))
     return stream.getvalue()
+
+
+def _show(content: Report | ReportListing, stream: TextIO) -> None:
+    """Writes the whole content, in colour if the stream is a terminal with colours."""
+    from rich.console import Console
+
+    _print(content, Console(file=stream))
+
+
+TEXT = ReportFormat(".txt", _text, _text, _show, _show)
+
+
+def _print(content: Report | ReportListing, console: Console) -> None:
+    if isinstance(content, Report):
+        _print_report(content, console)
+    else:
+        _print_listing(content, console)
 
 
 def _print_listing(listing: ReportListing, console: Console) -> None:
@@ -177,7 +168,7 @@ def _print_heading(name: str, count: int, console: Console) -> None:
 
 def _print_finding(report: Report, finding: GraphFinding, walks: WitnessWalks, console: Console) -> None:
     mark, style = _SEVERITY_MARKS[finding.severity]
-    where = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    where = location_of(report.node_of(finding))
     excused = finding.suppressed is not None
     _print_line(
         console,
@@ -296,9 +287,9 @@ def _unknown_annotation(report: Report, part: UnknownPart, places: SourceLocatio
 
 def _finding_annotation(report: Report, finding: GraphFinding, places: SourceLocations, walks: WitnessWalks) -> str:
     about = check_descriptions()[finding.check]
-    node = report.graph.by_id.get(finding.node) if finding.node is not None else None
     message = "\n".join([finding.message, about.remedy, *_path_line(finding, walks)])
-    return _annotation(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, places.of(node))
+    place = places.of(report.node_of(finding))
+    return _annotation(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, place)
 
 
 def _rule_annotation(report: Report, rule: RuleResult, places: SourceLocations, walks: WitnessWalks) -> str:

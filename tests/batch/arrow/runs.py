@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judge import AuditCounts, AuditWork
-from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.traces import AuditFolder, PolicyBundle
+from guardagent.batch.arrow.judge import AuditCounts, audit_work
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import find_files
+from guardagent.batch.arrow.work import AuditFolder
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
 from guardagent.policy.policies import Policies
@@ -33,7 +34,7 @@ def audit(
 ) -> AuditCounts:
     options = {"workers": "1"} if options is None and engine in ("local", "duckdb") else options
     files = find_files([str(path) for path in paths])
-    return run_work(files, AuditWork(bundle), str(out), engine=engine, options=options, **others)
+    return run_work(files, audit_work(bundle), str(out), engine=engine, options=options, **others)
 
 
 def verdicts(out: Path) -> dict[str, Row]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from tests.batch.arrow.logs import write_lines
 
 POLICIES = Path(__file__).parents[3] / "benchmarks" / "tau"

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from guardagent.batch.arrow.judge import AuditCounts
-from guardagent.batch.arrow.traces import AuditFolder
+from guardagent.batch.arrow.work import AuditFolder
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of, verdicts

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.judge import ReplaySummary, ReplayWork
-from guardagent.batch.arrow.parquet import find_files, splits_of
+from guardagent.batch.arrow.judge import ReplaySummary, replay_work
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS
-from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PolicyBundle, judge_partition, partitions_of
+from guardagent.batch.arrow.source_files import find_files, splits_of
+from guardagent.batch.arrow.work import AuditFolder, AuditJob, Work, judge_partition, partitions_of
 from guardagent.batch.replay import ReplayReport, replay
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import NoModel, load_replay_policy
@@ -84,9 +85,9 @@ def of_file(path: Path) -> ReplayReport:
 
 
 @cache
-def work() -> ReplayWork:
+def work() -> Work[ReplaySummary]:
     bundles = [PolicyBundle.of([folder_of_policies() / name], model=NoModel()) for name in ("new.yaml", "old.yaml")]
-    return ReplayWork(*bundles)
+    return replay_work(*bundles)
 
 
 def of_tables(folder: Path, partitions: int) -> ReplaySummary:
@@ -222,7 +223,7 @@ def test_a_trace_that_is_nested_too_deep_is_an_error(depth: int) -> None:
     """The other traces are compared."""
     args = ('{"n": ' + "[" * depth + "]" * depth + "}", '{"n": 4}')
     rows = [{"trace": trace, "tool": "pay", "args": text} for trace, text in zip("ab", args, strict=True)]
-    ((batch, summary),) = work()([pa.RecordBatch.from_pylist(rows, EVENTS)])
+    ((batch, summary),) = work().results([pa.RecordBatch.from_pylist(rows, EVENTS)])
     broken, *others = batch.to_pylist()
     assert (broken["trace"], broken["rule"], "nested too deep" in broken["error"]) == ("a", None, True)
     assert {row["trace"] for row in others} == {"b"}

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import PartitionFilter, find_files
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.runs import audit, bundle_of, verdicts

@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
-from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.rows import rows_of, stream_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.errors import InputError
 
 _SORTED = """
@@ -87,9 +87,7 @@ def _written(batches: Iterator[pa.RecordBatch], file: Path) -> Path:
 
 
 def _judge_file(job: AuditJob, number: int, file: Path | None) -> PartDone:
-    if file is None:
-        return judge_partition(job, number, ())
-    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
-        done = judge_partition(job, number, reader)
-    file.unlink()
+    done = judge_partition(job, number, () if file is None else stream_rows(str(file)))
+    if file is not None:
+        file.unlink()
     return done

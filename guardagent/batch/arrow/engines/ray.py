@@ -24,7 +24,7 @@ from ray.exceptions import NodeDiedError, ObjectLostError, OutOfMemoryError, Ray
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.batch.pool import map_concurrently
 from guardagent.errors import InputError
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.judge import judge
-from guardagent.batch.arrow.parquet import find_files, splits_of
 from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.source_files import find_files, splits_of
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.runs import audit, bundle_of, expected, verdicts
