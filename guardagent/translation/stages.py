@@ -11,13 +11,14 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewFinding, ReviewQuestion
-from guardagent.translation.change import FallenRule, Kept
+from guardagent.translation.assembly import PolicyAssembly
+from guardagent.translation.change import NO_REVIEW, Kept
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, DraftResult, draft_batches, usable_part
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
@@ -218,145 +219,146 @@ _SOLVER = threading.Lock()  # threads make requests at the same time, but Z3 ser
 Progress = Callable[[str], None]
 """Takes a line about the progress."""
 
+Authors = tuple[DraftAuthor, DraftAuthor]
 
-@dataclass(frozen=True, slots=True)
-class StageResults:
-    """The results of all stages.
+
+@dataclass(slots=True)
+class TranslationState:
+    """A translation on its way: the inputs, and the results of the stages so far.
 
     Attributes:
-        context: with the facts and the failed output of the survey.
+        context: the inputs; after the survey, with its facts and its pattern of failed outputs.
+        previous: the review of the earlier translation; without content in a first one.
+        standing: what stands of it.
+        survey: the fates of the other sentences.
         drafts: the results of all requests for drafts.
-        groups: the groups of sentences, with the drafts as they are now.
-        readings: of each group.
+        readings: the groups of sentences, with the drafts as they are now.
         unreached: the answers that concern a group of other sentences, and that its drafts could not be given.
+        assembly: the policy of all drafts.
+        problems: those of this policy.
     """
 
     context: TranslationContext
-    survey: Survey
-    drafts: tuple[DraftResult, ...] = ()
-    groups: tuple[SentenceGroup, ...] = ()
-    readings: tuple[GroupReading, ...] = ()
-    unreached: tuple[tuple[SentenceGroup, Ruling], ...] = ()
+    standing: Kept
+    previous: Review = NO_REVIEW
+    survey: Survey = field(default_factory=lambda: Survey({}))
+    drafts: list[DraftResult] = field(default_factory=list)
+    readings: list[GroupReading] = field(default_factory=list)
+    unreached: list[tuple[SentenceGroup, Ruling]] = field(default_factory=list)
+    assembly: PolicyAssembly = field(default_factory=PolicyAssembly)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def answers(self) -> dict[str, RecordedAnswer]:
+        """The answers so far, by the id of their question."""
+        return {one.question: one for one in self.previous.answers}
 
     @property
     def is_interrupted(self) -> bool:
         """Whether the model did not answer a request, so that another run goes on here."""
         return self.survey.is_interrupted or any(one.is_interrupted for one in self.drafts)
 
-    @property
-    def open_groups(self) -> Iterator[SentenceGroup]:
-        """The groups with an open question, or with an answer that no draft follows."""
-        return (group for group, one in zip(self.groups, self.readings, strict=True) if one.readings == "open")
-
 
 class Stages:
-    """Runs the stages for some sentences of a document.
+    """Runs the stages for the sentences of a document that do not stand.
 
     Args:
-        context: the inputs.
+        state: takes the results.
         model: makes the requests.
-        earlier: the questions of earlier runs.
-        answers: the answers, by the id of their question.
-        owner: the same, by what they concern.
         progress: takes a line for each stage.
     """
 
-    def __init__(
-        self,
-        context: TranslationContext,
-        model: ModelRequests,
-        earlier: Sequence[ReviewQuestion],
-        answers: Mapping[str, RecordedAnswer],
-        owner: OwnerAnswers,
-        progress: Progress,
-    ) -> None:
-        self._context, self._model, self._progress = context, model, progress
-        self._earlier, self._answers, self._owner = earlier, answers, owner
-        self._mendings: list[DraftResult] = []
-        self._unreached: list[tuple[SentenceGroup, Ruling]] = []
+    def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
+        self._state, self._model, self._progress = state, model, progress
+        lines = state.standing.lines
+        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, lines and lines.content)
 
-    def run(self, numbers: Sequence[int], drafted: Sequence[SentenceGroup] = ()) -> StageResults:
-        """Translates sentences. Without a whole survey, nothing is drafted.
+    def run(self, drafted: Sequence[SentenceGroup]) -> None:
+        """Translates the sentences. Without a whole survey, nothing is drafted.
 
         Args:
-            numbers: the sentences, without those of groups that are drafted.
             drafted: groups whose drafts are kept from an earlier run.
         """
-        numbers = sorted({self._context.first_number(one) for one in numbers})
-        found = Survey({})
+        state = self._state
+        state.standing, again = reconsidered(state.standing, self._owner, state.context)
+        drafted = (*drafted, *again)
+        known = {number for one in drafted for number in one.sentences}
+        numbers = sorted({state.context.first_number(one) for one in state.standing.translate if one not in known})
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
-            found = survey(self._context, numbers, self._model, self._owner.shown)
-        context, enforceable = _surveyed(self._context, found), found.numbers("rule")
-        if found.errors or not (enforceable or drafted):
-            return StageResults(context, found)
+            state.survey = survey(state.context, numbers, self._model, self._owner.shown)
+        state.context, enforceable = _surveyed(state.context, state.survey), state.survey.numbers("rule")
+        if state.survey.errors or not (enforceable or drafted):
+            return
         count = len(enforceable) + sum(len(one.sentences) for one in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        authors = _Authors(context, self._model, self._owner, self._doubts(found))
-        first, second = self._drafted(authors, context, enforceable)
-        if any(one.is_interrupted for one in (*first, *second)):  # nothing is written, so nothing is compared
-            return StageResults(context, found, (*first, *second))
-        groups = sentence_groups(_usable(first), _usable(second), enforceable)
-        self._progress(f"Comparison of {_count([*drafted, *groups], 'group')} of sentences")
-        read = self._model.map(partial(self._read, context, found, authors), [*drafted, *groups])
-        results = (*first, *second, *self._mendings)
-        groups, readings = tuple(one for one, _ in read), tuple(one for _, one in read)
-        return StageResults(context, found, results, groups, readings, tuple(self._unreached))
+        authors = self._authors()
+        first, second = self._drafted(authors, enforceable)
+        state.drafts += [*first, *second]
+        if state.is_interrupted:  # nothing is written, so nothing is compared
+            return
+        groups = [*drafted, *sentence_groups(_usable(first), _usable(second), enforceable)]
+        self._progress(f"Comparison of {_count(groups, 'group')} of sentences")
+        state.readings = self._model.map(partial(self._read, authors), groups)
 
-    def _doubts(self, found: Survey) -> list[Ambiguity]:
+    def _authors(self) -> Authors:
+        """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
+        known: dict[str, Any] = {"answers": self._owner.shown, "doubts": self._doubts()}
+        context, model = self._state.context, self._model
+        first = DraftAuthor("draft", context, model, all_problems, **known)
+        return first, DraftAuthor("second_draft", context, model, fatal_problems, **known)
+
+    def _doubts(self) -> list[Ambiguity]:
         """The ambiguities of the survey without an answer."""
-        answered = {*self._answers}
+        state = self._state
         return [
             one
-            for one in found.ambiguities
-            if not answered.intersection(question.id for question in ambiguity_questions([one], self._context))
+            for one in state.survey.ambiguities
+            if not any(question.id in state.answers for question in ambiguity_questions([one], state.context))
         ]
 
-    def _drafted(
-        self, authors: _Authors, context: TranslationContext, enforceable: Sequence[int]
-    ) -> tuple[list[DraftResult], list[DraftResult]]:
+    def _drafted(self, authors: Authors, enforceable: Sequence[int]) -> tuple[list[DraftResult], list[DraftResult]]:
         if enforceable:
             self._progress(f"Two drafts of {_count(enforceable, 'sentence')} that rules can enforce")
-        sentences = [context.sentence(one) for one in enforceable]
+        sentences = [self._state.context.sentence(one) for one in enforceable]
         batches = draft_batches(sentences)
-        work = [(authors.first, one) for one in batches]
-        work += [(authors.second, one) for one in draft_batches(sentences, first=2)]
+        work = [(authors[0], one) for one in batches]
+        work += [(authors[1], one) for one in draft_batches(sentences, first=2)]
         results = self._model.map(lambda one: one[0].draft(one[1]), work)
         return results[: len(batches)], results[len(batches) :]
 
-    def _read(
-        self, context: TranslationContext, found: Survey, authors: _Authors, group: SentenceGroup
-    ) -> tuple[SentenceGroup, GroupReading]:
+    def _read(self, authors: Authors, group: SentenceGroup) -> GroupReading:
         """Reads a group; drafts that do not keep the answers, or do not know those that concern them, are mended."""
-        group = self._informed(group, authors)
+        state = self._state
 
         def read(group: SentenceGroup) -> GroupReading:
             with _SOLVER:
-                return read_group(group, context, self._answers, found.ambiguities, self._earlier)
+                surveyed, earlier = state.survey.ambiguities, state.previous.questions
+                return read_group(group, state.context, state.answers, surveyed, earlier)
 
-        reading = read(group)
+        reading = read(self._informed(group, authors))
         for _ in range(MENDINGS):
-            mended = None if reading.mending is None else self._mended(group, reading.mending, authors)
+            mended = self._mended(reading.group, reading.mending, authors)
             if mended is None:
                 break
-            group, reading = mended, read(mended)
-        return group, reading
+            reading = read(mended)
+        return reading
 
-    def _informed(self, group: SentenceGroup, authors: _Authors) -> SentenceGroup:
+    def _informed(self, group: SentenceGroup, authors: Authors) -> SentenceGroup:
         """The group with drafts whose authors know the new answers about other sentences that concern it."""
         concerning = tuple({one.key: one for draft in group.drafts for one in self._owner.concerning(draft)}.values())
-        if not concerning:
-            return group
-        first, second = (_unknown(concerning, draft) for draft in (group.first, group.second))
-        found = self._mended(group, Mending(first, second), authors) or group
+        first, second = (
+            tuple(one for one in concerning if draft is not None and one.key not in draft.rulings)
+            for draft in (group.first, group.second)
+        )
+        found = self._mended(group, (first, second), authors) or group
         missing = [one for one in concerning if any(one.key not in draft.rulings for draft in found.drafts)]
-        self._unreached += [(found, one) for one in missing]
+        self._state.unreached += [(found, one) for one in missing]
         return found
 
-    def _mended(self, group: SentenceGroup, mending: Mending, authors: _Authors) -> SentenceGroup | None:
+    def _mended(self, group: SentenceGroup, mending: Mending, authors: Authors) -> SentenceGroup | None:
         """The group with drafts that their authors corrected; None if there is none."""
-        first = self._corrected(authors.first, group.first, mending.first)
-        second = self._corrected(authors.second, group.second, mending.second)
+        first, second = map(self._corrected, authors, (group.first, group.second), mending)
         if first is None and second is None:
             return None
         return replace(group, first=first or group.first, second=second or group.second)
@@ -366,26 +368,11 @@ class Stages:
             return None
         known = {one.key: one.text for one in rulings}
         result = author.mend(draft, list(_contradictions(draft, rulings)), known)
-        self._mendings.append(replace(result, problems=()))  # that the draft follows the answers is judged again
+        self._state.drafts.append(replace(result, problems=()))  # that the draft follows the answers is judged again
         found = usable_part(result)
         if result.draft is draft or found is None or {*found.sentences} != {*draft.sentences}:
             return None
         return replace(found, rulings=tuple(dict.fromkeys((*draft.rulings, *known))))
-
-
-class _Authors:
-    """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
-
-    def __init__(
-        self, context: TranslationContext, model: ModelRequests, owner: OwnerAnswers, doubts: Sequence[Ambiguity]
-    ) -> None:
-        known: dict[str, Any] = {"answers": owner.shown, "doubts": doubts}
-        self.first = DraftAuthor("draft", context, model, all_problems, **known)
-        self.second = DraftAuthor("second_draft", context, model, fatal_problems, **known)
-
-
-def _unknown(rulings: Sequence[Ruling], draft: Draft | None) -> tuple[Ruling, ...]:
-    return () if draft is None else tuple(one for one in rulings if one.key not in draft.rulings)
 
 
 def _count(items: Sequence[object], name: str) -> str:
@@ -423,11 +410,9 @@ def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, 
 
 # --- rules that stand, read again
 
-_WHY = "an answer about another sentence concerns it"
-
 
 def reconsidered(
-    standing: Kept, previous: Review, owner: OwnerAnswers, context: TranslationContext
+    standing: Kept, owner: OwnerAnswers, context: TranslationContext
 ) -> tuple[Kept, tuple[SentenceGroup, ...]]:
     """Returns what stands without the rules that new answers concern, and these as groups of sentences.
 
@@ -436,21 +421,20 @@ def reconsidered(
 
     Args:
         standing: what stands of the earlier translation.
-        previous: its review.
         owner: the answers.
         context: the inputs.
     """
     if not owner.unapplied:
         return standing, ()
-    readings = {one.id: one.readings for one in standing.rules}
+    readings = {one.id: one.readings for one in standing.review.rules}
     groups = [one for one in _groups(standing, owner) if _may_change(one, readings) and _is_concerned(one, owner)]
     found = tuple(_with_singles(one, readings) for one in groups)
-    return _without(standing, previous, found, context), found
+    return _without(standing, found, context), found
 
 
 def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
     """The rules that stand, by the sentences that need them. They follow all answers that were applied."""
-    enforceable = {one.number for one in standing.sentences if one.fate == "rule"}
+    enforceable = {one.number for one in standing.review.sentences if one.fate == "rule"}
     new = {one.key for one in owner.unapplied}
     applied = tuple(one.key for one in owner.rulings if one.key not in new)
     for draft in standing.drafts:
@@ -474,7 +458,7 @@ def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> Sentence
     return replace(group, second=None) if single else group
 
 
-def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
+def _without(standing: Kept, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
     """The part that stands without some groups, and without the entries of the review about them alone."""
     numbers = {number for one in groups for number in one.sentences}
     rules = {rule.id for one in groups for draft in one.drafts for rule in draft.rules}
@@ -491,18 +475,21 @@ def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup]
         )
         for one in standing.drafts
     )
-    kept_ids = {one.id for one in previous.questions if stands(one.sentences, one.rules)}
+    review = standing.review
+    left = replace(
+        review,
+        sentences=tuple(one for one in review.sentences if one.number not in numbers),
+        rules=tuple(one for one in review.rules if one.id not in rules),
+        questions=tuple(one for one in review.questions if stands(one.sentences, one.rules)),
+        findings=tuple(one for one in review.findings if stands(one.sentences, one.rules)),
+        confirmations=tuple(one for one in review.confirmations if stands([one.sentence], one.rules)),
+    )
     return replace(
         standing,
-        drafts=tuple(one for one in drafts if one.rules),
-        sentences=tuple(one for one in standing.sentences if one.number not in numbers),
-        rules=tuple(one for one in standing.rules if one.id not in rules),
-        questions=tuple(one for one in standing.questions if one.id in kept_ids),
-        answers=tuple(one for one in standing.answers if one.question in kept_ids),
-        findings=tuple(one for one in standing.findings if stands(one.sentences, one.rules)),
-        confirmations=tuple(one for one in standing.confirmations if stands([one.sentence], one.rules)),
-        fallen=(*standing.fallen, *(FallenRule(one, _WHY) for one in sorted(rules))),
         translate=tuple(sorted({*standing.translate, *numbers})),
+        drafts=tuple(one for one in drafts if one.rules),
+        review=left,
+        fallen=(*standing.fallen, *sorted(rules)),
     )
 
 

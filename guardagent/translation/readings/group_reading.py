@@ -213,12 +213,8 @@ def _sentences(draft: Draft) -> set[int]:
 # --- reading a group
 
 
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
-
-    first: tuple[Ruling, ...] = ()
-    second: tuple[Ruling, ...] = ()
+Mending = tuple[tuple[Ruling, ...], tuple[Ruling, ...]]
+"""The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +222,20 @@ class GroupReading:
     """The result of reading a group.
 
     Attributes:
+        group: the group with both drafts.
         draft: the rules that stand; provisional while a question is open.
         readings: whether the drafts agree.
         questions: the questions to the owner, those with an answer as well.
         findings: what a reviewer has to know.
-        mending: the drafts that contradict an answer, or whose authors did not know it; None if there is none.
-        cases: the answers as cases, which are kept with the policy.
+        mending: the answers that a draft contradicts, or whose author did not know them.
     """
 
+    group: SentenceGroup
     draft: Draft
     readings: Readings
-    questions: tuple[ReviewQuestion, ...] = ()
-    findings: tuple[ReviewFinding, ...] = ()
-    mending: Mending | None = None
-    cases: tuple[Mapping[str, Any], ...] = ()
+    questions: tuple[ReviewQuestion, ...]
+    findings: tuple[ReviewFinding, ...]
+    mending: Mending
 
 
 def read_group(
@@ -297,15 +293,13 @@ class _GroupReader:
     def read(self) -> GroupReading:
         draft = self._draft
         self._report(draft)
-        broken = [self._due(one, kept) for one, kept in zip(self._drafts, self._kept, strict=True)]
-        sides = dict(zip(self._names, broken, strict=True))
         return GroupReading(
+            self._group,
             draft,
             self._readings,
             tuple(replace(one, rules=self._rules_about(one, draft)) for one in self._questions),
             tuple(self._findings),
-            Mending(**sides) if any(broken) else None,
-            tuple(case for one in self._rulings if (case := one.case) is not None),
+            (self._due(self._group.first), self._due(self._group.second)),
         )
 
     # --- questions
@@ -380,16 +374,14 @@ class _GroupReader:
 
     # --- answers
 
-    def _due(self, draft: Draft, kept: Sequence[Ruling]) -> tuple[Ruling, ...]:
+    def _due(self, draft: Draft | None) -> tuple[Ruling, ...]:
         """The rulings that a draft does not keep; its author is not asked twice about two readings or own words."""
+        if draft is None:
+            return ()
+        kept = self._kept[self._drafts.index(draft)]
         seen = {one.key for one in self._rulings if one.is_own_words or one.question.id.startswith(READINGS)}
         seen &= {*draft.rulings}
         return tuple(one for one in self._rulings if one not in kept and one.key not in seen)
-
-    @property
-    def _names(self) -> list[str]:
-        sides = {"first": self._group.first, "second": self._group.second}
-        return [name for name, draft in sides.items() if draft is not None]
 
     @cached_property
     def _kept(self) -> list[list[Ruling]]:
