@@ -184,8 +184,10 @@ class _DocumentChange:
 
     def _implied(self) -> Iterator[Node]:
         """Yields the sentences that any rule may have implied."""
-        implied = (("sentence", one.number) for one in self._previous.sentences if one.fate == "implied")
-        yield from (one for one in implied if not self._neighbours.get(one))
+        for one in self._previous.sentences:
+            node: Node = ("sentence", one.number)
+            if one.fate == "implied" and not self._neighbours.get(node):
+                yield node
 
     def kept(self) -> Kept:
         old, sentences = self._previous, self._sentences()

@@ -51,7 +51,7 @@ class _Recording:
         self._state, self._context, self._assembly = state, state.context, state.assembly
         self._standing, self._previous = state.standing.review, state.previous
         # The new ids of the rules of each reading. Without a policy, the rules keep their ids.
-        names = self._assembly.renamed[len(state.standing.drafts) :] or [{}] * len(state.readings)
+        names = self._assembly.renamed[len(state.standing.drafts) :] or ({},) * len(state.readings)
         self._readings = list(zip(state.readings, names, strict=True))
 
     def review(self, usage: Usage, folder: Path) -> Review:

@@ -270,8 +270,8 @@ class Stages:
 
     def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
         self._state, self._model, self._progress = state, model, progress
-        lines = state.standing.lines
-        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, lines and lines.content)
+        policy = state.standing.lines.content if state.standing.lines else None
+        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, policy)
 
     def run(self, drafted: Sequence[SentenceGroup]) -> None:
         """Translates the sentences. Without a whole survey, nothing is drafted.
