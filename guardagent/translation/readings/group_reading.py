@@ -23,12 +23,11 @@ from guardagent.translation.readings.questions import (
     MAX_QUESTIONS,
     OUTCOMES,
     READINGS,
-    DraftPart,
+    DraftComparison,
     PartComparison,
     Ruling,
     ambiguity_questions,
     case_question,
-    compared,
     fate_question,
     loaded,
     outcome_at,
@@ -338,21 +337,21 @@ class _GroupReader:
     @cached_property
     def _compared(self) -> list[tuple[PartComparison, ReviewQuestion | None]]:
         """The comparisons, with their questions."""
-        found = compared(*self._both, self._context, self._seconds) if self._both else []
-        return [(one, self._question_of(one)) for one in found]
+        parts = DraftComparison(self._both, self._context, self._seconds).parts() if self._both else []
+        return [(one, self._question_of(one)) for one in parts]
 
-    def _question_of(self, one: PartComparison) -> ReviewQuestion | None:
+    def _question_of(self, part: PartComparison) -> ReviewQuestion | None:
         assert self._both is not None
-        if isinstance(one.found, Same):
+        if isinstance(part.result, Same):
             return None
-        if found := self._declined(one.part):
-            return found
-        if isinstance(one.found, Different):
-            return None if _both_deny(one.found) else case_question(one.found, one.part, self._both, self._context)
-        found = readings_question(one.part, self._both, self._context)
-        return None if self._is_known(found) else found
+        if declined := self._declined(part):
+            return declined
+        if isinstance(part.result, Different):
+            return None if _both_deny(part.result) else case_question(part.result, part, self._both, self._context)
+        question = readings_question(part, self._both, self._context)
+        return None if self._is_known(question) else question
 
-    def _declined(self, part: DraftPart) -> ReviewQuestion | None:
+    def _declined(self, part: PartComparison) -> ReviewQuestion | None:
         """The question whether there is a rule, if one draft has none in this part since it declined its sentences."""
         assert self._both is not None
         for none, some in ((0, 1), (1, 0)):
@@ -396,7 +395,7 @@ class _GroupReader:
         return (
             ruling.question.id.startswith(AMBIGUITY)
             and self._both is not None
-            and all(isinstance(one.found, Same) for one, _ in self._compared)
+            and all(isinstance(one.result, Same) for one, _ in self._compared)
             and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
         )
 
@@ -453,20 +452,19 @@ class _GroupReader:
         self._report_answers(draft)
         self._report_grounds(draft)
 
-    def _report_part(self, one: PartComparison, question: ReviewQuestion | None) -> None:
-        ids = [rule.id for side in one.part.sides for rule in side]
-        if isinstance(one.found, Undecided):
+    def _report_part(self, part: PartComparison, question: ReviewQuestion | None) -> None:
+        ids, result = [rule.id for side in part.sides for rule in side], part.result
+        if isinstance(result, Undecided):
             is_open = question is not None and question.id not in self._answers
-            text = f"Two readings could not be compared: {one.found.why}."
+            text = f"Two readings could not be compared: {result.why}."
             self._find("undecided_readings", text, ids, blocking=is_open)
-        elif question is None and isinstance(one.found, Different) and not one.found.labels_only:
-            text = (
-                "No call was found that one of two readings lets run and the other denies; where a value is unknown, "
-                "they deny for other reasons. That they let the same calls run is not proved."
-            )
-            self._find("unknown_values", text, ids, blocking=False)
-        elif one.found.labels_only and question is None:
+        elif question is None and (result.labels_only or isinstance(result, Different)):
             text = "Two readings let the same calls run; where a value is unknown, they may deny for other reasons."
+            if not result.labels_only:
+                text = (
+                    "No call was found that one of two readings lets run and the other denies; where a value is "
+                    "unknown, they deny for other reasons. That they let the same calls run is not proved."
+                )
             self._find("unknown_values", text, ids, blocking=False)
 
     def _report_answers(self, draft: Draft) -> None:
