@@ -30,7 +30,7 @@ from guardagent.translation.review.dossier import (
     ReviewConflictError,
     ReviewDossier,
     ReviewStore,
-    case_rows,
+    case_row,
     read_dossier,
 )
 from guardagent.translation.review.page import Selection, selected, summary
@@ -120,9 +120,9 @@ def _rule(rule: RuleEntry, entry: ReviewEntry) -> Iterator[RenderableType]:
         yield shown(f"at the translation: {rule.recorded.words}", "dim")
     for line in entry.grounds(rule):
         yield shown(line, "dim")
-    if rows := case_rows(rule.recorded.cases):
+    if rule.recorded.cases:
         table = Table("expected", "proposed", "before it", box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for row in rows:
+        for row in map(case_row, rule.recorded.cases):
             style = "green" if row.expected == "allowed" else "red"
             table.add_row(shown(row.expected, style), shown(row.call), shown(row.before, "dim"))
         yield table

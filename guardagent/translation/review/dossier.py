@@ -79,8 +79,8 @@ def read_dossier(policies: Path) -> ReviewDossier:
     """
     review = read_review(review_path(policies))
     loaded = load_policies(policies)
-    join = _Join(review, _rules_now(loaded, review))
-    entries = (*map(join.of_sentence, review.sentences), *join.others())
+    rules = _rules_now(loaded, review)
+    entries = tuple(_entry(review, *pair) for pair in _sentences_and_rules(review, rules))
     shown = {id(finding) for one in entries for finding in one.findings}
     general = tuple(one for one in review.findings if id(one) not in shown)
     return ReviewDossier(policies, loaded, review, entries, general)
@@ -110,46 +110,39 @@ def _excerpt(lines: Sequence[str]) -> str:
     return dedent("\n".join(lines[: next(ends, None)])).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
-    review: Review
-    rules: Mapping[str, RuleEntry]
+def _sentences_and_rules(
+    review: Review, rules: Mapping[str, RuleEntry]
+) -> Iterator[tuple[ReviewedSentence | None, tuple[RuleEntry, ...]]]:
+    """Yields each sentence with its rules, and those that rest on none, also if they were confirmed and are gone."""
+    for sentence in review.sentences:
+        yield sentence, tuple(rules[name] for name in sentence.rules)
+    resting = {name for one in review.sentences for name in one.rules}
+    alone = {name for one in review.confirmations if not one.sentence for name in one.rules}
+    yield from ((None, (one,)) for name, one in rules.items() if name not in resting and (one.hash or name in alone))
 
-    def of_sentence(self, sentence: ReviewedSentence) -> ReviewEntry:
-        return self._entry(sentence, tuple(self.rules[name] for name in sentence.rules))
 
-    def others(self) -> Iterator[ReviewEntry]:
-        """The rules that rest on no sentence, also those that were confirmed and are gone."""
-        resting = {name for one in self.review.sentences for name in one.rules}
-        alone = {name for one in self.review.confirmations if not one.sentence for name in one.rules}
-        for name, one in self.rules.items():
-            if name not in resting and (one.hash or name in alone):
-                yield self._entry(None, (one,))
+def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
+    """The entry, with its last confirmation: an earlier one that fits again is not what a person said last."""
+    names, name = {one.id for one in rules}, sentence.hash if sentence else ""
 
-    def _entry(self, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
-        names, name = {one.id for one in rules}, sentence.hash if sentence else ""
+    def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:
+        return name in hashes or bool(names.intersection(about))
 
-        def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:
-            return name in hashes or bool(names.intersection(about))
-
-        answers = {one.question: one for one in self.review.answers}
-        questions = [one for one in self.review.questions if concerns(one.sentences, one.rules)]
-        entry = ReviewEntry(
-            sentence,
-            rules,
-            tuple(one for one in self.review.findings if concerns(one.sentences, one.rules)),
-            tuple(QuestionEntry(one, answers.get(one.id)) for one in questions),
-        )
-        return self._confirmed(entry)
-
-    def _confirmed(self, entry: ReviewEntry) -> ReviewEntry:
-        """An entry with its last confirmation: an earlier one that fits again is not what a person said last."""
-        about = sorted((one for one in self.review.confirmations if is_about(one, entry)), key=_moment)
-        if not about:
-            return entry
-        rules = about[-1].rules if entry.sentence else {entry.rules[0].id: about[-1].rules[entry.rules[0].id]}
-        is_valid = (about[-1].fate, dict(rules)) == (entry.fate, entry.rule_hashes)
-        return replace(entry, confirmation=about[-1]) if is_valid else replace(entry, void=about[-1])
+    answers = {one.question: one for one in review.answers}
+    questions = [one for one in review.questions if concerns(one.sentences, one.rules)]
+    entry = ReviewEntry(
+        sentence,
+        rules,
+        tuple(one for one in review.findings if concerns(one.sentences, one.rules)),
+        tuple(QuestionEntry(one, answers.get(one.id)) for one in questions),
+    )
+    about = sorted((one for one in review.confirmations if is_about(one, entry)), key=_moment)
+    if not about:
+        return entry
+    last = about[-1]
+    confirmed = last.rules if sentence else {rules[0].id: last.rules[rules[0].id]}
+    is_valid = (last.fate, dict(confirmed)) == (entry.fate, entry.rule_hashes)
+    return replace(entry, confirmation=last) if is_valid else replace(entry, void=last)
 
 
 def _moment(one: Confirmation) -> dt.datetime:
@@ -280,13 +273,8 @@ class CaseRow:
     expected: str
 
 
-def case_rows(cases: Iterable[Mapping[str, Any]]) -> list[CaseRow]:
-    """Returns a row for each record of `check` or `audit`."""
-    return [case_row(one) for one in cases]
-
-
 def case_row(record: Mapping[str, Any]) -> CaseRow:
-    """Returns the row of a record, whose values may be anything."""
+    """Returns the row of a record of `check` or `audit`, whose values may be anything."""
     is_trace = "proposed" not in record
     calls = _list(record.get("events" if is_trace else "history"))
     parts = [*(_earlier(one) for one in calls), *_known(record)]
