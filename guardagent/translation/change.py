@@ -28,7 +28,7 @@ from guardagent.policy.review.record import (
 )
 from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
-from guardagent.translation.assembly.layout import PolicyLines, read_policy_lines
+from guardagent.translation.assembly import NO_LINES, PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
 from guardagent.translation.examination.examined import expects_violation, judged_cases
 
@@ -46,7 +46,7 @@ class Kept:
 
     Attributes:
         translate: the numbers of the sentences to translate.
-        lines: the present policy file, for `assemble(previous=…)`; None in a first translation.
+        lines: the present policy file, for `assemble(previous=…)`; without content in a first translation.
         drafts: the rules that stand, as the file has them, by groups of sentences; a rule that rests on no sentence is
             a group of its own. They come first in `assemble`.
         review: the entries of the earlier review that concern nothing else. Findings about the whole policy or document
@@ -55,7 +55,7 @@ class Kept:
     """
 
     translate: tuple[int, ...]
-    lines: PolicyLines | None = None
+    lines: PolicyLines = NO_LINES
     drafts: tuple[Draft, ...] = ()
     review: Review = NO_REVIEW
     fallen: tuple[str, ...] = ()

@@ -222,7 +222,7 @@ class _Run:
 
     def run(self) -> Translation:
         state, previous = self._state, self._state.standing.lines
-        drafted = load_groups(self._folder, state.context, state.standing.translate) if previous else ()
+        drafted = load_groups(self._folder, state.context, state.standing.translate) if previous.content else ()
         Stages(state, self._model, self._progress).run(drafted)
         self._progress("Assembly and examination of the policy")
         drafts = (*state.standing.drafts, *(one.draft for one in state.readings))
@@ -235,10 +235,10 @@ class _Run:
         if state.is_interrupted or not assembly.text:
             return Translation(review, summarize(review), (), 3 if state.is_interrupted else outcome(review) or 1)
         save_groups(self._folder, (one.group for one in state.readings if one.readings == "open"), state.context)
-        before = self._previous_path if previous and self._path.read_text() != assembly.text else None
+        before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
-        changes = self._changes(before) if previous else None
+        changes = self._changes(before) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 
     # --- files
@@ -297,7 +297,7 @@ def _first(context: TranslationContext) -> TranslationState:
 
 def _with_failures(context: TranslationContext, standing: Kept) -> TranslationContext:
     """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
-    known = standing.lines.content.get("failed_output") if standing.lines else None
+    known = standing.lines.content.get("failed_output")
     return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
 
 

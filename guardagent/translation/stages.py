@@ -76,9 +76,9 @@ class OwnerAnswers:
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
         answers: Mapping[str, RecordedAnswer],
-        policy: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any],
     ) -> None:
-        self._context, self._policy = context, policy or {}
+        self._context, self._policy = context, policy
         self._rules = {one["id"]: one for one in self._policy.get("policies", ())}
         there = context.document.first_numbers
         self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
@@ -270,7 +270,7 @@ class Stages:
 
     def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
         self._state, self._model, self._progress = state, model, progress
-        policy = state.standing.lines.content if state.standing.lines else None
+        policy = state.standing.lines.content
         self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, policy)
 
     def run(self, drafted: Sequence[SentenceGroup]) -> None:
