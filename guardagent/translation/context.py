@@ -178,11 +178,6 @@ def _inside(path: Path, folder: Path) -> Path:
 # --- strings for prompts
 
 
-def document_text(sentences: Sequence[Sentence]) -> str:
-    """Returns the whole document, one line for each sentence."""
-    return "\n".join(_line(one) for one in sentences)
-
-
 def sentences_text(sentences: Iterable[Sentence]) -> str:
     """Returns some sentences, each with its headings and the text that it needs to be understood."""
     return "\n\n".join("\n".join(_with_context(one)) for one in sentences)
@@ -213,7 +208,7 @@ def shared_data(context: TranslationContext) -> dict[str, str]:
         InputError: a file of functions cannot be read.
     """
     return {
-        "document": document_text(context.document.sentences),
+        "document": "\n".join(map(_line, context.document.sentences)),
         "tools": "\n".join(map(_tool, context.tools)),
         "samples": render(context.samples, MOST_SAMPLES) if context.samples else "",
         "functions": _functions(context),

@@ -42,10 +42,6 @@ class DraftResult:
     error: str = ""
     is_interrupted: bool = False
 
-    @property
-    def is_usable(self) -> bool:
-        return self.draft is not None and not any(one.fatal for one in self.problems)
-
 
 class DraftAuthor:
     """Writes drafts with one prompt template.

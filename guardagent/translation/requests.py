@@ -63,11 +63,6 @@ class ModelRequests:
         self.limit: int | None = None
 
     @property
-    def calls(self) -> int:
-        """The number of model calls so far, with those that the cache answered."""
-        return self._meter.usage.calls
-
-    @property
     def may_correct(self) -> bool:
         """Whether the limit leaves another call."""
         usage = self._meter.usage

@@ -305,8 +305,10 @@ class Stages:
         """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
         known: dict[str, Any] = {"answers": self._owner.shown, "doubts": self._doubts()}
         context, model = self._state.context, self._model
-        first = DraftAuthor("draft", context, model, all_problems, **known)
-        return first, DraftAuthor("second_draft", context, model, fatal_problems, **known)
+        return (
+            DraftAuthor("draft", context, model, partial(_problems, only_fatal=False), **known),
+            DraftAuthor("second_draft", context, model, partial(_problems, only_fatal=True), **known),
+        )
 
     def _doubts(self) -> list[Ambiguity]:
         """The ambiguities of the survey without an answer."""
@@ -396,16 +398,10 @@ def _surveyed(context: TranslationContext, found: Survey) -> TranslationContext:
     return replace(context, facts=(*context.facts, *facts), failed_output=context.failed_output or found.failed_output)
 
 
-def all_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems of a draft."""
+def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
+    """The problems of a draft, or only those with which it cannot be compared with another one."""
     with _SOLVER:
-        return examine(draft, context)
-
-
-def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems with which a draft cannot be compared with another one."""
-    with _SOLVER:
-        return examine(draft, context, only_fatal=True)
+        return examine(draft, context, only_fatal=only_fatal)
 
 
 # --- rules that stand, read again
@@ -427,8 +423,11 @@ def reconsidered(
     if not owner.unapplied:
         return standing, ()
     readings = {one.id: one.readings for one in standing.review.rules}
-    groups = [one for one in _groups(standing, owner) if _may_change(one, readings) and _is_concerned(one, owner)]
-    found = tuple(_with_singles(one, readings) for one in groups)
+    found = tuple(
+        _with_singles(one, readings)
+        for one in _groups(standing, owner)
+        if _may_change(one, readings) and any(map(owner.concerning, one.drafts))
+    )
     return _without(standing, found, context), found
 
 
@@ -446,10 +445,6 @@ def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
 def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
     rules = [rule.id for draft in group.drafts for rule in draft.rules]
     return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
-
-
-def _is_concerned(group: SentenceGroup, owner: OwnerAnswers) -> bool:
-    return any(owner.concerning(draft) for draft in group.drafts)
 
 
 def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:

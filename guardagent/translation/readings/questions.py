@@ -188,11 +188,8 @@ class Ruling:
         if self.question.id.startswith(FATE):
             quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
             return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
-        return self.key in draft.rulings or self.is_followed(draft, context) or self.is_chosen(draft, context)
-
-    def is_followed(self, draft: Draft, context: TranslationContext) -> bool:
-        """Whether the author of a draft knew the question, and says that the draft follows what is meant."""
-        return self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        is_followed = self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        return self.key in draft.rulings or is_followed or self.is_chosen(draft, context)
 
     def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether the author of a draft says that it follows another reading."""
