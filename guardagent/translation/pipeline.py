@@ -22,14 +22,13 @@ from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.record import NeededFact, Review
 from guardagent.policy.review.requirement import reviewed_sentences
-from guardagent.translation.answers import read_draft
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext, read_inputs
-from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafting import draft_text, read_draft
 from guardagent.translation.drafts import Draft
 from guardagent.translation.examination import examine_policy
-from guardagent.translation.readings import SentenceGroup
+from guardagent.translation.readings.group_reading import SentenceGroup
 from guardagent.translation.recording import recorded
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.requests import ModelRequests

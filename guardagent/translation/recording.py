@@ -27,7 +27,8 @@ from guardagent.policy.review.record import (
 from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.drafts import Problem
-from guardagent.translation.readings import GroupReading, ambiguity_questions
+from guardagent.translation.readings.group_reading import GroupReading
+from guardagent.translation.readings.questions import ambiguity_questions
 from guardagent.translation.stages import TranslationState
 from guardagent.translation.survey import SurveyedSentence
 from guardagent.types import Usage

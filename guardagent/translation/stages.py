@@ -23,17 +23,14 @@ from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, DraftResult, draft_batches, usable_part
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
 from guardagent.translation.examination import examine
-from guardagent.translation.readings import (
-    AMBIGUITY,
+from guardagent.translation.readings.group_reading import (
     GroupReading,
     Mending,
-    Ruling,
     SentenceGroup,
-    ambiguity_questions,
     read_group,
-    rulings_of,
     sentence_groups,
 )
+from guardagent.translation.readings.questions import AMBIGUITY, Ruling, ambiguity_questions, rulings_of
 from guardagent.translation.requests import ModelRequests
 from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey

@@ -15,23 +15,21 @@ from rich.text import Text
 from guardagent._terminal import printable
 from guardagent.errors import InputError
 from guardagent.policy.review.record import ReviewFinding
-from guardagent.translation.review import (
+from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     EntryKey,
     QuestionEntry,
+    ReviewConflictError,
+    ReviewDossier,
     ReviewEntry,
+    ReviewStore,
     RuleEntry,
     Standing,
     begins_own_words,
-    own_words,
-    segments,
-)
-from guardagent.translation.review.dossier import (
-    ReviewConflictError,
-    ReviewDossier,
-    ReviewStore,
     case_row,
+    own_words,
     read_dossier,
+    segments,
 )
 from guardagent.translation.review.page import Selection, selected, summary
 

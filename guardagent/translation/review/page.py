@@ -17,8 +17,15 @@ from guardagent._terminal import printable
 from guardagent._version import __version__
 from guardagent.errors import UnknownNameError
 from guardagent.policy.review.record import FATES
-from guardagent.translation.review import FATE_PHRASES, ReviewEntry, Standing, coded, segments
-from guardagent.translation.review.dossier import ReviewDossier, case_row
+from guardagent.translation.review.dossier import (
+    FATE_PHRASES,
+    ReviewDossier,
+    ReviewEntry,
+    Standing,
+    case_row,
+    coded,
+    segments,
+)
 
 # --- status
 

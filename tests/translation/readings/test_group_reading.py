@@ -16,7 +16,7 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.readings import GroupReading, SentenceGroup, read_group, sentence_groups
+from guardagent.translation.readings.group_reading import GroupReading, SentenceGroup, read_group, sentence_groups
 from tests.policy.draft_pairs import DIFFERENT, SAME
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED, Planted, context_of, tool
 

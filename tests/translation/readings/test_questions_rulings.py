@@ -10,7 +10,8 @@ import pytest
 from guardagent.policy.review.record import RecordedAnswer
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft
-from guardagent.translation.readings import Ruling, SentenceGroup, ambiguity_questions, read_group, rulings_of
+from guardagent.translation.readings.group_reading import SentenceGroup, read_group
+from guardagent.translation.readings.questions import Ruling, ambiguity_questions, rulings_of
 from tests.translation.drafts import limit
 from tests.translation.library import context as library
 
