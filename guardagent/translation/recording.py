@@ -30,7 +30,6 @@ from guardagent.translation.drafts import Problem
 from guardagent.translation.readings.group_reading import GroupReading
 from guardagent.translation.readings.questions import ambiguity_questions
 from guardagent.translation.stages import TranslationState
-from guardagent.translation.survey import SurveyedSentence
 from guardagent.types import Usage
 
 _WORST_LAST: tuple[Readings, ...] = ("agree", "answered", "edited", "single", "open")
@@ -95,11 +94,9 @@ class _Recording:
 
     def _fate(self, number: int, rules: Sequence[str]) -> tuple[Fate, str]:
         """The fate of a sentence: that of the survey, unless the drafts know better."""
-        found = self._state.survey.sentences.get(number) or self._drafted_before(number)
-        if found.fate != "rule":
-            return found.fate, found.reason
-        if rules:
-            return "rule", found.reason
+        fate, reason = self._state.survey.sentences.get(number) or self._drafted_before(number)
+        if fate != "rule" or rules:
+            return fate, reason
         reading = self._reading_of.get(number)
         if reason := self._declined(number, reading):
             return "not_enforceable", reason
@@ -107,12 +104,12 @@ class _Recording:
             return "open", "a question decides whether it has a rule"
         return "open", self._error(number)
 
-    def _drafted_before(self, number: int) -> SurveyedSentence:
-        """A sentence whose drafts are kept from an earlier run."""
+    def _drafted_before(self, number: int) -> tuple[Fate, str]:
+        """The fate of a sentence whose drafts are kept from an earlier run."""
         if number not in self._reading_of:
-            return SurveyedSentence(number, "open", "it was not surveyed")
+            return "open", "it was not surveyed"
         same = (one for one in self._previous.sentences if one.hash == self._hash(number) and one.fate == "rule")
-        return SurveyedSentence(number, "rule", next((one.reason for one in same), ""))
+        return "rule", next((one.reason for one in same), "")
 
     def _declined(self, number: int, reading: GroupReading | None) -> str:
         return reading.draft.declined.get(number, "") if reading is not None and reading.readings != "open" else ""

@@ -320,7 +320,7 @@ class _Summarization:
     def __init__(self, review: Review) -> None:
         self._review, self._settlement = review, Settlement(review)
         self._answers = {one.question: one for one in review.answers}
-        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
+        self._numbers: defaultdict[str, list[Reference]] = defaultdict(list)
         for one in review.sentences:
             self._numbers[one.hash].append(one.number)
 

@@ -491,12 +491,13 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
     A sentence did if its fate, its rules, and what a person saw with them (questions, answers, findings) are the same.
     A blocking finding that is new voids a confirmation: who confirmed has not seen it.
     """
-    before, after = _Seen(previous), _Seen(now)
     known = {one.sentence for one in now.confirmations}
     same = [
         one
         for one in previous.confirmations
-        if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
+        if one.sentence
+        and one.sentence not in known
+        and _seen(now, one.sentence) == _seen(previous, one.sentence) is not None
     ]
     known_findings = {_identity(one) for one in previous.findings if one.blocking}
     new = [one for one in now.findings if one.blocking and _identity(one) not in known_findings]
@@ -513,33 +514,21 @@ def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
     return confirmed.sentence in finding.sentences or not confirmed.rules.keys().isdisjoint(finding.rules)
 
 
-class _Seen:
-    """The content that a person sees with a sentence before they confirm it."""
+def _seen(review: Review, sentence: str) -> object:
+    """The content that a person sees with a sentence before they confirm it; None if the review does not have it."""
+    same = [one for one in review.sentences if one.hash == sentence]
+    if not same:
+        return None
+    rules = {*same[-1].rules}
+    answers = {one.question: (one.choice, one.words) for one in review.answers}
 
-    def __init__(self, review: Review) -> None:
-        self._review = review
-        self._sentences = {one.hash: one for one in review.sentences}
-        self._rules = {one.id: one for one in review.rules}
+    def is_shown(one: ReviewQuestion | ReviewFinding) -> bool:
+        return sentence in one.sentences or not rules.isdisjoint(one.rules)
 
-    def of(self, sentence: str) -> object:
-        """A value that is equal if nothing differs; None if the review does not have the sentence."""
-        found = self._sentences.get(sentence)
-        if found is None:
-            return None
-        rules = {*found.rules}
-        answers = {one.question: (one.choice, one.words) for one in self._review.answers}
-        return (
-            found.fate,
-            found.reason,
-            sorted((one.id, one.hash, one.words, one.readings) for name, one in self._rules.items() if name in rules),
-            sorted(
-                (one.id, one.text, str(answers.get(one.id)))
-                for one in self._review.questions
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-            sorted(
-                (one.kind, one.message, one.blocking)
-                for one in self._review.findings
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-        )
+    return (
+        same[-1].fate,
+        same[-1].reason,
+        sorted((one.id, one.hash, one.words, one.readings) for one in review.rules if one.id in rules),
+        sorted((one.id, one.text, str(answers.get(one.id))) for one in review.questions if is_shown(one)),
+        sorted((one.kind, one.message, one.blocking) for one in review.findings if is_shown(one)),
+    )
