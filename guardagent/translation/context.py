@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,23 +17,11 @@ from guardagent.errors import GuardError, InputError
 from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
+from guardagent.policy.review.record import NeededFact
 from guardagent.translation.samples import FactDescription, TraceSamples, read_fact_descriptions, read_samples, render
 from guardagent.translation.tools import ToolSchema, read_tools
 
 T = TypeVar("T")
-
-
-class ResultMemory:
-    """Keeps results by keys that decide them. Safe to share between threads, which may compute a result twice."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, object] = {}
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the result of a key, which is computed on its first use. An exception is no result."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +39,7 @@ class TranslationContext:
         path: the file of the document.
         digest: the SHA-256 of its bytes.
         traces: the file of recorded calls, if there is one.
-        memory: the results so far. A context that another one replaces shares them.
+        memory: the results so far, for `once`. A context that another one replaces shares them.
     """
 
     document: PolicyDocument
@@ -64,7 +52,7 @@ class TranslationContext:
     path: Path = field(default_factory=Path)
     digest: str = ""
     traces: Path | None = None
-    memory: ResultMemory = field(default_factory=ResultMemory, compare=False, repr=False)
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def frame(self) -> Mapping[str, Any]:
@@ -86,7 +74,23 @@ class TranslationContext:
             key = "policies", repr(content), self.folder
         except (ValueError, RecursionError):  # a value that cannot be written, which the loader reports
             return load_policies(data=content, folder=self.folder)
-        return self.memory.once(key, lambda: load_policies(data=content, folder=self.folder))
+        return self.once(key, lambda: load_policies(data=content, folder=self.folder))
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Returns the result of a key that decides it, which is computed on its first use. An exception is no result.
+
+        Threads may compute a result twice.
+        """
+        if key not in self.memory:
+            self.memory[key] = make()
+        known: T = self.memory[key]
+        return known
+
+    def completed(self, facts: Iterable[NeededFact], failed_output: str) -> TranslationContext:
+        """These inputs with more facts, and with a pattern of failed outputs. The operator's own have precedence."""
+        known = {one.name for one in self.facts}
+        new = (FactDescription(one.name, one.description) for one in facts if one.name not in known)
+        return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
 
     def sentence(self, number: int) -> Sentence:
         """Returns the sentence of a number, from 1."""

@@ -28,6 +28,7 @@ from guardagent.translation.requests import (
     plain_mapping,
     position,
     read_answer,
+    record,
     sentence_number,
 )
 from guardagent.translation.survey import FACTS, READINGS, ambiguity
@@ -223,37 +224,21 @@ def _dumper() -> Any:
 # --- an answer as a draft
 
 _SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
-_QUOTE = Key(
-    "quote",
-    mapping,
-    "a mapping with 'sentence' and 'words'",
-    keys=keys(_SENTENCE, Key("words", plain_text, "the quoted words", required=True)),
-)
-_DECLINED = Key(
-    "declined sentence",
-    mapping,
-    "a mapping with 'sentence' and 'reason'",
-    keys=keys(_SENTENCE, Key("reason", plain_text, "a reason", required=True)),
-)
-_AMBIGUOUS = Key(
+_WORDS = Key("words", plain_text, "the quoted words", required=True)
+_REASON = Key("reason", plain_text, "a reason", required=True)
+_AMBIGUOUS = record(
     "ambiguous sentence",
-    mapping,
-    "a mapping with 'sentence', 'question' and 'readings'",
-    keys=keys(
-        _SENTENCE,
-        Key("question", optional_text, "a string", required=True),
-        READINGS,
-        Key("follows", position, "the position of a reading, from 1"),
-    ),
+    "'sentence', 'question' and 'readings'",
+    _SENTENCE,
+    Key("question", optional_text, "a string", required=True),
+    READINGS,
+    Key("follows", position, "the position of a reading, from 1"),
 )
-_FOLLOWED = Key(
+_FOLLOWED = record(
     "followed reading",
-    mapping,
-    "a mapping with 'doubt' and 'reading'",
-    keys=keys(
-        Key("doubt", position, "the number of a doubt", required=True),
-        Key("reading", position, "the position of a reading, from 1", required=True),
-    ),
+    "'doubt' and 'reading'",
+    Key("doubt", position, "the number of a doubt", required=True),
+    Key("reading", position, "the position of a reading, from 1", required=True),
 )
 
 
@@ -263,31 +248,31 @@ def _rule() -> Key:
     own = [
         Key(one, plain, "as in a policy file") for one in POLICIES.item.keys if one not in ("id", "request", "program")
     ]
-    return Key(
+    quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
+    return record(
         "rule",
-        mapping,
-        "a mapping with 'id', 'quotes', 'temporal' or 'solver', and 'cases'",
-        keys=keys(
-            Key("id", name, "a name", required=True),
-            Key("quotes", listed, "a list of quotes", item=_QUOTE, required=True),
-            Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
-            *own,
-        ),
+        "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
+        Key("id", name, "a name", required=True),
+        Key("quotes", listed, "a list of quotes", item=quote, required=True),
+        Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
+        *own,
     )
 
 
-_ANSWER = Key(
+_ANSWER = record(
     "answer",
-    mapping,
-    "a mapping with 'rules', 'declined' or both",
-    keys=keys(
-        FACTS,
-        Key("declarations", mapping, "a mapping", keys=keys(*(Key(one, plain, "a mapping") for one in DECLARATIONS))),
-        Key("rules", listed, "a list of rules", item=_rule()),
-        Key("declined", listed, "a list of sentences with reasons", item=_DECLINED),
-        Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
-        Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
+    "'rules', 'declined' or both",
+    FACTS,
+    Key("declarations", mapping, "a mapping", keys=keys(*(Key(one, plain, "a mapping") for one in DECLARATIONS))),
+    Key("rules", listed, "a list of rules", item=_rule()),
+    Key(
+        "declined",
+        listed,
+        "a list of sentences with reasons",
+        item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
     ),
+    Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
+    Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
 )
 
 

@@ -20,7 +20,7 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
-from guardagent.policy.review.record import NeededFact, Review
+from guardagent.policy.review.record import Review
 from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
@@ -32,7 +32,6 @@ from guardagent.translation.readings.group_reading import SentenceGroup
 from guardagent.translation.recording import recorded
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples import FactDescription
 from guardagent.translation.stages import Progress, Stages, TranslationState, kept_confirmations
 
 # --- drafts with open questions
@@ -217,7 +216,9 @@ class _Run:
         require_same_document(previous, document, os.path.relpath(context.path, self._path.parent), self._path)
         again = [one.question for one in previous.answers if not one.applied]
         standing = with_edits(kept(previous, self._path, document, again), load_policies(self._path))
-        return TranslationState(_with_failures(_with_facts(context, previous.facts), standing), standing, previous)
+        # A later survey may see no failure: the pattern in the policy file stays.
+        context = context.completed(previous.facts, standing.lines.content.get("failed_output", ""))
+        return TranslationState(context, standing, previous)
 
     def run(self) -> Translation:
         state, previous = self._state, self._state.standing.lines
@@ -292,16 +293,3 @@ class _Run:
 def _first(context: TranslationContext) -> TranslationState:
     """A first translation, of all sentences."""
     return TranslationState(context, Kept(tuple(one.number for one in context.document.sentences)))
-
-
-def _with_failures(context: TranslationContext, standing: Kept) -> TranslationContext:
-    """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
-    known = standing.lines.content.get("failed_output")
-    return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
-
-
-def _with_facts(context: TranslationContext, facts: Sequence[NeededFact]) -> TranslationContext:
-    """The context with the facts that the rules so far need; what the operator says about a fact has precedence."""
-    known = {one.name for one in context.facts}
-    added = tuple(FactDescription(one.name, one.description) for one in facts if one.name not in known)
-    return replace(context, facts=(*context.facts, *added))

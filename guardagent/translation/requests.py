@@ -19,7 +19,7 @@ from guardagent.errors import AnswerError, ContentError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.file.policy_keys import Key, reads
+from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
 
@@ -168,6 +168,11 @@ def _parsed(text: str) -> SourceNode:
     if node is None:
         raise AnswerError("the block is empty; expected the keys that are asked for")
     return node
+
+
+def record(name: str, names: str, *inner: Key) -> Key:
+    """Returns a key whose value is a mapping with other keys; `names` has them for messages."""
+    return Key(name, mapping, f"a mapping with {names}", keys=keys(*inner))
 
 
 @reads(lambda _: {})

@@ -32,7 +32,6 @@ from guardagent.translation.readings.group_reading import (
 )
 from guardagent.translation.readings.questions import AMBIGUITY, Ruling, ambiguity_questions, rulings_of
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey
 
 # --- the owner's answers
@@ -284,8 +283,9 @@ class Stages:
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
             state.survey = survey(state.context, numbers, self._model, self._owner.shown)
-        state.context, enforceable = _surveyed(state.context, state.survey), state.survey.numbers("rule")
-        if state.survey.errors or not (enforceable or drafted):
+        found, enforceable = state.survey, state.survey.numbers("rule")
+        state.context = state.context.completed(found.facts, found.failed_output)
+        if found.errors or not (enforceable or drafted):
             return
         count = len(enforceable) + sum(len(one.sentences) for one in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
@@ -387,12 +387,6 @@ def _contradictions(draft: Draft, rulings: Sequence[Ruling]) -> Iterator[Problem
         text = f"{one.text} Write the rules so that they follow this answer, if they do not."
         case = "" if one.case is None else json.dumps(one.case, ensure_ascii=False)
         yield Problem("answer", text, sentences=draft.sentences, example=case, fatal=True)
-
-
-def _surveyed(context: TranslationContext, found: Survey) -> TranslationContext:
-    """The context with what the survey found; what the operator gave has precedence."""
-    facts = tuple(FactDescription(one.name, one.description) for one in found.facts)
-    return replace(context, facts=(*context.facts, *facts), failed_output=context.failed_output or found.failed_output)
 
 
 def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:

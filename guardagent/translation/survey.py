@@ -7,11 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError
-from guardagent.policy.file.policy_keys import Key, choice, keys, mapping, name, regular_expression
+from guardagent.policy.file.policy_keys import Key, choice, name, regular_expression
 from guardagent.policy.review.record import FATES, Fate, NeededFact
 from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
 from guardagent.translation.drafts import Ambiguity
-from guardagent.translation.requests import ModelRequests, Request, listed, optional_text, read_answer, sentence_number
+from guardagent.translation.requests import (
+    ModelRequests,
+    Request,
+    listed,
+    optional_text,
+    read_answer,
+    record,
+    sentence_number,
+)
 
 BATCH = 40
 MODEL_FATES = tuple(one for one in FATES if one != "open")
@@ -19,41 +27,29 @@ MODEL_FATES = tuple(one for one in FATES if one != "open")
 _NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
 _TEXT = Key("text", optional_text, "a string")
 READINGS = Key("readings", listed, "a list of strings", item=_TEXT)
-FACTS = Key(
-    "facts",
-    listed,
-    "a list of facts, each with 'name' and 'description'",
-    item=Key(
-        "fact",
-        mapping,
-        "a mapping with 'name' and 'description'",
-        keys=keys(
-            Key("name", name, "a name", required=True), Key("description", optional_text, "a string", required=True)
-        ),
-    ),
+_FACT = record(
+    "fact",
+    "'name' and 'description'",
+    Key("name", name, "a name", required=True),
+    Key("description", optional_text, "a string", required=True),
 )
-_SENTENCE = Key(
+FACTS = Key("facts", listed, "a list of facts, each with 'name' and 'description'", item=_FACT)
+_SENTENCE = record(
     "sentence",
-    mapping,
-    "a mapping with 'number' and 'fate'",
-    keys=keys(
-        _NUMBER,
-        Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
-        Key("reason", optional_text, "a string"),
-        Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
-        Key("question", optional_text, "a string"),
-        READINGS,
-    ),
+    "'number' and 'fate'",
+    _NUMBER,
+    Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
+    Key("reason", optional_text, "a string"),
+    Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
+    Key("question", optional_text, "a string"),
+    READINGS,
 )
-_ANSWER = Key(
+_ANSWER = record(
     "answer",
-    mapping,
-    "a mapping with 'sentences'",
-    keys=keys(
-        Key("failed_output", regular_expression, "a regular expression"),
-        FACTS,
-        Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
-    ),
+    "'sentences'",
+    Key("failed_output", regular_expression, "a regular expression"),
+    FACTS,
+    Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
 )
 
 

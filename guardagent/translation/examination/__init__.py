@@ -57,7 +57,7 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
         key = "problems", repr(draft), id(context), only_fatal
     except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
         return _problems(draft, context, only_fatal=only_fatal)
-    _, found = context.memory.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
+    _, found = context.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
     return found
 
 
