@@ -29,7 +29,7 @@ from guardagent.translation.drafting import draft_text, read_draft
 from guardagent.translation.drafts import Draft
 from guardagent.translation.examination import examine_policy
 from guardagent.translation.readings.group_reading import SentenceGroup
-from guardagent.translation.recording import recorded
+from guardagent.translation.recording import Recording
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.requests import ModelRequests
 from guardagent.translation.stages import Progress, Stages, TranslationState, kept_confirmations
@@ -191,22 +191,16 @@ def translate(
     meter = Meter(loaded, max_cost, ResponseCache(answers), counts_cached=True)
     requests = ModelRequests(meter, Prompts(prompts), parallel=parallel)
     with folder_lock(answers):
-        return _Run(path, answers, context, requests, meter, progress).run()
+        return _Run(path, answers, context, requests, progress).run()
 
 
 class _Run:
     """One run of a translation, alone at its files."""
 
     def __init__(
-        self,
-        path: Path,
-        folder: Path,
-        context: TranslationContext,
-        model: ModelRequests,
-        meter: Meter,
-        progress: Progress,
+        self, path: Path, folder: Path, context: TranslationContext, model: ModelRequests, progress: Progress
     ) -> None:
-        self._path, self._folder, self._model, self._meter, self._progress = path, folder, model, meter, progress
+        self._path, self._folder, self._model, self._progress = path, folder, model, progress
         self._files = self._read_files()
         self._state = self._begun(context) if path.exists() else _first(context)
 
@@ -231,7 +225,7 @@ class _Run:
         if assembly.text:
             cases = {one.id: one.cases for one in assembly.rules}
             state.problems = examine_policy(assembly.text, state.context, cases, state.context.traces)
-        review = kept_confirmations(state.previous, recorded(state, self._meter.usage, self._path.parent))
+        review = kept_confirmations(state.previous, Recording(state).review(self._model.usage, self._path.parent))
         if state.is_interrupted or not assembly.text:
             return Translation(review, summarize(review), (), 3 if state.is_interrupted else outcome(review) or 1)
         save_groups(self._folder, (one.group for one in state.readings if one.readings == "open"), state.context)

@@ -35,18 +35,9 @@ from guardagent.types import Usage
 _WORST_LAST: tuple[Readings, ...] = ("agree", "answered", "edited", "single", "open")
 
 
-def recorded(state: TranslationState, usage: Usage, folder: Path) -> Review:
-    """Returns the review of a translation that has ended.
+class Recording:
+    """The review of a translation that has ended, from its inputs and the results of all stages."""
 
-    Args:
-        state: the inputs and the results of all stages.
-        usage: the model usage.
-        folder: the folder of the policy file.
-    """
-    return _Recording(state).review(usage, folder)
-
-
-class _Recording:
     def __init__(self, state: TranslationState) -> None:
         self._state, self._context, self._assembly = state, state.context, state.assembly
         self._standing, self._previous = state.standing.review, state.previous
@@ -55,6 +46,7 @@ class _Recording:
         self._readings = list(zip(state.readings, names, strict=True))
 
     def review(self, usage: Usage, folder: Path) -> Review:
+        """Returns the review, with the model usage; `folder` is that of the policy file."""
         questions = tuple({one.id: one for one in self._questions()}.values())
         return Review(
             document=os.path.relpath(self._context.path, folder),

@@ -22,6 +22,7 @@ from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
+from guardagent.types import Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,10 +64,14 @@ class ModelRequests:
         self.limit: int | None = None
 
     @property
+    def usage(self) -> Usage:
+        """The model usage so far, with the answers of the cache."""
+        return self._meter.usage
+
+    @property
     def may_correct(self) -> bool:
         """Whether the limit leaves another call."""
-        usage = self._meter.usage
-        return self.limit is None or usage.calls - usage.cached < self.limit
+        return self.limit is None or self.usage.calls - self.usage.cached < self.limit
 
     def ask(self, request: Request, read: Callable[[str], T]) -> T:
         """Returns what `read` makes of the answer.

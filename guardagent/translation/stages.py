@@ -414,12 +414,13 @@ def reconsidered(
     if not owner.unapplied:
         return standing, ()
     readings = {one.id: one.readings for one in standing.review.rules}
-    found = tuple(
-        _with_singles(one, readings)
-        for one in _groups(standing, owner)
-        if _may_change(one, readings) and any(map(owner.concerning, one.drafts))
-    )
-    return _without(standing, found, context), found
+    found: list[SentenceGroup] = []
+    for group in _groups(standing, owner):
+        ways = {readings.get(rule.id, "edited") for draft in group.drafts for rule in draft.rules}
+        if group.sentences and ways and "edited" not in ways and any(map(owner.concerning, group.drafts)):
+            # Without a second draft if there was none, as nothing would confirm it.
+            found.append(replace(group, second=None) if "single" in ways else group)
+    return _without(standing, found, context), tuple(found)
 
 
 def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
@@ -431,17 +432,6 @@ def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
         numbers = tuple(one for one in draft.sentences if one in enforceable)
         known = [replace(draft, sentences=numbers, rulings=applied)]
         yield from sentence_groups(known, known, numbers)
-
-
-def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
-    rules = [rule.id for draft in group.drafts for rule in draft.rules]
-    return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
-
-
-def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:
-    """The group; without a second draft if there was none, as nothing would confirm it."""
-    single = any(readings[rule.id] == "single" for draft in group.drafts for rule in draft.rules)
-    return replace(group, second=None) if single else group
 
 
 def _without(standing: Kept, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:

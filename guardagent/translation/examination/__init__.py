@@ -179,13 +179,6 @@ def _history_of(record: Case) -> Trace:
     return Trace(record.id, tuple(TraceStep(one) for one in record.history), principal=record.principal)
 
 
-def _momentary(policies: Policies) -> frozenset[str]:
-    """The policies that read the state or a fact at the time of a call, or may do so."""
-    walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in policies.rules}
-    plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
-    return frozenset(policies.ids) - plain
-
-
 class _Executions:
     """Counts the executed calls of traces, and those that a policy denies."""
 
@@ -205,7 +198,10 @@ class _Executions:
 
     @cached_property
     def _momentary(self) -> frozenset[str]:
-        return _momentary(self._policies)
+        """The policies that read the state or a fact at the time of a call, or may do so."""
+        walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in self._policies.rules}
+        plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
+        return frozenset(self._policies.ids) - plain
 
     def _count(self, trace: Trace, left_out: Collection[str], at: int | None, verdict: Verdict) -> None:
         if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):
