@@ -25,10 +25,12 @@ class TranslationReportFormat:
     """A format.
 
     Attributes:
+        name: the name for people.
         suffix: the suffix of files in this format.
         render: writes the report.
     """
 
+    name: str
     suffix: str
     render: Callable[[TranslationSummary], str]
 
@@ -60,7 +62,7 @@ def _as_markdown(summary: TranslationSummary) -> str:
 
 def _format_of_module(module: Any) -> TranslationReportFormat:
     """The format of another package's module."""
-    return TranslationReportFormat(module.SUFFIX, module.render)
+    return TranslationReportFormat(module.NAME, module.SUFFIX, module.render)
 
 
 FORMATS = Plugins(
@@ -69,9 +71,9 @@ FORMATS = Plugins(
     ("NAME", "SUFFIX", "render"),
     "guardagent.translation_reports",
     members={
-        "html": TranslationReportFormat(".html", _as_html),
-        "json": TranslationReportFormat(".json", _as_json),
-        "markdown": TranslationReportFormat(".md", _as_markdown),
+        "html": TranslationReportFormat("HTML", ".html", _as_html),
+        "json": TranslationReportFormat("JSON", ".json", _as_json),
+        "markdown": TranslationReportFormat("Markdown", ".md", _as_markdown),
     },
     adapt=_format_of_module,
 )
