@@ -1,23 +1,37 @@
 """An author of drafts: asks a model for the rules of some sentences, has them examined, and asks for corrections.
 
-After the author come the draft as text for a model, the groups of sentences that are drafted in one request, and the
-part of a draft that can be used in spite of its problems.
+After the author come the draft as text for a model, its answer as a draft, the groups of sentences that are drafted in
+one request, and the part of a draft that can be used in spite of its problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.documents import Sentence
-from guardagent.translation.answers import read_draft
+from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_text
+from guardagent.policy.file.rule_keys import POLICIES
+from guardagent.policy.review.record import NeededFact
 from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
-from guardagent.translation.drafts import Ambiguity, Draft, Problem, RuleDraft
+from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
 from guardagent.translation.reference import language_reference
-from guardagent.translation.requests import ModelRequests, Request
+from guardagent.translation.requests import (
+    ModelRequests,
+    Request,
+    listed,
+    optional_text,
+    plain,
+    plain_mapping,
+    position,
+    read_answer,
+    record,
+    sentence_number,
+)
+from guardagent.translation.survey import FACTS, READINGS, ambiguity
 
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
@@ -41,10 +55,6 @@ class DraftResult:
     problems: tuple[Problem, ...] = ()
     error: str = ""
     is_interrupted: bool = False
-
-    @property
-    def is_usable(self) -> bool:
-        return self.draft is not None and not any(one.fatal for one in self.problems)
 
 
 class DraftAuthor:
@@ -209,6 +219,125 @@ def _dumper() -> Any:
         _OneLine, lambda dumper, one: dumper.represent_mapping("tag:yaml.org,2002:map", one, flow_style=True)
     )
     return Dumper
+
+
+# --- an answer as a draft
+
+_SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
+_WORDS = Key("words", plain_text, "the quoted words", required=True)
+_REASON = Key("reason", plain_text, "a reason", required=True)
+_AMBIGUOUS = record(
+    "ambiguous sentence",
+    "'sentence', 'question' and 'readings'",
+    _SENTENCE,
+    Key("question", optional_text, "a string", required=True),
+    READINGS,
+    Key("follows", position, "the position of a reading, from 1"),
+)
+_FOLLOWED = record(
+    "followed reading",
+    "'doubt' and 'reading'",
+    Key("doubt", position, "the number of a doubt", required=True),
+    Key("reading", position, "the position of a reading, from 1", required=True),
+)
+
+
+def _rule() -> Key:
+    """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
+    assert POLICIES.item is not None, "it is a list"
+    own = [
+        Key(one, plain, "as in a policy file") for one in POLICIES.item.keys if one not in ("id", "request", "program")
+    ]
+    quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
+    return record(
+        "rule",
+        "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
+        Key("id", name, "a name", required=True),
+        Key("quotes", listed, "a list of quotes", item=quote, required=True),
+        Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
+        *own,
+    )
+
+
+_ANSWER = record(
+    "answer",
+    "'rules', 'declined' or both",
+    FACTS,
+    Key("declarations", mapping, "a mapping", keys=keys(*(Key(one, plain, "a mapping") for one in DECLARATIONS))),
+    Key("rules", listed, "a list of rules", item=_rule()),
+    Key(
+        "declined",
+        listed,
+        "a list of sentences with reasons",
+        item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
+    ),
+    Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
+    Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
+)
+
+
+def read_draft(
+    answer: str, sentences: Collection[int], known: Collection[str] = (), doubts: Sequence[Ambiguity] = ()
+) -> Draft:
+    """Reads a draft.
+
+    Args:
+        answer: the text of the answer.
+        sentences: the numbers of the sentences that were to be translated.
+        known: the names of the facts that need no declaration.
+        doubts: the ambiguities of which the answer says what the rules follow.
+
+    Raises:
+        AnswerError: the answer is no draft; with the line.
+    """
+    found = read_answer(answer, _ANSWER)
+    if not any(found.get(one) for one in ("rules", "declined", "ambiguous")):
+        raise AnswerError(
+            "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
+        )
+    draft = Draft(
+        tuple(sentences),
+        tuple(map(_rule_draft, found.get("rules", ()))),
+        {key: _names(key, value) for key, value in found.get("declarations", {}).items() if value},
+        tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
+        {one["sentence"]: " ".join(one["reason"].split()) for one in found.get("declined", ())},
+        tuple(map(_ambiguous, found.get("ambiguous", ()))),
+    )
+    settled = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
+    followed = [_followed(one, doubts) for one in found.get("followed", ())]
+    return replace(draft, ambiguities=(*draft.ambiguities, *(one for one in followed if one.sentence in settled)))
+
+
+def _ambiguous(found: Mapping[str, Any]) -> Ambiguity:
+    one = ambiguity(found["sentence"], found["question"], found.get("readings", ()))
+    return _following(one, found["follows"]) if "follows" in found else one
+
+
+def _followed(found: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
+    if found["doubt"] > len(doubts):
+        raise AnswerError(f"'followed' has the doubt {found['doubt']}; there are {len(doubts)} of them")
+    return _following(doubts[found["doubt"] - 1], found["reading"])
+
+
+def _following(one: Ambiguity, reading: int) -> Ambiguity:
+    if reading > len(one.readings):
+        raise AnswerError(f"sentence {one.sentence}: the reading {reading} is followed; there are {len(one.readings)}")
+    return replace(one, follows=one.readings[reading - 1])
+
+
+def _names(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise AnswerError(f"'declarations: {key}' is a {type(value).__name__}; expected names with their values")
+    return value
+
+
+def _rule_draft(found: Mapping[str, Any]) -> RuleDraft:
+    quotes: dict[int, str] = {}
+    for one in found["quotes"]:
+        number, words = one["sentence"], " ".join(one["words"].split())
+        quotes[number] = f"{quotes[number]} … {words}" if number in quotes else words
+    rule = {key: value for key, value in found.items() if key not in ("id", "quotes", "cases")}
+    return RuleDraft(found["id"], rule, quotes, found.get("cases", ()))
 
 
 # --- groups of sentences

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -62,7 +62,11 @@ RuleStanding = Literal["settled", "single", "open"]
 
 
 class Settlement:
-    """The standing of each rule and sentence of a review."""
+    """The standing of each rule and sentence of a review.
+
+    Attributes:
+        resting: the hashes of the sentences that a rule rests on, by its id.
+    """
 
     def __init__(self, review: Review) -> None:
         open_items: list[ReviewQuestion | ReviewFinding] = [*review.open_questions]
@@ -71,10 +75,10 @@ class Settlement:
         self._sentences = {sentence for one in open_items for sentence in one.sentences}
         # An item that names no rule is about all rules of its sentences.
         self._whole = {sentence for one in open_items if not one.rules for sentence in one.sentences}
-        self._resting: dict[str, set[str]] = {rule.id: set(rule.quotes) for rule in review.rules}
+        self.resting = {rule.id: dict.fromkeys(rule.quotes) for rule in review.rules}
         for sentence in review.sentences:
             for name in sentence.rules:
-                self._resting.setdefault(name, set()).add(sentence.hash)
+                self.resting.setdefault(name, {})[sentence.hash] = None
         self._known = {rule.id: self._of_rule(rule) for rule in review.rules}
 
     def of_rule(self, rule: ReviewedRule) -> RuleStanding:
@@ -88,7 +92,7 @@ class Settlement:
         return "single" if "single" in found else "settled"
 
     def _of_rule(self, rule: ReviewedRule) -> RuleStanding:
-        if rule.readings == "open" or rule.id in self._rules or self._resting[rule.id] & self._whole:
+        if rule.readings == "open" or rule.id in self._rules or self.resting[rule.id].keys() & self._whole:
             return "open"
         return "single" if rule.readings == "single" else "settled"
 
@@ -316,12 +320,9 @@ class _Summarization:
     def __init__(self, review: Review) -> None:
         self._review, self._settlement = review, Settlement(review)
         self._answers = {one.question: one for one in review.answers}
-        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
-        self._resting: defaultdict[str, list[str]] = defaultdict(list)  # sentences by rule
+        self._numbers: defaultdict[str, list[Reference]] = defaultdict(list)
         for one in review.sentences:
             self._numbers[one.hash].append(one.number)
-            for rule in one.rules:
-                self._resting[rule].append(one.hash)
 
     def summary(self, changes: DocumentChanges | None) -> TranslationSummary:
         review = self._review
@@ -337,7 +338,7 @@ class _Summarization:
             rules=tuple(map(self._rule, review.rules)),
             facts=review.facts,
             questions=tuple(questions),
-            findings=tuple(sorted(self._findings(), key=lambda one: (not one.blocking, one.kind))),
+            findings=tuple(sorted(map(self._finding, review.findings), key=lambda one: (not one.blocking, one.kind))),
             signatures=_signatures(review),
             cost=_cost(review.cost, coverage.enforceable),
             changes=changes,
@@ -350,8 +351,8 @@ class _Summarization:
         )
 
     def _rule(self, one: ReviewedRule) -> RuleGrounds:
-        hashes = dict.fromkeys([*one.quotes, *self._resting[one.id]])
-        grounds = (RuleGround(at, one.quotes.get(found, "")) for found in hashes for at in self._places([found]))
+        resting = self._settlement.resting[one.id]
+        grounds = (RuleGround(at, one.quotes.get(found, "")) for found in resting for at in self._places([found]))
         return RuleGrounds(one.id, self._settlement.of_rule(one), one.readings, tuple(grounds))
 
     def _question(self, one: ReviewQuestion) -> QuestionRow:
@@ -368,15 +369,11 @@ class _Summarization:
             words=(answer.words or None) if answer else None,
         )
 
-    def _findings(self) -> Iterator[FindingRow]:
-        for one in self._review.findings:
-            yield FindingRow(one.kind, one.blocking, one.message, self._places(one.sentences), one.rules, one.example)
+    def _finding(self, one: ReviewFinding) -> FindingRow:
+        return FindingRow(one.kind, one.blocking, one.message, self._places(one.sentences), one.rules, one.example)
 
     def _places(self, hashes: Iterable[str]) -> tuple[Reference, ...]:
-        found: list[Reference] = []
-        for one in hashes:
-            found += self._numbers.get(one) or [one]
-        return tuple(found)
+        return tuple(at for one in hashes for at in self._numbers.get(one) or [one])
 
 
 def _signatures(review: Review) -> Signatures:

@@ -19,9 +19,10 @@ from guardagent.errors import AnswerError, ContentError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.file.policy_keys import Key, reads
+from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
+from guardagent.types import Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,15 +64,14 @@ class ModelRequests:
         self.limit: int | None = None
 
     @property
-    def calls(self) -> int:
-        """The number of model calls so far, with those that the cache answered."""
-        return self._meter.usage.calls
+    def usage(self) -> Usage:
+        """The model usage so far, with the answers of the cache."""
+        return self._meter.usage
 
     @property
     def may_correct(self) -> bool:
         """Whether the limit leaves another call."""
-        usage = self._meter.usage
-        return self.limit is None or usage.calls - usage.cached < self.limit
+        return self.limit is None or self.usage.calls - self.usage.cached < self.limit
 
     def ask(self, request: Request, read: Callable[[str], T]) -> T:
         """Returns what `read` makes of the answer.
@@ -173,6 +173,11 @@ def _parsed(text: str) -> SourceNode:
     if node is None:
         raise AnswerError("the block is empty; expected the keys that are asked for")
     return node
+
+
+def record(name: str, names: str, *inner: Key) -> Key:
+    """Returns a key whose value is a mapping with other keys; `names` has them for messages."""
+    return Key(name, mapping, f"a mapping with {names}", keys=keys(*inner))
 
 
 @reads(lambda _: {})

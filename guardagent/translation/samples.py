@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ _FIELDS = ("error", "errors", "isError", "exception")
 _LONGEST_BEGINNING = 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FailedOutput:
     """A beginning of outputs that look like failures.
 
@@ -96,48 +97,19 @@ class FailedOutput:
         prefix: the beginning, up to its first colon or for some words.
         count: how many outputs begin so.
         others: how many calls with such an output the traces record as not failed.
-        example: one output.
     """
 
     prefix: str
-    count: int
-    others: int
-    example: str
+    count: int = 0
+    others: int = 0
 
 
-class FailureCounts:
-    """Collects failures."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._others: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-
-    def add(self, output: Any, status: str | None) -> None:
-        """Adds the output of a call, without secrets, if it looks like a failure or the call failed."""
-        text = _failure_text(output)
-        if text is None and status == "failed" and output is not None:
-            text = output if isinstance(output, str) else str(output)
-        if not text:
-            return
-        prefix = _prefix(text)
-        self._counts[prefix] += 1
-        self._others[prefix] += status == "ok"
-        self._examples.setdefault(prefix, text[:200])
-
-    def outputs(self) -> tuple[FailedOutput, ...]:
-        """The failures, the most frequent first."""
-        return tuple(
-            FailedOutput(prefix, count, self._others[prefix], self._examples[prefix])
-            for prefix, count in self._counts.most_common()
-        )
-
-
-def _failure_text(output: Any) -> str | None:
-    if isinstance(output, Mapping):
-        name = next((name for name in _FIELDS if output.get(name)), None)
-        return None if name is None else f'{{"{name}": {output[name]}'
-    return output if isinstance(output, str) and _OPENING.match(output) else None
+def _failure_text(output: Any, status: str | None) -> str | None:
+    """The text of an output that looks like a failure, or of a failed call; None for any other."""
+    if isinstance(output, Mapping) and (name := next((name for name in _FIELDS if output.get(name)), None)):
+        return f'{{"{name}": {output[name]}'
+    looks_failed = status == "failed" or (isinstance(output, str) and _OPENING.match(output))
+    return (str(output) or None) if looks_failed else None
 
 
 def _prefix(text: str) -> str:
@@ -286,25 +258,65 @@ class CallSample:
     failed: bool | None
 
 
-@dataclass(frozen=True, slots=True)
 class ToolSamples:
     """The calls of one tool. `calls` is their number, `arguments` and `outputs` their shapes."""
 
-    tool: str
-    calls: int
-    examples: tuple[CallSample, ...]
-    arguments: tuple[ShapePath, ...]
-    outputs: tuple[ShapePath, ...]
-    failures: tuple[FailedOutput, ...]
+    def __init__(self, tool: str) -> None:
+        self.tool, self.calls = tool, 0
+        self._examples: dict[tuple[str, ...], CallSample] = {}
+        self._arguments, self._outputs = Shape(), Shape()
+        self._failures: dict[str, FailedOutput] = {}
+
+    @property
+    def examples(self) -> Collection[CallSample]:
+        return self._examples.values()
+
+    @cached_property
+    def arguments(self) -> tuple[ShapePath, ...]:
+        return _fields(self._arguments)
+
+    @cached_property
+    def outputs(self) -> tuple[ShapePath, ...]:
+        return tuple(self._outputs.paths())
+
+    @property
+    def failures(self) -> Sequence[FailedOutput]:
+        """The beginnings of failures, the most frequent first."""
+        return sorted(self._failures.values(), key=lambda one: one.count, reverse=True)
+
+    def add(self, event: Event) -> None:
+        """Adds a call."""
+        self.calls += 1
+        args, output = conceal(thaw(event.args)), conceal(parsed(thaw(event.output)))
+        self._arguments.add(args)
+        if output is not None:
+            self._outputs.add(output)
+            if text := _failure_text(output, event.status):
+                failure = self._failures.setdefault(_prefix(text), FailedOutput(_prefix(text)))
+                failure.count += 1
+                failure.others += event.status == "ok"
+        kind = (type(output).__name__, *sorted(args))  # examples differ in form
+        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
+            failed = {"ok": False, "failed": True}.get(event.status or "")
+            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
 
 
-@dataclass(frozen=True, slots=True)
 class TraceSamples:
     """The samples of a file. No value in them looks like a secret."""
 
-    tools: tuple[ToolSamples, ...]
-    state: tuple[ShapePath, ...]
-    facts: tuple[ShapePath, ...]
+    def __init__(self, records: Iterable[Case | Trace]) -> None:
+        tools: dict[str, ToolSamples] = {}
+        shapes = {"state": Shape(), "facts": Shape()}
+        for record in records:
+            for event in _events(record):
+                if event.tool:
+                    tools.setdefault(event.tool, ToolSamples(event.tool)).add(event)
+            for name, shape in shapes.items():
+                for one in (record, *(record.steps if isinstance(record, Trace) else ())):
+                    if values := getattr(one, name):
+                        shape.add(conceal(thaw(values)))
+        self.tools = [one for _, one in sorted(tools.items())]
+        self.state, self.facts = map(_fields, shapes.values())
 
 
 def read_samples(path: Path | str) -> TraceSamples:
@@ -313,12 +325,11 @@ def read_samples(path: Path | str) -> TraceSamples:
     Raises:
         InputError: the file cannot be read, or a line is neither a trace nor a case; with its place.
     """
-    collector = _Collector()
-    for record in read_records(path):
-        collector.add(record)
-    if not collector.records:
+    records = read_records(path)
+    first = next(records, None)
+    if first is None:
         raise ContentError("is empty; expected traces or cases, one JSON object per line", path)
-    return collector.samples()
+    return TraceSamples(chain([first], records))
 
 
 def read_records(path: Path | str, failed_output: Any = None) -> Iterator[Case | Trace]:
@@ -340,26 +351,6 @@ def _record(text: str, path: Path | str, line: int, failed_output: Any) -> Case 
     raise ContentError(f"{found}; expected a trace with 'events', or a case with 'proposed'", path, line)
 
 
-class _Collector:
-    def __init__(self) -> None:
-        self.records = 0
-        self._tools: dict[str, _Calls] = {}
-        self._state, self._facts = Shape(), Shape()
-
-    def add(self, record: Case | Trace) -> None:
-        self.records += 1
-        for event in _events(record):
-            if event.tool:
-                self._tools.setdefault(event.tool, _Calls()).add(event)
-        for shape, values in ((self._state, _states(record)), (self._facts, _facts(record))):
-            for one in values:
-                shape.add(conceal(thaw(one)))
-
-    def samples(self) -> TraceSamples:
-        tools = tuple(calls.samples(name) for name, calls in sorted(self._tools.items()))
-        return TraceSamples(tools, _fields(self._state), _fields(self._facts))
-
-
 def _fields(shape: Shape) -> tuple[ShapePath, ...]:
     return tuple(shape.paths())[1:]
 
@@ -370,47 +361,6 @@ def _events(record: Case | Trace) -> Iterator[Event]:
         yield record.proposed
     else:
         yield from (step.event for step in record.steps)
-
-
-def _states(record: Case | Trace) -> Iterable[Mapping[str, Any]]:
-    steps = record.steps if isinstance(record, Trace) else ()
-    return [one for one in (record.state, *(step.state for step in steps)) if one]
-
-
-def _facts(record: Case | Trace) -> Iterable[Mapping[str, Any]]:
-    steps = record.steps if isinstance(record, Trace) else ()
-    return [one for one in (record.facts, *(step.facts for step in steps)) if one]
-
-
-class _Calls:
-    """Collects the calls of one tool."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._examples: dict[tuple[str, ...], CallSample] = {}
-        self._arguments, self._outputs, self._failures = Shape(), Shape(), FailureCounts()
-
-    def add(self, event: Event) -> None:
-        self._count += 1
-        args, output = conceal(thaw(event.args)), conceal(parsed(thaw(event.output)))
-        self._arguments.add(args)
-        if output is not None:
-            self._outputs.add(output)
-            self._failures.add(output, event.status)
-        kind = (type(output).__name__, *sorted(args))  # examples differ in form
-        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
-            failed = {"ok": False, "failed": True}.get(event.status or "")
-            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
-
-    def samples(self, tool: str) -> ToolSamples:
-        return ToolSamples(
-            tool,
-            self._count,
-            tuple(self._examples.values()),
-            _fields(self._arguments),
-            tuple(self._outputs.paths()),
-            self._failures.outputs(),
-        )
 
 
 def _short(value: Any) -> str:

@@ -11,30 +11,27 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewFinding, ReviewQuestion
-from guardagent.translation.change import FallenRule, Kept
+from guardagent.translation.assembly import PolicyAssembly
+from guardagent.translation.change import NO_REVIEW, Kept
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, DraftResult, draft_batches, usable_part
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
 from guardagent.translation.examination import examine
-from guardagent.translation.readings import (
-    AMBIGUITY,
+from guardagent.translation.readings.group_reading import (
     GroupReading,
     Mending,
-    Ruling,
     SentenceGroup,
-    ambiguity_questions,
     read_group,
-    rulings_of,
     sentence_groups,
 )
+from guardagent.translation.readings.questions import AMBIGUITY, Ruling, ambiguity_questions, rulings_of
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey
 
 # --- the owner's answers
@@ -75,9 +72,9 @@ class OwnerAnswers:
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
         answers: Mapping[str, RecordedAnswer],
-        policy: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any],
     ) -> None:
-        self._context, self._policy = context, policy or {}
+        self._context, self._policy = context, policy
         self._rules = {one["id"]: one for one in self._policy.get("policies", ())}
         there = context.document.first_numbers
         self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
@@ -218,145 +215,149 @@ _SOLVER = threading.Lock()  # threads make requests at the same time, but Z3 ser
 Progress = Callable[[str], None]
 """Takes a line about the progress."""
 
+Authors = tuple[DraftAuthor, DraftAuthor]
 
-@dataclass(frozen=True, slots=True)
-class StageResults:
-    """The results of all stages.
+
+@dataclass(slots=True)
+class TranslationState:
+    """A translation on its way: the inputs, and the results of the stages so far.
 
     Attributes:
-        context: with the facts and the failed output of the survey.
+        context: the inputs; after the survey, with its facts and its pattern of failed outputs.
+        previous: the review of the earlier translation; without content in a first one.
+        standing: what stands of it.
+        survey: the fates of the other sentences.
         drafts: the results of all requests for drafts.
-        groups: the groups of sentences, with the drafts as they are now.
-        readings: of each group.
+        readings: the groups of sentences, with the drafts as they are now.
         unreached: the answers that concern a group of other sentences, and that its drafts could not be given.
+        assembly: the policy of all drafts.
+        problems: those of this policy.
     """
 
     context: TranslationContext
-    survey: Survey
-    drafts: tuple[DraftResult, ...] = ()
-    groups: tuple[SentenceGroup, ...] = ()
-    readings: tuple[GroupReading, ...] = ()
-    unreached: tuple[tuple[SentenceGroup, Ruling], ...] = ()
+    standing: Kept
+    previous: Review = NO_REVIEW
+    survey: Survey = field(default_factory=lambda: Survey({}))
+    drafts: list[DraftResult] = field(default_factory=list)
+    readings: list[GroupReading] = field(default_factory=list)
+    unreached: list[tuple[SentenceGroup, Ruling]] = field(default_factory=list)
+    assembly: PolicyAssembly = field(default_factory=PolicyAssembly)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def answers(self) -> dict[str, RecordedAnswer]:
+        """The answers so far, by the id of their question."""
+        return {one.question: one for one in self.previous.answers}
 
     @property
     def is_interrupted(self) -> bool:
         """Whether the model did not answer a request, so that another run goes on here."""
         return self.survey.is_interrupted or any(one.is_interrupted for one in self.drafts)
 
-    @property
-    def open_groups(self) -> Iterator[SentenceGroup]:
-        """The groups with an open question, or with an answer that no draft follows."""
-        return (group for group, one in zip(self.groups, self.readings, strict=True) if one.readings == "open")
-
 
 class Stages:
-    """Runs the stages for some sentences of a document.
+    """Runs the stages for the sentences of a document that do not stand.
 
     Args:
-        context: the inputs.
+        state: takes the results.
         model: makes the requests.
-        earlier: the questions of earlier runs.
-        answers: the answers, by the id of their question.
-        owner: the same, by what they concern.
         progress: takes a line for each stage.
     """
 
-    def __init__(
-        self,
-        context: TranslationContext,
-        model: ModelRequests,
-        earlier: Sequence[ReviewQuestion],
-        answers: Mapping[str, RecordedAnswer],
-        owner: OwnerAnswers,
-        progress: Progress,
-    ) -> None:
-        self._context, self._model, self._progress = context, model, progress
-        self._earlier, self._answers, self._owner = earlier, answers, owner
-        self._mendings: list[DraftResult] = []
-        self._unreached: list[tuple[SentenceGroup, Ruling]] = []
+    def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
+        self._state, self._model, self._progress = state, model, progress
+        policy = state.standing.lines.content
+        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, policy)
 
-    def run(self, numbers: Sequence[int], drafted: Sequence[SentenceGroup] = ()) -> StageResults:
-        """Translates sentences. Without a whole survey, nothing is drafted.
+    def run(self, drafted: Sequence[SentenceGroup]) -> None:
+        """Translates the sentences. Without a whole survey, nothing is drafted.
 
         Args:
-            numbers: the sentences, without those of groups that are drafted.
             drafted: groups whose drafts are kept from an earlier run.
         """
-        numbers = sorted({self._context.first_number(one) for one in numbers})
-        found = Survey({})
+        state = self._state
+        state.standing, again = reconsidered(state.standing, self._owner, state.context)
+        drafted = (*drafted, *again)
+        known = {number for one in drafted for number in one.sentences}
+        numbers = sorted({state.context.first_number(one) for one in state.standing.translate if one not in known})
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
-            found = survey(self._context, numbers, self._model, self._owner.shown)
-        context, enforceable = _surveyed(self._context, found), found.numbers("rule")
+            state.survey = survey(state.context, numbers, self._model, self._owner.shown)
+        found, enforceable = state.survey, state.survey.numbers("rule")
+        state.context = state.context.completed(found.facts, found.failed_output)
         if found.errors or not (enforceable or drafted):
-            return StageResults(context, found)
+            return
         count = len(enforceable) + sum(len(one.sentences) for one in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        authors = _Authors(context, self._model, self._owner, self._doubts(found))
-        first, second = self._drafted(authors, context, enforceable)
-        if any(one.is_interrupted for one in (*first, *second)):  # nothing is written, so nothing is compared
-            return StageResults(context, found, (*first, *second))
-        groups = sentence_groups(_usable(first), _usable(second), enforceable)
-        self._progress(f"Comparison of {_count([*drafted, *groups], 'group')} of sentences")
-        read = self._model.map(partial(self._read, context, found, authors), [*drafted, *groups])
-        results = (*first, *second, *self._mendings)
-        groups, readings = tuple(one for one, _ in read), tuple(one for _, one in read)
-        return StageResults(context, found, results, groups, readings, tuple(self._unreached))
+        authors = self._authors()
+        first, second = self._drafted(authors, enforceable)
+        state.drafts += [*first, *second]
+        if state.is_interrupted:  # nothing is written, so nothing is compared
+            return
+        groups = [*drafted, *sentence_groups(_usable(first), _usable(second), enforceable)]
+        self._progress(f"Comparison of {_count(groups, 'group')} of sentences")
+        state.readings = self._model.map(partial(self._read, authors), groups)
 
-    def _doubts(self, found: Survey) -> list[Ambiguity]:
+    def _authors(self) -> Authors:
+        """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
+        known: dict[str, Any] = {"answers": self._owner.shown, "doubts": self._doubts()}
+        context, model = self._state.context, self._model
+        return (
+            DraftAuthor("draft", context, model, partial(_problems, only_fatal=False), **known),
+            DraftAuthor("second_draft", context, model, partial(_problems, only_fatal=True), **known),
+        )
+
+    def _doubts(self) -> list[Ambiguity]:
         """The ambiguities of the survey without an answer."""
-        answered = {*self._answers}
+        state = self._state
         return [
             one
-            for one in found.ambiguities
-            if not answered.intersection(question.id for question in ambiguity_questions([one], self._context))
+            for one in state.survey.ambiguities
+            if not any(question.id in state.answers for question in ambiguity_questions([one], state.context))
         ]
 
-    def _drafted(
-        self, authors: _Authors, context: TranslationContext, enforceable: Sequence[int]
-    ) -> tuple[list[DraftResult], list[DraftResult]]:
+    def _drafted(self, authors: Authors, enforceable: Sequence[int]) -> tuple[list[DraftResult], list[DraftResult]]:
         if enforceable:
             self._progress(f"Two drafts of {_count(enforceable, 'sentence')} that rules can enforce")
-        sentences = [context.sentence(one) for one in enforceable]
+        sentences = [self._state.context.sentence(one) for one in enforceable]
         batches = draft_batches(sentences)
-        work = [(authors.first, one) for one in batches]
-        work += [(authors.second, one) for one in draft_batches(sentences, first=2)]
+        work = [(authors[0], one) for one in batches]
+        work += [(authors[1], one) for one in draft_batches(sentences, first=2)]
         results = self._model.map(lambda one: one[0].draft(one[1]), work)
         return results[: len(batches)], results[len(batches) :]
 
-    def _read(
-        self, context: TranslationContext, found: Survey, authors: _Authors, group: SentenceGroup
-    ) -> tuple[SentenceGroup, GroupReading]:
+    def _read(self, authors: Authors, group: SentenceGroup) -> GroupReading:
         """Reads a group; drafts that do not keep the answers, or do not know those that concern them, are mended."""
-        group = self._informed(group, authors)
+        state = self._state
 
         def read(group: SentenceGroup) -> GroupReading:
             with _SOLVER:
-                return read_group(group, context, self._answers, found.ambiguities, self._earlier)
+                surveyed, earlier = state.survey.ambiguities, state.previous.questions
+                return read_group(group, state.context, state.answers, surveyed, earlier)
 
-        reading = read(group)
+        reading = read(self._informed(group, authors))
         for _ in range(MENDINGS):
-            mended = None if reading.mending is None else self._mended(group, reading.mending, authors)
+            mended = self._mended(reading.group, reading.mending, authors)
             if mended is None:
                 break
-            group, reading = mended, read(mended)
-        return group, reading
+            reading = read(mended)
+        return reading
 
-    def _informed(self, group: SentenceGroup, authors: _Authors) -> SentenceGroup:
+    def _informed(self, group: SentenceGroup, authors: Authors) -> SentenceGroup:
         """The group with drafts whose authors know the new answers about other sentences that concern it."""
         concerning = tuple({one.key: one for draft in group.drafts for one in self._owner.concerning(draft)}.values())
-        if not concerning:
-            return group
-        first, second = (_unknown(concerning, draft) for draft in (group.first, group.second))
-        found = self._mended(group, Mending(first, second), authors) or group
+        first, second = (
+            tuple(one for one in concerning if draft is not None and one.key not in draft.rulings)
+            for draft in (group.first, group.second)
+        )
+        found = self._mended(group, (first, second), authors) or group
         missing = [one for one in concerning if any(one.key not in draft.rulings for draft in found.drafts)]
-        self._unreached += [(found, one) for one in missing]
+        self._state.unreached += [(found, one) for one in missing]
         return found
 
-    def _mended(self, group: SentenceGroup, mending: Mending, authors: _Authors) -> SentenceGroup | None:
+    def _mended(self, group: SentenceGroup, mending: Mending, authors: Authors) -> SentenceGroup | None:
         """The group with drafts that their authors corrected; None if there is none."""
-        first = self._corrected(authors.first, group.first, mending.first)
-        second = self._corrected(authors.second, group.second, mending.second)
+        first, second = map(self._corrected, authors, (group.first, group.second), mending)
         if first is None and second is None:
             return None
         return replace(group, first=first or group.first, second=second or group.second)
@@ -366,26 +367,11 @@ class Stages:
             return None
         known = {one.key: one.text for one in rulings}
         result = author.mend(draft, list(_contradictions(draft, rulings)), known)
-        self._mendings.append(replace(result, problems=()))  # that the draft follows the answers is judged again
+        self._state.drafts.append(replace(result, problems=()))  # that the draft follows the answers is judged again
         found = usable_part(result)
         if result.draft is draft or found is None or {*found.sentences} != {*draft.sentences}:
             return None
         return replace(found, rulings=tuple(dict.fromkeys((*draft.rulings, *known))))
-
-
-class _Authors:
-    """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
-
-    def __init__(
-        self, context: TranslationContext, model: ModelRequests, owner: OwnerAnswers, doubts: Sequence[Ambiguity]
-    ) -> None:
-        known: dict[str, Any] = {"answers": owner.shown, "doubts": doubts}
-        self.first = DraftAuthor("draft", context, model, all_problems, **known)
-        self.second = DraftAuthor("second_draft", context, model, fatal_problems, **known)
-
-
-def _unknown(rulings: Sequence[Ruling], draft: Draft | None) -> tuple[Ruling, ...]:
-    return () if draft is None else tuple(one for one in rulings if one.key not in draft.rulings)
 
 
 def _count(items: Sequence[object], name: str) -> str:
@@ -403,31 +389,17 @@ def _contradictions(draft: Draft, rulings: Sequence[Ruling]) -> Iterator[Problem
         yield Problem("answer", text, sentences=draft.sentences, example=case, fatal=True)
 
 
-def _surveyed(context: TranslationContext, found: Survey) -> TranslationContext:
-    """The context with what the survey found; what the operator gave has precedence."""
-    facts = tuple(FactDescription(one.name, one.description) for one in found.facts)
-    return replace(context, facts=(*context.facts, *facts), failed_output=context.failed_output or found.failed_output)
-
-
-def all_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems of a draft."""
+def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
+    """The problems of a draft, or only those with which it cannot be compared with another one."""
     with _SOLVER:
-        return examine(draft, context)
-
-
-def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems with which a draft cannot be compared with another one."""
-    with _SOLVER:
-        return examine(draft, context, only_fatal=True)
+        return examine(draft, context, only_fatal=only_fatal)
 
 
 # --- rules that stand, read again
 
-_WHY = "an answer about another sentence concerns it"
-
 
 def reconsidered(
-    standing: Kept, previous: Review, owner: OwnerAnswers, context: TranslationContext
+    standing: Kept, owner: OwnerAnswers, context: TranslationContext
 ) -> tuple[Kept, tuple[SentenceGroup, ...]]:
     """Returns what stands without the rules that new answers concern, and these as groups of sentences.
 
@@ -436,21 +408,24 @@ def reconsidered(
 
     Args:
         standing: what stands of the earlier translation.
-        previous: its review.
         owner: the answers.
         context: the inputs.
     """
     if not owner.unapplied:
         return standing, ()
-    readings = {one.id: one.readings for one in standing.rules}
-    groups = [one for one in _groups(standing, owner) if _may_change(one, readings) and _is_concerned(one, owner)]
-    found = tuple(_with_singles(one, readings) for one in groups)
-    return _without(standing, previous, found, context), found
+    readings = {one.id: one.readings for one in standing.review.rules}
+    found: list[SentenceGroup] = []
+    for group in _groups(standing, owner):
+        ways = {readings.get(rule.id, "edited") for draft in group.drafts for rule in draft.rules}
+        if group.sentences and ways and "edited" not in ways and any(map(owner.concerning, group.drafts)):
+            # Without a second draft if there was none, as nothing would confirm it.
+            found.append(replace(group, second=None) if "single" in ways else group)
+    return _without(standing, found, context), tuple(found)
 
 
 def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
     """The rules that stand, by the sentences that need them. They follow all answers that were applied."""
-    enforceable = {one.number for one in standing.sentences if one.fate == "rule"}
+    enforceable = {one.number for one in standing.review.sentences if one.fate == "rule"}
     new = {one.key for one in owner.unapplied}
     applied = tuple(one.key for one in owner.rulings if one.key not in new)
     for draft in standing.drafts:
@@ -459,22 +434,7 @@ def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
         yield from sentence_groups(known, known, numbers)
 
 
-def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
-    rules = [rule.id for draft in group.drafts for rule in draft.rules]
-    return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
-
-
-def _is_concerned(group: SentenceGroup, owner: OwnerAnswers) -> bool:
-    return any(owner.concerning(draft) for draft in group.drafts)
-
-
-def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:
-    """The group; without a second draft if there was none, as nothing would confirm it."""
-    single = any(readings[rule.id] == "single" for draft in group.drafts for rule in draft.rules)
-    return replace(group, second=None) if single else group
-
-
-def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
+def _without(standing: Kept, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
     """The part that stands without some groups, and without the entries of the review about them alone."""
     numbers = {number for one in groups for number in one.sentences}
     rules = {rule.id for one in groups for draft in one.drafts for rule in draft.rules}
@@ -491,18 +451,21 @@ def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup]
         )
         for one in standing.drafts
     )
-    kept_ids = {one.id for one in previous.questions if stands(one.sentences, one.rules)}
+    review = standing.review
+    left = replace(
+        review,
+        sentences=tuple(one for one in review.sentences if one.number not in numbers),
+        rules=tuple(one for one in review.rules if one.id not in rules),
+        questions=tuple(one for one in review.questions if stands(one.sentences, one.rules)),
+        findings=tuple(one for one in review.findings if stands(one.sentences, one.rules)),
+        confirmations=tuple(one for one in review.confirmations if stands([one.sentence], one.rules)),
+    )
     return replace(
         standing,
-        drafts=tuple(one for one in drafts if one.rules),
-        sentences=tuple(one for one in standing.sentences if one.number not in numbers),
-        rules=tuple(one for one in standing.rules if one.id not in rules),
-        questions=tuple(one for one in standing.questions if one.id in kept_ids),
-        answers=tuple(one for one in standing.answers if one.question in kept_ids),
-        findings=tuple(one for one in standing.findings if stands(one.sentences, one.rules)),
-        confirmations=tuple(one for one in standing.confirmations if stands([one.sentence], one.rules)),
-        fallen=(*standing.fallen, *(FallenRule(one, _WHY) for one in sorted(rules))),
         translate=tuple(sorted({*standing.translate, *numbers})),
+        drafts=tuple(one for one in drafts if one.rules),
+        review=left,
+        fallen=(*standing.fallen, *sorted(rules)),
     )
 
 
@@ -512,12 +475,13 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
     A sentence did if its fate, its rules, and what a person saw with them (questions, answers, findings) are the same.
     A blocking finding that is new voids a confirmation: who confirmed has not seen it.
     """
-    before, after = _Seen(previous), _Seen(now)
     known = {one.sentence for one in now.confirmations}
     same = [
         one
         for one in previous.confirmations
-        if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
+        if one.sentence
+        and one.sentence not in known
+        and _seen(now, one.sentence) == _seen(previous, one.sentence) is not None
     ]
     known_findings = {_identity(one) for one in previous.findings if one.blocking}
     new = [one for one in now.findings if one.blocking and _identity(one) not in known_findings]
@@ -534,33 +498,21 @@ def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
     return confirmed.sentence in finding.sentences or not confirmed.rules.keys().isdisjoint(finding.rules)
 
 
-class _Seen:
-    """The content that a person sees with a sentence before they confirm it."""
+def _seen(review: Review, sentence: str) -> object:
+    """The content that a person sees with a sentence before they confirm it; None if the review does not have it."""
+    same = [one for one in review.sentences if one.hash == sentence]
+    if not same:
+        return None
+    rules = {*same[-1].rules}
+    answers = {one.question: (one.choice, one.words) for one in review.answers}
 
-    def __init__(self, review: Review) -> None:
-        self._review = review
-        self._sentences = {one.hash: one for one in review.sentences}
-        self._rules = {one.id: one for one in review.rules}
+    def is_shown(one: ReviewQuestion | ReviewFinding) -> bool:
+        return sentence in one.sentences or not rules.isdisjoint(one.rules)
 
-    def of(self, sentence: str) -> object:
-        """A value that is equal if nothing differs; None if the review does not have the sentence."""
-        found = self._sentences.get(sentence)
-        if found is None:
-            return None
-        rules = {*found.rules}
-        answers = {one.question: (one.choice, one.words) for one in self._review.answers}
-        return (
-            found.fate,
-            found.reason,
-            sorted((one.id, one.hash, one.words, one.readings) for name, one in self._rules.items() if name in rules),
-            sorted(
-                (one.id, one.text, str(answers.get(one.id)))
-                for one in self._review.questions
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-            sorted(
-                (one.kind, one.message, one.blocking)
-                for one in self._review.findings
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-        )
+    return (
+        same[-1].fate,
+        same[-1].reason,
+        sorted((one.id, one.hash, one.words, one.readings) for one in review.rules if one.id in rules),
+        sorted((one.id, one.text, str(answers.get(one.id))) for one in review.questions if is_shown(one)),
+        sorted((one.kind, one.message, one.blocking) for one in review.findings if is_shown(one)),
+    )

@@ -298,7 +298,6 @@ _SCHEMAS: tuple[Callable[[Any], Any], ...] = (
     lambda tool: tool.parameters,  # FastMCP
 )
 _FUNCTIONS = ("func", "function", "fn")
-_OUTPUTS = ("outputSchema", "output_schema")
 
 
 def schemas_of(value: Any, where: str) -> list[ToolSchema]:
@@ -334,14 +333,13 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
         return schema_of_function(tool, name)
     if inspect.isclass(tool):
         raise InputError(f"{where} is the class {tool.__name__!r}; expected a function, or an instance that is a tool")
-    found = _name(tool)
+    found = _string(tool, "name")
     schema = _schema(tool) if found else None
     if schema is not None:
         described = object_schema(schema, f"{where}: the schema of {found!r}")
+        description = _string(tool, "description") or inspect.getdoc(tool) or ""
         hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
-        return ToolSchema(
-            found, _description(tool), described, _output_of(tool), hint if isinstance(hint, bool) else None
-        )
+        return ToolSchema(found, description, described, _output_of(tool), hint if isinstance(hint, bool) else None)
     function = next((one for key in _FUNCTIONS if callable(one := getattr(tool, key, None))), None)
     if function is None and callable(tool):
         function = tool
@@ -350,18 +348,10 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
     return schema_of_function(function, found or name)
 
 
-def _name(tool: Any) -> str:
-    for owner in (tool, getattr(tool, "metadata", None)):
-        if isinstance(name := getattr(owner, "name", None), str) and name:
-            return name
-    return ""
-
-
-def _description(tool: Any) -> str:
-    for owner in (tool, getattr(tool, "metadata", None)):
-        if isinstance(text := getattr(owner, "description", None), str) and text:
-            return text
-    return inspect.getdoc(tool) or ""
+def _string(tool: Any, attribute: str) -> str:
+    """The attribute of a tool or of its metadata; empty if neither has a string there."""
+    values = (getattr(owner, attribute, None) for owner in (tool, getattr(tool, "metadata", None)))
+    return next((one for one in values if isinstance(one, str) and one), "")
 
 
 def _schema(tool: Any) -> Any:
@@ -379,7 +369,7 @@ def _schema(tool: Any) -> Any:
 
 
 def _output_of(tool: Any) -> Mapping[str, Any] | None:
-    found = (getattr(tool, key, None) for key in _OUTPUTS)
+    found = (getattr(tool, key, None) for key in _OUTPUT_KEYS)
     return next((one for one in found if isinstance(one, Mapping)), None)
 
 

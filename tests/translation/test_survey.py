@@ -28,7 +28,7 @@ def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator())
     found = surveyed(tmp_path)
     assert found.numbers("rule") == (4, 5)
-    assert found.sentences[6].reason == "No call shows how warm a greeting is."
+    assert found.sentences[6][1] == "No call shows how warm a greeting is."
     assert found.failed_output == "^Error"
     system, user = (one["content"] for one in server.requests[0]["messages"])
     assert "[4] A member may have at most five books on loan." in user

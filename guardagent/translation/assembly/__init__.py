@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from guardagent._support.execution import timed_verdict
 from guardagent.batch.audit import judge_trace
@@ -40,34 +39,23 @@ from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
 from guardagent.types import Verdict
 
-__all__ = ["PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
+__all__ = ["NO_LINES", "PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
 
 # --- cases
 
 _MOST_SHOWN = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFiles:
-    """The cases of a policy as JSON Lines.
-
-    Attributes:
-        cases: records with a proposed call, for `guardagent test`.
-        traces: records with events, for `guardagent audit`.
-        problems: cases that the whole policy does not judge as their rule does.
-    """
-
-    cases: str
-    traces: str
-    problems: tuple[Problem, ...]
-
-
-def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> CaseFiles:
+def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> tuple[str, str, list[Problem]]:
     """Judges the cases of rules.
 
     Args:
         rules: the rules; their cases have the expectation of the rule alone.
         policies: the whole policy; without it, there are no cases.
+
+    Returns:
+        The records with a proposed call and those with events, as JSON Lines; and a problem for each case that the
+        whole policy does not judge as its rule does.
     """
     lines: dict[bool, list[str]] = {True: [], False: []}
     problems = []
@@ -81,7 +69,7 @@ def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> CaseFil
             continue
         lines["events" in record].append(f"{line}\n")
         problems += [_problem(rule, one, line) for one in _differences(rule, record, verdict)]
-    return CaseFiles("".join(lines[False]), "".join(lines[True]), tuple(problems))
+    return "".join(lines[False]), "".join(lines[True]), problems
 
 
 def _named(rules: Sequence[RuleDraft]) -> Iterator[tuple[RuleDraft, dict[str, Any]]]:
@@ -128,23 +116,22 @@ def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
 # --- keys that no draft has
 
 
-def frame_of(context: TranslationContext, unlisted: str | None, previous: PolicyLines | None) -> dict[str, Any]:
+def frame_of(context: TranslationContext, previous: PolicyLines) -> dict[str, Any]:
     """Returns the keys: those of the context, and those of the earlier file that a person may have written."""
     keys = dict(context.frame)
-    old = {} if previous is None else previous.content
-    for key, value in old.items():
+    for key, value in previous.content.items():
         if key == "tools":
             keys[key] = _tools(keys[key], value)
         elif key == "toolbox":
             keys[key] = _with_new_files(value, keys.get(key, []))
         elif key not in (*DECLARATIONS, "policies"):
             keys[key] = value
-    return keys if unlisted is None else {**keys, "unlisted": unlisted}
+    return keys
 
 
-def frame_problems(context: TranslationContext, previous: PolicyLines | None) -> Iterator[Problem]:
+def frame_problems(context: TranslationContext, previous: PolicyLines) -> Iterator[Problem]:
     """Yields where the earlier file contradicts the context. The file stands."""
-    old = "" if previous is None else previous.content.get("failed_output", "")
+    old = previous.content.get("failed_output", "")
     if old and context.failed_output and old != context.failed_output:
         message = f"the policy file has 'failed_output: {old}', and this translation expects {context.failed_output!r}"
         yield Problem("failed_output", f"{message}; the file stands: correct it, or keep the option out")
@@ -241,6 +228,8 @@ def _case(case: Mapping[str, Any], rule: str, renamed: Mapping[str, str]) -> Map
 
 # --- the policy file
 
+NO_LINES = PolicyLines()
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyAssembly:
@@ -268,19 +257,13 @@ class PolicyAssembly:
 
 
 def assemble(
-    parts: Sequence[Draft],
-    context: TranslationContext,
-    *,
-    unlisted: Literal["allow", "deny"] | None = None,
-    title: str = "",
-    previous: PolicyLines | None = None,
+    parts: Sequence[Draft], context: TranslationContext, *, title: str = "", previous: PolicyLines = NO_LINES
 ) -> PolicyAssembly:
     """Assembles drafts to one policy file. Of two rules or declarations with one name, the later is renamed.
 
     Args:
         parts: the drafts, each with the rules of one group of sentences; those that are kept come first.
         context: the inputs of the translation.
-        unlisted: the decision on calls that no rule concerns; without it, the earlier file decides, or the default.
         title: the first line of the file, as a comment.
         previous: the file that this one replaces. Rules of it that `parts` have unchanged, keys that no translation
             writes, and comments stay as they are.
@@ -292,20 +275,23 @@ def assemble(
         return _failed(Problem("empty", "no sentence has a rule; expected at least one rule", fatal=True))
     if problems := [found for part in parts if (found := _shape_problem(part, context))]:
         return _failed(*problems)
+    table = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules)
     try:
-        united, names, renamed = _united(parts, previous)
-        content = _content(united, names.declared.values(), frame_of(context, unlisted, previous), context)
+        names = NameTable(_standing(previous))
+        renamed = tuple(table.add(names.add(AssemblyPart.of(part), part.sentences).rules) for part in parts)
+        rules = table.ordered()
+        content = _content(rules, names.declared.values(), frame_of(context, previous), context)
     except InputError as error:
         return _failed(Problem("syntax", str(error), fatal=True))
     if names.problems:
         return _failed(*names.problems)
-    policies = _policies(content, united, context)
+    policies = _policies(content, rules, context)
     if isinstance(policies, Problem):
         return _failed(policies)
-    files = case_files(united, policies)
-    text = _written(content, united, title, previous)
-    problems = [*frame_problems(context, previous), *files.problems]
-    return PolicyAssembly(content, text, files.cases, files.traces, united, renamed, tuple(problems), policies)
+    cases, traces, problems = case_files(rules, policies)
+    text = _written(content, rules, title, previous)
+    problems = [*frame_problems(context, previous), *problems]
+    return PolicyAssembly(content, text, cases, traces, rules, renamed, tuple(problems), policies)
 
 
 def _failed(*problems: Problem) -> PolicyAssembly:
@@ -326,15 +312,6 @@ def _shape_problem(part: Draft, context: TranslationContext) -> Problem | None:
     except InputError as error:
         return replace(problem, message=str(error))
     return None
-
-
-def _united(
-    parts: Sequence[Draft], previous: PolicyLines | None
-) -> tuple[tuple[RuleDraft, ...], NameTable, tuple[Mapping[str, str], ...]]:
-    names = NameTable({} if previous is None else _standing(previous))
-    rules = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules if previous else {})
-    renamed = tuple(rules.add(names.add(AssemblyPart.of(part), part.sentences).rules) for part in parts)
-    return rules.ordered(), names, renamed
 
 
 def _standing(previous: PolicyLines) -> dict[DeclaredName, Declaration]:
@@ -371,14 +348,14 @@ def _policies(
         return replace(problem, rule=rule.id, sentences=rule.sentences) if rule else problem
 
 
-def _written(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines | None) -> str:
+def _written(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines) -> str:
     """The text of the policy file, which is read again to be sure that it says the same."""
     text = policy_text(content, rules, title, previous)
-    path = Path("policies.yaml") if previous is None else previous.path
     try:
-        node = parse(text.encode(), path, None)
+        node = parse(text.encode(), previous.path, None)
     except ContentError:
         node = None
     if node is None or not same_value(node.plain, content):
-        raise ContentError("cannot be changed without a change of meaning; expected keys and policies in lines", path)
+        problem = "cannot be changed without a change of meaning; expected keys and policies in lines"
+        raise ContentError(problem, previous.path)
     return text

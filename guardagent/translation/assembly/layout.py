@@ -64,7 +64,7 @@ class SectionLines:
 
 @dataclass(frozen=True, slots=True)
 class PolicyLines:
-    """A policy file in lines.
+    """A policy file in lines; without content, there is no file.
 
     Attributes:
         path: the file, for messages.
@@ -73,11 +73,11 @@ class PolicyLines:
         sections: the lines of each key at the top.
     """
 
-    path: Path
-    content: Mapping[str, Any]
-    head: str
-    sections: Mapping[str, SectionLines]
-    tail: str
+    path: Path = Path("policies.yaml")
+    content: Mapping[str, Any] = field(default_factory=dict)
+    head: str = ""
+    sections: Mapping[str, SectionLines] = field(default_factory=dict)
+    tail: str = ""
 
     @property
     def rules(self) -> dict[str, dict[str, Any]]:
@@ -195,9 +195,7 @@ QUOTE = "#>"
 _ABOUT = f"Lines that begin with {QUOTE} quote the document; 'guardagent translate' writes them anew."
 
 
-def policy_text(
-    content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines | None
-) -> str:
+def policy_text(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines) -> str:
     """Returns the text of a policy file.
 
     Args:
@@ -209,13 +207,12 @@ def policy_text(
     Raises:
         ContentError: comments of the earlier file would be lost.
     """
-    head = _comment(title, "#") + _comment(_ABOUT, "#") if previous is None else previous.head
-    old = {} if previous is None else previous.sections
+    head = previous.head if previous.content else _comment(title, "#") + _comment(_ABOUT, "#")
     sections = [
         _policies(content[key], rules, previous) if key == "policies" else _section(key, content[key], previous)
-        for key in _ordered(content, old)
+        for key in _ordered(content, previous.sections)
     ]
-    return "".join(map(_ended, [head, *sections, "" if previous is None else previous.tail]))
+    return "".join(map(_ended, [head, *sections, previous.tail]))
 
 
 def same_value(first: Any, second: Any) -> bool:
@@ -235,9 +232,9 @@ def _ordered(content: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str
         yield from (*new, "policies")
 
 
-def _section(key: str, value: Any, previous: PolicyLines | None) -> str:
-    lines = None if previous is None else previous.sections.get(key)
-    if previous is None or lines is None:
+def _section(key: str, value: Any, previous: PolicyLines) -> str:
+    lines = previous.sections.get(key)
+    if lines is None:
         return _dumped({key: value})
     old = previous.content[key]
     if same_value(old, value):
@@ -255,10 +252,9 @@ def _section(key: str, value: Any, previous: PolicyLines | None) -> str:
     return "".join([lines.above, lines.opening, *entries])
 
 
-def _policies(sources: Sequence[Mapping[str, Any]], rules: Sequence[RuleDraft], previous: PolicyLines | None) -> str:
-    lines = previous.sections.get("policies") if previous else None
-    lines = lines or SectionLines("", "", "policies:\n")
-    old = previous.rules if previous else {}
+def _policies(sources: Sequence[Mapping[str, Any]], rules: Sequence[RuleDraft], previous: PolicyLines) -> str:
+    lines = previous.sections.get("policies") or SectionLines("", "", "policies:\n")
+    old = previous.rules
     found = [lines.above, lines.opening]
     for at, (source, rule) in enumerate(zip(sources, rules, strict=True)):
         kept = lines.entries.get(rule.id) if same_value(old.get(rule.id), source) else None

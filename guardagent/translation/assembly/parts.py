@@ -23,19 +23,12 @@ Role = Literal["value", "bound", "tag", "counter", "label"]
 Start = Literal["start", "condition"]
 
 
-@dataclass(frozen=True, slots=True)
-class NameUse:
-    """A name at a place of a text.
+NameUse = tuple[Role, str, int]
+"""A name at a place of a text: its role, itself, and its offset.
 
-    Attributes:
-        role: `value` is a constant, a definition or a variable; `bound` is a variable or the label of a call where it
-            is bound. Every string is also a `label`, since rules name the sources of values in strings.
-        start: the offset in the text.
-    """
-
-    role: Role
-    name: str
-    start: int
+A `value` is a constant, a definition or a variable; `bound` is a variable or the label of a call where it is bound.
+Every string is also a `label`, since rules name the sources of values in strings.
+"""
 
 
 def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
@@ -47,16 +40,16 @@ def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
     tree = tree_of(text, start)
     lines = [0, *(found.end() for found in re.finditer("\n", text))]
     try:
-        return tuple(NameUse(role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
+        return tuple((role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
 def with_name(text: str, start: Start, roles: frozenset[Role], old: str, new: str) -> str:
     """Returns a text with another name at each place that has one of the roles."""
-    for one in sorted(names_in(text, start), key=lambda one: -one.start):
-        if one.role in roles and one.name == old:
-            text = text[: one.start] + new + text[one.start + len(old) :]
+    for role, name, at in sorted(names_in(text, start), key=lambda one: -one[2]):
+        if role in roles and name == old:
+            text = text[:at] + new + text[at + len(old) :]
     return text
 
 
@@ -232,14 +225,14 @@ def bound_names(declared: Iterable[Declaration]) -> set[str]:
     """The variables and parameters inside of declarations."""
     found = set()
     for one in declared:
-        found |= {use.name for use in _visited_uses(one.changed) if use.role == "bound"} | set(one.parameters)
+        found |= {name for role, name, _ in _visited_uses(one.changed) if role == "bound"} | set(one.parameters)
     return found
 
 
 def names_of(rules: Iterable[RuleDraft]) -> set[DeclaredName]:
     """The names that rules use themselves."""
     uses = (one for rule in rules for one in _visited_uses(lambda change: with_texts(rule.rule, change)))  # noqa: B023
-    return {(one.role, one.name) for one in uses}
+    return {(role, name) for role, name, _ in uses}
 
 
 def used_declarations(
@@ -301,7 +294,7 @@ def _visited_uses(visit: Callable[[Change], object]) -> list[NameUse]:
 def _names_of_declaration(one: Declaration) -> list[DeclaredName]:
     if one.section == "labels":
         return [("tag", name) for name in one.tags()]
-    return [(use.role, use.name) for use in _visited_uses(one.changed)]
+    return [(role, name) for role, name, _ in _visited_uses(one.changed)]
 
 
 # --- one meaning for each name

@@ -57,26 +57,31 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
         key = "problems", repr(draft), id(context), only_fatal
     except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
         return _problems(draft, context, only_fatal=only_fatal)
-    _, found = context.memory.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
+    _, found = context.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
     return found
 
 
 def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
     examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
-    of_drafts = [(name, check) for name, check in CHECKS.load_all() if not check.whole_policy]
-    checks = [(name, check) for name, check in of_drafts if not (only_fatal and check.never_fatal)]
-    found = dict.fromkeys(one for name, check in checks for one in _results(name, check, examined))
+    of_drafts = (one for one in CHECKS.load_all() if not one[1].whole_policy)
+    found = dict.fromkeys(_results(examined, (one for one in of_drafts if not (only_fatal and one[1].never_fatal))))
     order = {one.id: at for at, one in enumerate(draft.rules)}
     wanted = [one for one in found if one.fatal or not only_fatal]
     return tuple(sorted(wanted, key=lambda one: (not one.fatal, order.get(one.rule, len(order)))))
 
 
-def _results(name: str, check: DraftCheck, examined: ExaminedDraft) -> Iterator[Problem]:
-    try:
-        yield from check.find(examined)
-    except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
-        problem = f"the check {name!r} did not end: {error_text(error):.300}; simplify the rules"
-        yield Problem("unexamined", problem, sentences=tuple(examined.draft.sentences), fatal=True)
+def _results(examined: ExaminedDraft | ExaminedPolicy, checks: Iterable[tuple[str, DraftCheck]]) -> Iterator[Problem]:
+    for name, check in checks:
+        try:
+            yield from check.find(examined)
+        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
+            text = f"the check {name!r} did not end: {error_text(error):.300}"
+            if isinstance(examined, ExaminedDraft):
+                yield Problem(
+                    "unexamined", f"{text}; simplify the rules", sentences=examined.draft.sentences, fatal=True
+                )
+            else:
+                yield Problem("unexamined", text)
 
 
 JudgedCases = Mapping[str, Sequence[JudgedCase]]
@@ -116,18 +121,8 @@ def examine_policy(
     found = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
     found += _case_problems(cases, judged)
     found += _execution_problems(loaded, traces) if traces is not None else []
-    found += _policy_problems(ExaminedPolicy(loaded, context))
+    found += _results(ExaminedPolicy(loaded, context), (one for one in CHECKS.load_all() if one[1].whole_policy))
     return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
-
-
-def _policy_problems(examined: ExaminedPolicy) -> Iterator[Problem]:
-    """The problems that the checks of whole policies find. One that fails is a problem: it is no pass."""
-    for name, check in CHECKS.load_all():
-        if check.whole_policy:
-            try:
-                yield from check.find(examined)
-            except Exception as error:  # noqa: BLE001 - a policy can hold anything
-                yield Problem("unexamined", f"the check {name!r} did not end: {error_text(error):.300}")
 
 
 def _known(judged: JudgedCases) -> KnownCalls:
@@ -184,13 +179,6 @@ def _history_of(record: Case) -> Trace:
     return Trace(record.id, tuple(TraceStep(one) for one in record.history), principal=record.principal)
 
 
-def _momentary(policies: Policies) -> frozenset[str]:
-    """The policies that read the state or a fact at the time of a call, or may do so."""
-    walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in policies.rules}
-    plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
-    return frozenset(policies.ids) - plain
-
-
 class _Executions:
     """Counts the executed calls of traces, and those that a policy denies."""
 
@@ -210,7 +198,10 @@ class _Executions:
 
     @cached_property
     def _momentary(self) -> frozenset[str]:
-        return _momentary(self._policies)
+        """The policies that read the state or a fact at the time of a call, or may do so."""
+        walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in self._policies.rules}
+        plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
+        return frozenset(self._policies.ids) - plain
 
     def _count(self, trace: Trace, left_out: Collection[str], at: int | None, verdict: Verdict) -> None:
         if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):

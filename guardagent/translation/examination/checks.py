@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -98,7 +98,8 @@ def check_syntax(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule, problem in wrong:
         if not _uses_broken(rule, loaded.declarations):
             yield problem_of(rule, "syntax", f"the rule does not load: {problem}", fatal=True)
-    if loaded.problem and not _ids_repeat(examined.draft.rules):
+    ids = {one.id for one in examined.draft.rules}
+    if loaded.problem and len(ids) == len(examined.draft.rules):  # `sentences` reports an id of two rules
         text = f"each rule loads, but not all of them together: {loaded.problem}"
         yield Problem("syntax", text, sentences=everywhere, fatal=True)
 
@@ -108,11 +109,6 @@ def _uses_broken(rule: RuleDraft, declarations: Mapping[str, str]) -> bool:
     names = [re.split(r"\W", key.partition(".")[2], maxsplit=1)[0] for key in declarations]
     text = str(rule.rule)
     return any(re.search(rf"\b{name}\b", text) for name in names if name)
-
-
-def _ids_repeat(rules: Iterable[RuleDraft]) -> bool:
-    """Whether two rules have the same id, which `sentences` reports."""
-    return any(count > 1 for count in Counter(one.id for one in rules).values())
 
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
@@ -378,18 +374,14 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
     A wrong case is fatal: either the rule or the case is wrong. A missing one is not.
     """
     for rule in examined.rules:
-        yield from _wrong_cases(rule)
+        for one in rule.cases:
+            if problem := one.problem or disagreement(rule.draft.id, one):
+                yield rule.problem("case", problem, example=one.text, fatal=True)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
         ids = Counter(repr(one.get("id")) for one in draft.cases if isinstance(one, dict))
         for name in (name for name, count in ids.items() if count > 1):
             yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
-
-
-def _wrong_cases(rule: ExaminedRule) -> Iterator[Problem]:
-    for one in rule.cases:
-        if problem := one.problem or disagreement(rule.draft.id, one):
-            yield rule.problem("case", problem, example=one.text, fatal=True)
 
 
 def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:

@@ -437,7 +437,7 @@ class ExaminedDraft:
     def _rule(self, rule: RuleDraft, alone: Policies) -> ExaminedRule:
         """The rule; that of an earlier draft if nothing changed, such as the loaded policies."""
         key = "examined rule", repr(rule), id(alone)  # the result keeps the policies, so that the number is theirs
-        return self.context.memory.once(key, lambda: ExaminedRule(rule, alone))
+        return self.context.once(key, lambda: ExaminedRule(rule, alone))
 
     @cached_property
     def shapes(self) -> ToolShapes:

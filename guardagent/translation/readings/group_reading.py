@@ -23,12 +23,11 @@ from guardagent.translation.readings.questions import (
     MAX_QUESTIONS,
     OUTCOMES,
     READINGS,
-    DraftPart,
+    DraftComparison,
     PartComparison,
     Ruling,
     ambiguity_questions,
     case_question,
-    compared,
     fate_question,
     loaded,
     outcome_at,
@@ -213,12 +212,8 @@ def _sentences(draft: Draft) -> set[int]:
 # --- reading a group
 
 
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
-
-    first: tuple[Ruling, ...] = ()
-    second: tuple[Ruling, ...] = ()
+Mending = tuple[tuple[Ruling, ...], tuple[Ruling, ...]]
+"""The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +221,20 @@ class GroupReading:
     """The result of reading a group.
 
     Attributes:
+        group: the group with both drafts.
         draft: the rules that stand; provisional while a question is open.
         readings: whether the drafts agree.
         questions: the questions to the owner, those with an answer as well.
         findings: what a reviewer has to know.
-        mending: the drafts that contradict an answer, or whose authors did not know it; None if there is none.
-        cases: the answers as cases, which are kept with the policy.
+        mending: the answers that a draft contradicts, or whose author did not know them.
     """
 
+    group: SentenceGroup
     draft: Draft
     readings: Readings
-    questions: tuple[ReviewQuestion, ...] = ()
-    findings: tuple[ReviewFinding, ...] = ()
-    mending: Mending | None = None
-    cases: tuple[Mapping[str, Any], ...] = ()
+    questions: tuple[ReviewQuestion, ...]
+    findings: tuple[ReviewFinding, ...]
+    mending: Mending
 
 
 def read_group(
@@ -297,15 +292,13 @@ class _GroupReader:
     def read(self) -> GroupReading:
         draft = self._draft
         self._report(draft)
-        broken = [self._due(one, kept) for one, kept in zip(self._drafts, self._kept, strict=True)]
-        sides = dict(zip(self._names, broken, strict=True))
         return GroupReading(
+            self._group,
             draft,
             self._readings,
             tuple(replace(one, rules=self._rules_about(one, draft)) for one in self._questions),
             tuple(self._findings),
-            Mending(**sides) if any(broken) else None,
-            tuple(case for one in self._rulings if (case := one.case) is not None),
+            (self._due(self._group.first), self._due(self._group.second)),
         )
 
     # --- questions
@@ -344,21 +337,21 @@ class _GroupReader:
     @cached_property
     def _compared(self) -> list[tuple[PartComparison, ReviewQuestion | None]]:
         """The comparisons, with their questions."""
-        found = compared(*self._both, self._context, self._seconds) if self._both else []
-        return [(one, self._question_of(one)) for one in found]
+        parts = DraftComparison(self._both, self._context, self._seconds).parts() if self._both else []
+        return [(one, self._question_of(one)) for one in parts]
 
-    def _question_of(self, one: PartComparison) -> ReviewQuestion | None:
+    def _question_of(self, part: PartComparison) -> ReviewQuestion | None:
         assert self._both is not None
-        if isinstance(one.found, Same):
+        if isinstance(part.result, Same):
             return None
-        if found := self._declined(one.part):
-            return found
-        if isinstance(one.found, Different):
-            return None if _both_deny(one.found) else case_question(one.found, one.part, self._both, self._context)
-        found = readings_question(one.part, self._both, self._context)
-        return None if self._is_known(found) else found
+        if declined := self._declined(part):
+            return declined
+        if isinstance(part.result, Different):
+            return None if _both_deny(part.result) else case_question(part.result, part, self._both, self._context)
+        question = readings_question(part, self._both, self._context)
+        return None if self._is_known(question) else question
 
-    def _declined(self, part: DraftPart) -> ReviewQuestion | None:
+    def _declined(self, part: PartComparison) -> ReviewQuestion | None:
         """The question whether there is a rule, if one draft has none in this part since it declined its sentences."""
         assert self._both is not None
         for none, some in ((0, 1), (1, 0)):
@@ -380,16 +373,14 @@ class _GroupReader:
 
     # --- answers
 
-    def _due(self, draft: Draft, kept: Sequence[Ruling]) -> tuple[Ruling, ...]:
+    def _due(self, draft: Draft | None) -> tuple[Ruling, ...]:
         """The rulings that a draft does not keep; its author is not asked twice about two readings or own words."""
+        if draft is None:
+            return ()
+        kept = self._kept[self._drafts.index(draft)]
         seen = {one.key for one in self._rulings if one.is_own_words or one.question.id.startswith(READINGS)}
         seen &= {*draft.rulings}
         return tuple(one for one in self._rulings if one not in kept and one.key not in seen)
-
-    @property
-    def _names(self) -> list[str]:
-        sides = {"first": self._group.first, "second": self._group.second}
-        return [name for name, draft in sides.items() if draft is not None]
 
     @cached_property
     def _kept(self) -> list[list[Ruling]]:
@@ -404,7 +395,7 @@ class _GroupReader:
         return (
             ruling.question.id.startswith(AMBIGUITY)
             and self._both is not None
-            and all(isinstance(one.found, Same) for one, _ in self._compared)
+            and all(isinstance(one.result, Same) for one, _ in self._compared)
             and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
         )
 
@@ -461,20 +452,19 @@ class _GroupReader:
         self._report_answers(draft)
         self._report_grounds(draft)
 
-    def _report_part(self, one: PartComparison, question: ReviewQuestion | None) -> None:
-        ids = [rule.id for side in one.part.sides for rule in side]
-        if isinstance(one.found, Undecided):
+    def _report_part(self, part: PartComparison, question: ReviewQuestion | None) -> None:
+        ids, result = [rule.id for side in part.sides for rule in side], part.result
+        if isinstance(result, Undecided):
             is_open = question is not None and question.id not in self._answers
-            text = f"Two readings could not be compared: {one.found.why}."
+            text = f"Two readings could not be compared: {result.why}."
             self._find("undecided_readings", text, ids, blocking=is_open)
-        elif question is None and isinstance(one.found, Different) and not one.found.labels_only:
-            text = (
-                "No call was found that one of two readings lets run and the other denies; where a value is unknown, "
-                "they deny for other reasons. That they let the same calls run is not proved."
-            )
-            self._find("unknown_values", text, ids, blocking=False)
-        elif one.found.labels_only and question is None:
+        elif question is None and (result.labels_only or isinstance(result, Different)):
             text = "Two readings let the same calls run; where a value is unknown, they may deny for other reasons."
+            if not result.labels_only:
+                text = (
+                    "No call was found that one of two readings lets run and the other denies; where a value is "
+                    "unknown, they deny for other reasons. That they let the same calls run is not proved."
+                )
             self._find("unknown_values", text, ids, blocking=False)
 
     def _report_answers(self, draft: Draft) -> None:

@@ -31,31 +31,25 @@ from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 
 MAX_QUESTIONS = 3  # of one group at once
 
+Drafts = tuple[Draft, Draft]
 _NO_RULE = {"id": "no_rule", "temporal": "G true"}
 
 
-@dataclass(frozen=True, slots=True)
-class DraftPart:
-    """The rules of both drafts that concern some tools."""
-
-    first: tuple[RuleDraft, ...]
-    second: tuple[RuleDraft, ...]
-
-    @property
-    def sides(self) -> tuple[tuple[RuleDraft, ...], tuple[RuleDraft, ...]]:
-        return self.first, self.second
-
-    @property
-    def quoted(self) -> frozenset[int]:
-        return frozenset(number for one in (*self.first, *self.second) for number in one.quotes)
+Sides = tuple[tuple[RuleDraft, ...], tuple[RuleDraft, ...]]
+"""Rules of the first and of the second draft."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartComparison:
-    """A part, with the result of its comparison."""
+    """The rules of both drafts that concern some tools, with the result of their comparison."""
 
-    part: DraftPart
-    found: Comparison
+    sides: Sides
+    result: Comparison
+
+    @property
+    def quoted(self) -> frozenset[int]:
+        """The numbers of the sentences that they quote."""
+        return frozenset(number for side in self.sides for one in side for number in one.quotes)
 
 
 def loaded(draft: Draft, context: TranslationContext, rules: Sequence[RuleDraft] | None = None) -> Policies:
@@ -75,55 +69,50 @@ def tools_of(context: TranslationContext) -> list[dict[str, Any]]:
     return [{"name": one.name, "description": one.description, "parameters": one.parameters} for one in context.tools]
 
 
-def compared(first: Draft, second: Draft, context: TranslationContext, seconds: float) -> list[PartComparison]:
-    """The comparisons of all parts.
+class DraftComparison:
+    """The comparison of two drafts, part by part.
 
     Equal parts make equal drafts. A difference of two parts counts if the whole drafts differ there too; if other
     rules hide each of them, the whole drafts are compared.
     """
-    return _DraftComparison(first, second, context, seconds).run()
 
+    def __init__(self, drafts: Drafts, context: TranslationContext, seconds: float) -> None:
+        self._drafts, self._context, self._seconds = drafts, context, seconds
 
-class _DraftComparison:
-    def __init__(self, first: Draft, second: Draft, context: TranslationContext, seconds: float) -> None:
-        self._drafts, self._context, self._seconds = (first, second), context, seconds
-        self._tools = tools_of(context)
-
-    def run(self) -> list[PartComparison]:
-        parts = self._parts()
-        found = [self._compared(one) for one in parts]
-        hidden = [one for one in found if isinstance(one.found, Different) and not self._differ(one.found)]
+    def parts(self) -> list[PartComparison]:
+        """Compares all parts."""
+        found = list(map(self._compared, self._sides()))
+        hidden = [one for one in found if isinstance(one.result, Different) and not self._differ(one.result)]
         if not hidden:
             return found
-        whole = self._compared(DraftPart(self._drafts[0].rules, self._drafts[1].rules))
-        return [whole] if isinstance(whole.found, Same) else [*(one for one in found if one not in hidden), whole]
+        whole = self._compared((self._drafts[0].rules, self._drafts[1].rules))
+        return [whole] if isinstance(whole.result, Same) else [*(one for one in found if one not in hidden), whole]
 
-    def _compared(self, part: DraftPart) -> PartComparison:
+    def _compared(self, sides: Sides) -> PartComparison:
         """Compares a part. The witness does not depend on which draft is the first one."""
-        order = (0, 1) if repr(part.first) <= repr(part.second) else (1, 0)
-        one, other = (loaded(self._drafts[side], self._context, part.sides[side]) for side in order)
-        found = compare_rules(one, other, tools=self._tools, seconds=self._seconds)
-        if isinstance(found, Different) and order == (1, 0):
-            found = replace(found, first=found.second, second=found.first, outcomes=found.outcomes[::-1])
-        return PartComparison(part, found)
+        order = (0, 1) if repr(sides[0]) <= repr(sides[1]) else (1, 0)
+        one, other = (loaded(self._drafts[side], self._context, sides[side]) for side in order)
+        result = compare_rules(one, other, tools=tools_of(self._context), seconds=self._seconds)
+        if isinstance(result, Different) and order == (1, 0):
+            result = replace(result, first=result.second, second=result.first, outcomes=result.outcomes[::-1])
+        return PartComparison(sides, result)
 
-    def _differ(self, found: Different) -> bool:
-        wholes = [loaded(one, self._context) for one in self._drafts]
-        return difference_of(wholes[0], wholes[1], found.witness) is not None
+    def _differ(self, difference: Different) -> bool:
+        first, second = (loaded(one, self._context) for one in self._drafts)
+        return difference_of(first, second, difference.witness) is not None
 
-    def _parts(self) -> list[DraftPart]:
-        found: list[tuple[frozenset[str], DraftPart]] = []
+    def _sides(self) -> list[Sides]:
+        found: list[tuple[frozenset[str], Sides]] = []
         for side, draft in enumerate(self._drafts):
             for rule in draft.rules:
                 tools = self._concerned(draft, rule)
                 touching = [one for one in found if one[0] & tools]
-                sides: list[tuple[RuleDraft, ...]] = [
-                    tuple(each for _, part in touching for each in part.sides[at]) for at in (0, 1)
-                ]
-                sides[side] += (rule,)
+                rules = [[each for _, sides in touching for each in sides[at]] for at in (0, 1)]
+                rules[side].append(rule)
                 whole = tools.union(*(one[0] for one in touching))
-                found = [one for one in found if one not in touching] + [(whole, DraftPart(*sides))]
-        return [part for _, part in found]
+                found = [one for one in found if one not in touching]
+                found.append((whole, (tuple(rules[0]), tuple(rules[1]))))
+        return [sides for _, sides in found]
 
     def _concerned(self, draft: Draft, rule: RuleDraft) -> frozenset[str]:
         """The tools that a rule mentions; all of them for a rule about any tool."""
@@ -199,11 +188,8 @@ class Ruling:
         if self.question.id.startswith(FATE):
             quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
             return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
-        return self.key in draft.rulings or self.is_followed(draft, context) or self.is_chosen(draft, context)
-
-    def is_followed(self, draft: Draft, context: TranslationContext) -> bool:
-        """Whether the author of a draft knew the question, and says that the draft follows what is meant."""
-        return self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        is_followed = self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        return self.key in draft.rulings or is_followed or self.is_chosen(draft, context)
 
     def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether the author of a draft says that it follows another reading."""
@@ -282,10 +268,10 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
 
 # --- questions
 
-Drafts = tuple[Draft, Draft]
 
-
-def case_question(found: Different, part: DraftPart, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
+def case_question(
+    found: Different, part: PartComparison, drafts: Drafts, context: TranslationContext
+) -> ReviewQuestion:
     """Asks what is to happen at the witness of a difference."""
     sentences = _hashes(part.quoted, context)
     sides = sorted(zip(found.outcomes, (0, 1), strict=True), key=lambda one: OUTCOMES.index(one[0]))
@@ -302,7 +288,7 @@ def case_question(found: Different, part: DraftPart, drafts: Drafts, context: Tr
     )
 
 
-def readings_question(part: DraftPart, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
+def readings_question(part: PartComparison, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
     """Asks which of two readings is meant that could not be compared."""
     sentences = _hashes(part.quoted, context)
     both = [_reading("", drafts[at], part.sides[at], context) for at in (0, 1)]

@@ -15,23 +15,21 @@ from rich.text import Text
 from guardagent._terminal import printable
 from guardagent.errors import InputError
 from guardagent.policy.review.record import ReviewFinding
-from guardagent.translation.review import (
+from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     EntryKey,
     QuestionEntry,
+    ReviewConflictError,
+    ReviewDossier,
     ReviewEntry,
+    ReviewStore,
     RuleEntry,
     Standing,
     begins_own_words,
+    case_row,
     own_words,
-    segments,
-)
-from guardagent.translation.review.dossier import (
-    ReviewConflictError,
-    ReviewDossier,
-    ReviewStore,
-    case_rows,
     read_dossier,
+    segments,
 )
 from guardagent.translation.review.page import Selection, selected, summary
 
@@ -120,9 +118,9 @@ def _rule(rule: RuleEntry, entry: ReviewEntry) -> Iterator[RenderableType]:
         yield shown(f"at the translation: {rule.recorded.words}", "dim")
     for line in entry.grounds(rule):
         yield shown(line, "dim")
-    if rows := case_rows(rule.recorded.cases):
+    if rule.recorded.cases:
         table = Table("expected", "proposed", "before it", box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for row in rows:
+        for row in map(case_row, rule.recorded.cases):
             style = "green" if row.expected == "allowed" else "red"
             table.add_row(shown(row.expected, style), shown(row.call), shown(row.before, "dim"))
         yield table

@@ -38,7 +38,7 @@ def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | Non
 def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=lambda user: DRAFT if "allows the sixth book" in user else WRONG))
     result = author(tmp_path).draft((4, 5))
-    assert result.is_usable
+    assert usable_part(result) == result.draft
     assert not result.problems
     user = server.requests[1]["messages"][-1]["content"]
     assert "1. rule loan_limit: allows the sixth book" in user
@@ -89,6 +89,6 @@ def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path
     result = author(tmp_path, cache=cache).draft((4, 5))
     assert result.draft is None
     assert "no ```yaml block" in result.error
-    assert author(tmp_path, cache=cache).draft((4, 5)).is_usable
-    assert author(tmp_path, cache=cache).draft((4, 5)).is_usable
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
     assert len(server.requests) == 3

@@ -90,5 +90,5 @@ def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationCon
     (tmp_path / "POLICY.md").write_text(DOCUMENT.replace("with an engine", "with a sail"))
     changed = TranslationContext(read_document(tmp_path / "POLICY.md"), context.tools)
     known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    assert OwnerAnswers(changed, [question], known).rulings == ()
-    assert len(OwnerAnswers(context, [question], known).rulings) == 1
+    assert OwnerAnswers(changed, [question], known, {}).rulings == ()
+    assert len(OwnerAnswers(context, [question], known, {}).rulings) == 1

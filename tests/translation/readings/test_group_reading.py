@@ -16,7 +16,7 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.readings import GroupReading, SentenceGroup, read_group, sentence_groups
+from guardagent.translation.readings.group_reading import GroupReading, SentenceGroup, read_group, sentence_groups
 from tests.policy.draft_pairs import DIFFERENT, SAME
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED, Planted, context_of, tool
 
@@ -62,7 +62,7 @@ def test_an_ambiguity_is_a_question(number: int, planted: Planted) -> None:
 def test_other_words_are_no_question(number: int, planted: Planted) -> None:
     """The drafts have other ids, names and forms."""
     found = read(planted.first.draft(number, "a"), planted.same.draft(number, "b"))
-    assert (found.readings, found.questions, found.mending) == ("agree", (), None)
+    assert (found.readings, found.questions, found.mending) == ("agree", (), ((), ()))
     assert not [one for one in found.findings if one.blocking]
 
 
@@ -76,12 +76,11 @@ def test_an_answer_decides(number: int, planted: Planted, chosen: int) -> None:
     decision = answer_of(question, drafts[chosen])
     found = read(*drafts, decision, earlier=[question])
     assert (found.draft, found.readings) == (drafts[chosen], "answered")
-    assert found.mending is not None
-    contradicting = found.mending.second if chosen == 0 else found.mending.first
+    contradicting = found.mending[1] if chosen == 0 else found.mending[0]
     assert [one.question.id for one in contradicting] == [question.id]
     assert question.choices[decision.choice or 0].answer in contradicting[0].text
     mended = read(drafts[chosen], drafts[chosen], decision, earlier=[question])
-    assert (mended.readings, mended.mending) == ("answered", None)
+    assert (mended.readings, mended.mending) == ("answered", ((), ()))
     assert [one.id for one in mended.questions] == [question.id]
 
 
@@ -89,7 +88,8 @@ def test_an_answer_is_a_case_that_the_draft_passes() -> None:
     """It is kept with the policy."""
     first, second = PLANTED[0].first.draft(1), PLANTED[0].second.draft(1)
     question = read(first, second).questions[0]
-    case = read(first, second, answer(question, "allowed")).cases[0]
+    case = read(first, second, answer(question, "allowed")).mending[1][0].case
+    assert case
     judged = judge_case(first.policies(CONTEXT), read_case(json.dumps(case), "cases.jsonl", 1))
     assert judged.label == case["label"] == 0
 
@@ -130,15 +130,12 @@ def test_a_ruling_in_words_is_for_drafts_that_were_written_without_it() -> None:
     question = read(first, second).questions[0]
     decision = answer(question, FLAGGED.readings[0])
     found = read(first, second, decision)
-    assert found.mending is not None
-    assert found.mending.first == found.mending.second
+    assert found.mending[0] == found.mending[1]
     assert found.readings == "open"
-    assert found.mending.first[0].text.endswith("the owner of the document answered '100 euros are possible'.")
-    mended = [
-        Draft((1,), one.rules, one.declarations, rulings=(found.mending.first[0].key,)) for one in (first, second)
-    ]
+    assert found.mending[0][0].text.endswith("the owner of the document answered '100 euros are possible'.")
+    mended = [Draft((1,), one.rules, one.declarations, rulings=(found.mending[0][0].key,)) for one in (first, second)]
     after = read(mended[0], mended[1], decision, earlier=[question])
-    assert (after.readings, after.mending, len(after.questions)) == ("answered", None, 1)
+    assert (after.readings, after.mending, len(after.questions)) == ("answered", ((), ()), 1)
 
 
 def test_an_ambiguity_without_readings_is_a_finding() -> None:
@@ -198,8 +195,7 @@ def test_neither_draft_keeps_an_answer() -> None:
     question = read(first, second).questions[0]
     found = read(second, second, answer(question, "allowed"), earlier=[question])
     assert found.readings == "open"
-    assert found.mending is not None
-    assert found.mending.first == found.mending.second != ()
+    assert found.mending[0] == found.mending[1] != ()
     assert [one.kind for one in found.findings if one.blocking] == ["unapplied_answer"]
 
 
@@ -217,7 +213,8 @@ def test_the_end_of_a_conversation_is_a_question() -> None:
     found = read(first, second)
     assert [one.answer for one in found.questions[0].choices] == ["yes", "no"]
     after = read(first, second, answer(found.questions[0], "no"), earlier=found.questions)
-    assert (after.draft, [(one["events"], one["label"]) for one in after.cases]) == (first, [([], 1)])
+    assert after.draft == first
+    assert [(one.case["events"], one.case["label"]) for one in after.mending[1] if one.case] == [([], 1)]
 
 
 @pytest.mark.slow

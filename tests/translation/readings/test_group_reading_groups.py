@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.readings import read_group, sentence_groups
+from guardagent.translation.readings.group_reading import read_group, sentence_groups
 from tests.translation.readings.ambiguous_document import context_of, tool
 
 

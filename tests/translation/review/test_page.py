@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from guardagent.policy.review import read_review, review_path
-from guardagent.translation.review import segments
-from guardagent.translation.review.dossier import read_dossier
+from guardagent.translation.review.dossier import read_dossier, segments
 from guardagent.translation.review.page import review_page
 from tests.translation.review.sample import DOCUMENT, edit, hold, translated
 

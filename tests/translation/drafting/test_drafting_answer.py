@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from guardagent.errors import AnswerError
-from guardagent.translation.answers import read_draft
-from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafting import draft_text, read_draft
 from guardagent.translation.drafts import Ambiguity
 from tests.translation.library import DRAFT, block
 
