@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
-from guardagent._support.redis import Command, RedisFormat, RedisServer
+from guardagent._support.redis import Command, RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
@@ -25,12 +27,12 @@ from guardagent.enforcement.ledger.history import (
 from guardagent.errors import InputError, LedgerError
 
 MAX_TRIES = 50  # while other processes write approvals of the same call, or entries of the same conversation
-_FORMAT = RedisFormat(
+_FORMAT = StoreFormat(
     "ledger",
-    "guardagent_ledger",
     1,
     "continue with the release that created it, or choose another prefix: then old approvals are void",
     LedgerError,
+    "guardagent_ledger",
 )
 
 
@@ -164,9 +166,7 @@ class RedisLedger:
             raise InputError(USED)
 
 
-def open_with_tls(rest: str) -> RedisLedger:
-    """Opens `rediss://…`."""
-    return RedisLedger(rest, "rediss")
+open_with_tls = partial(RedisLedger, scheme="rediss")
 
 
 def _request(text: str | None) -> RecordedRequest | None:
