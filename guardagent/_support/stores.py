@@ -101,14 +101,8 @@ class SqliteFile:
             if durable != self._is_full:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._is_full = durable
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with write_transaction(db):
                 yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk has already ended it
-                    db.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
@@ -222,6 +216,19 @@ def connect_file(path: Path, seconds: float) -> sqlite3.Connection:
     """Connects to an existing SQLite file, in autocommit mode; waits so long for the locks of others."""
     uri = f"{path.resolve().as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
+
+
+@contextlib.contextmanager
+def write_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Opens a transaction with the write lock of an SQLite file; an exception undoes it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # an error such as a full disk has already ended it
+            db.execute("ROLLBACK")
+        raise
 
 
 def file_identity(path: Path) -> tuple[int, int]:

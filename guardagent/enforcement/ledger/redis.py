@@ -19,8 +19,8 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
     USED,
+    ConversationJournal,
     RecordedRequest,
-    StoredJournal,
     refused_place,
     stored_name,
 )
@@ -109,8 +109,8 @@ class RedisLedger:
                 return
         raise LedgerError(f"other processes kept adding to conversation {conversation!r}; it was not ended: try again")
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal:
-        return StoredJournal(self, conversation, policy)
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
+        return ConversationJournal(self, conversation, policy)
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""

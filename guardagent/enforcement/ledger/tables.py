@@ -12,8 +12,8 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
     USED,
+    ConversationJournal,
     RecordedRequest,
-    StoredJournal,
     refused_place,
     stored_name,
 )
@@ -88,8 +88,8 @@ class TableLedger(abc.ABC):
                     db.execute("DELETE FROM entries WHERE conversation = ? AND place <= ?", (name, last))
                     return
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal:
-        return StoredJournal(self, conversation, policy)
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
+        return ConversationJournal(self, conversation, policy)
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""

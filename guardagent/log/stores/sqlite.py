@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from guardagent._support.files import folder_lock
-from guardagent._support.stores import connect_file, create_file, file_identity
+from guardagent._support.stores import connect_file, create_file, file_identity, write_transaction
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.stores import EntryFactory
@@ -54,14 +54,8 @@ class Store:
         with self._log_errors():
             db = self._connection()
             self._require_same_file()
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with write_transaction(db):
                 db.executemany(_INSERT, make(_last(db), ()))
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk has already ended it
-                    db.execute("ROLLBACK")
-                raise
 
     def close(self) -> None:
         """Closes the file; the last process to do so merges everything into the one file."""

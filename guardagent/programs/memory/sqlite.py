@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from guardagent._support.files import folder_lock, parse_json
-from guardagent._support.stores import create_file
+from guardagent._support.stores import create_file, write_transaction
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query
 from guardagent.programs.memory.search import PROFILE, Numbers, Profiles, profile, search
@@ -72,16 +72,8 @@ class Store:
         """Adds all new ones or none, and returns their number."""
         rows = [(_digest(one), one, profile(one.agent_input, one.agent_output).tobytes()) for one in new]
         self._make()
-        with self._open() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                count = sum(_insert(db, *row) for row in rows)
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk ends the transaction by itself
-                    db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
-        return count
+        with self._open() as db, write_transaction(db):
+            return sum(_insert(db, *row) for row in rows)
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Returns the demonstrations that the file has."""
