@@ -16,7 +16,7 @@ from guardagent._support.files import folder_lock
 from guardagent._support.stores import connect_file, create_file, file_identity, write_transaction
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
-from guardagent.log.stores import EntryFactory
+from guardagent.log.stores import EntryFactory, write_errors
 
 _APPLICATION = 0x47414C47
 _VERSION = 1
@@ -63,20 +63,8 @@ class Store:
             self._db.close()
         self._db = None
 
-    @contextlib.contextmanager
-    def _log_errors(self) -> Iterator[None]:
-        """Raises LogError for any error, after which a new connection is opened."""
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            with contextlib.suppress(sqlite3.Error):
-                self.close()
-            cause = error.strerror if isinstance(error, OSError) else error
-            raise LogError(f"{self._path}: the log cannot be written: {cause}") from None
-        except InputError as error:
-            raise LogError(f"the log cannot be written: {error}") from None
-        except DamagedLogError as damaged:
-            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
+    def _log_errors(self) -> contextlib.AbstractContextManager[None]:
+        return write_errors(self._path, self.close, sqlite3.Error)
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
