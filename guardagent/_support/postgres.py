@@ -18,7 +18,15 @@ from functools import cache
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.stores import CONNECTIONS, SECONDS, StatementRunner, StoreAddress, StoreFormat, StoreServer
+from guardagent._support.stores import (
+    CONNECTIONS,
+    SECONDS,
+    SqliteFile,
+    StatementRunner,
+    StoreAddress,
+    StoreFormat,
+    StoreServer,
+)
 from guardagent.errors import GuardError, InputError
 
 require({"psycopg": "3.2"}, "postgres")
@@ -241,6 +249,9 @@ class PostgresServer(StoreServer):
         if isinstance(error, errors.QueryCanceled):
             return f"another transaction held its lock for {_LOCK_SECONDS} seconds"
         return super().reason(error)
+
+
+TableStore = SqliteFile | PostgresServer  # the tables of a format, in a file or on a server
 
 
 def _within(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:

@@ -15,14 +15,11 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from guardagent._support.files import folder_lock, sync_folder
 from guardagent.errors import GuardError, InputError
-
-if TYPE_CHECKING:
-    from guardagent._support.postgres import PostgresServer
 
 _LOCK_SECONDS = 5.0  # how long a process waits for another one
 _inherited: list[sqlite3.Connection] = []
@@ -60,10 +57,6 @@ class StatementRunner(Protocol):
     """Runs statements, with `?` as the mark of a parameter."""
 
     def execute(self, query: str, parameters: Sequence[Any] = ..., /) -> Any: ...
-
-
-TableStore: TypeAlias = "SqliteFile | PostgresServer"
-"""The tables of a format, with the methods that both have in common."""
 
 
 class SqliteFile:

@@ -6,8 +6,9 @@ import abc
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat, TableStore
+from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
@@ -18,6 +19,9 @@ from guardagent.enforcement.ledger.history import (
     stored_name,
 )
 from guardagent.errors import InputError, LedgerError
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
 

@@ -120,12 +120,12 @@ def open_reader(source: LogSource) -> LogReader:
 
 
 @contextlib.contextmanager
-def write_errors(path: Path, close: Callable[[], None], *library_errors: type[Exception]) -> Iterator[None]:
+def write_errors(path: Path, close: Callable[[], None], library_error: type[Exception] = OSError) -> Iterator[None]:
     """Raises LogError for any error of a file; after one of the system or of a library, the file is opened again."""
     try:
         yield
-    except (OSError, *library_errors) as error:
-        with contextlib.suppress(*library_errors):
+    except (OSError, library_error) as error:
+        with contextlib.suppress(library_error):
             close()
         cause = error.strerror if isinstance(error, OSError) else error
         raise LogError(f"{path}: the log cannot be written: {cause}") from None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from guardagent._support.stores import SqliteFile, StoreFormat, TableStore
+from guardagent._support.stores import SqliteFile, StoreFormat
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _COLUMNS = "name, value, number, version"
 

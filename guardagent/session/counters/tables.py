@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat, TableStore
+from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat
 from guardagent.errors import CounterError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.session.counters.memory import (
@@ -23,6 +23,9 @@ from guardagent.session.counters.memory import (
     number,
     reading_of,
 )
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _ADVICE = "continue with the release that created it, or begin a new one: then all counts begin at zero"
 _MARGIN = 0.01  # seconds; the exact comparison of times is not the database's
