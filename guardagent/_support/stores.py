@@ -178,8 +178,8 @@ class SqliteFile:
                 f"{path}: is a {kind.name} of format {version}, and this release reads format {kind.version}; "
                 f"{kind.advice}"
             )
-        found = {_folded(row[0]) for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if found != {_folded(one) for one in kind.file_tables if one.startswith("CREATE ")}:
+        statements = {_folded(row[0]) for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if statements != {_folded(statement) for statement in kind.file_tables if statement.startswith("CREATE ")}:
             raise InputError(
                 f"{path}: has other tables, indexes or triggers than a {kind.name}; expected the file as "
                 f"{kind.creator} created it: restore it from a backup, or begin a new one"
