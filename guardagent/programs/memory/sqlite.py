@@ -29,8 +29,10 @@ _SCHEMA = (
     """CREATE TABLE demonstrations (
   id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE,
   agent_input TEXT NOT NULL, agent_output TEXT NOT NULL, plan TEXT NOT NULL, code TEXT NOT NULL)""",
-    f"""CREATE TABLE profiles (
-  id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}))""",
+    (
+        "CREATE TABLE profiles "
+        f"(id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}))"
+    ),
     "CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WHERE id = old.id; END",
     "CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END",
 )
