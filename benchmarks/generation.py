@@ -105,7 +105,7 @@ def shown(name: str, values: Iterable[float], unit: str = "ms") -> None:
 
 def plain(of: Any, prompt: list[int]) -> list[int]:
     """The same engine and the same choices, with nothing around them."""
-    engine, sampler = HuggingFace(of), Sampler(None, do_sample=False)
+    engine, sampler = HuggingFace(of), Sampler(None, TurnRequest("", (), None, do_sample=False))
     tokens: list[int] = []
     engine.start(prompt)
     while len(tokens) < TOKENS:
@@ -144,7 +144,7 @@ def free_text(rounds: int, layers: int, hidden: int) -> None:
 def plain_batch(of: Any, prompts: Sequence[list[int]]) -> list[list[int]]:
     """The same batch and the same choices, with nothing around them."""
     engine = TransformersBatch(of, len(prompts), LENGTH)
-    sampler = Sampler(None, do_sample=False)
+    sampler = Sampler(None, TurnRequest("", (), None, do_sample=False))
     sequences = [engine.open() for _ in prompts]
     for one, prompt in zip(sequences, prompts, strict=True):
         one.start(prompt)
@@ -237,7 +237,7 @@ def own_share() -> None:
     words, judge = tokenizer(), session()
     logits = torch.zeros(len(words))
     logits[70] = 1.0
-    sampler = Sampler(None, do_sample=False)
+    sampler = Sampler(None, TurnRequest("", (), None, do_sample=False))
 
     def write(count: int) -> None:
         options: dict[str, Any] = {"tool_format": "hermes", "do_sample": False, "max_new_tokens": count}

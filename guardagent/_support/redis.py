@@ -9,11 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreServer
+from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreFormat, StoreServer
 from guardagent.errors import GuardError, InputError
 
 require({"redis": "5.0"}, "redis")
@@ -43,25 +42,6 @@ Check = tuple[str, str, str | None]
 Command = Sequence[str | int | float]
 
 
-@dataclass(frozen=True, slots=True)
-class RedisFormat:
-    """The keys of a kind of store.
-
-    Attributes:
-        name: the kind in messages, such as `ledger`.
-        prefix: the beginning of all keys, unless the address names another one.
-        version: the version of the keys.
-        advice: the advice for keys of another version.
-        error: the error of a store that cannot be used.
-    """
-
-    name: str
-    prefix: str
-    version: int
-    advice: str
-    error: type[GuardError]
-
-
 class RedisServer(StoreServer):
     """The keys of one format on a server.
 
@@ -78,7 +58,7 @@ class RedisServer(StoreServer):
         InputError: the server cannot be reached, may lose acknowledged writes, or has other keys with this prefix.
     """
 
-    def __init__(self, scheme: str, rest: str, kind: RedisFormat) -> None:
+    def __init__(self, scheme: str, rest: str, kind: StoreFormat) -> None:
         address = StoreAddress.read(scheme, rest, ("prefix", "durability"))
         super().__init__(address, kind.name, kind.error, (redis.RedisError,))
         self._kind = kind

@@ -19,11 +19,11 @@ from guardagent.types import Decision, Permit, Verdict, freeze
 from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.history import StoredJournal
+    from guardagent.enforcement.ledger.history import ConversationJournal
 
 Key = tuple[str, str, Any]
 Resolve = Callable[[str], str]
-Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "StoredJournal | None"]]
+Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "ConversationJournal | None"]]
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -63,7 +63,7 @@ class Conversation:
     shown_ids: Sequence[str] = ()
     confirmed: int = 0
     process: int = field(default_factory=os.getpid)
-    journal: StoredJournal | None = None
+    journal: ConversationJournal | None = None
 
     def unseen_call(self, call: HostCall) -> str | None:
         """Returns the id of a call that the host's messages show and this guard never saw; None if there is none."""

@@ -43,7 +43,7 @@ from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.values import read_principal
 
 if TYPE_CHECKING:
-    from guardagent.enforcement.ledger.history import StoredJournal
+    from guardagent.enforcement.ledger.history import ConversationJournal
     from guardagent.guard import GuardAgent
 
 __all__ = ["ToolGuard", "gave_up"]
@@ -460,7 +460,7 @@ class ToolGuard(EnforcementPoint):
 
     def _begin_session(
         self, name: str, messages: Callable[[], Sequence[Mapping[str, Any]]]
-    ) -> tuple[Session, StoredJournal | None]:
+    ) -> tuple[Session, ConversationJournal | None]:
         state, extra = self._state_of(name), None if self._extra is None else self._extra(name)
         options = {**self._time, **self._bound, **self._session_options()}
         if self._principal is not None:

@@ -51,7 +51,7 @@ def test_a_standby_is_refused(address: str) -> None:
 
 def test_acknowledged_writes_are_on_the_disk_whatever_the_address_says(address: str) -> None:
     ledger: Any = new_ledger(f"{address}&options=-csynchronous_commit%3Doff%20-cstatement_timeout%3D0")
-    with ledger._connected() as db:
+    with ledger._tables.connected() as db:
         found = [db.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "statement_timeout")]
     assert found == ["on", "4s"]
 

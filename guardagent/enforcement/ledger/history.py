@@ -89,7 +89,7 @@ class Ledger(Protocol):
     def end(self, conversation: str) -> None:
         """Ends a conversation: its open requests are void, and its history is deleted."""
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal | None:
+    def journal(self, conversation: str, policy: str) -> ConversationJournal | None:
         """Returns the journal of a conversation; None if this ledger keeps no histories.
 
         Args:
@@ -183,9 +183,9 @@ class FinalLedger:
     def end(self, conversation: str) -> None:
         self._ledger.end(conversation)
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal:
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
         journal = self._ledger.journal(conversation, policy)
-        if journal is None or not hasattr(journal, "ends_for_good"):
+        if journal is None or not hasattr(journal, "ends_for_good"):  # it may be another package's
             raise InputError("this ledger keeps no histories for servers; expected sqlite:, postgresql: or redis:")
         journal.ends_for_good = True
         return journal
@@ -220,7 +220,7 @@ class EntryStore(Protocol):
         """Whether the id is stored."""
 
 
-class StoredJournal:
+class ConversationJournal:
     """The journal of a conversation in a ledger; known entries are not read again.
 
     Args:

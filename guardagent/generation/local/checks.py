@@ -312,15 +312,18 @@ class MaskedTurn:
             found = self._turn.push(token)
         except (InvalidToken, MalformedCall):
             return False
-        return all(self._accept(written) for written in found)
+        for written in found:
+            if not self._accept(written):
+                return False
+            if written.is_complete:
+                self._turn.accept()
+        return True
 
     def _accept(self, written: PartialCall) -> bool:
-        if not self._complies(written):
-            return False
-        if written.is_complete:
+        complies = self._complies(written)
+        if complies and written.is_complete:
             self._checker.accept(written.tool, written.args)
-            self._turn.accept()
-        return True
+        return complies
 
     def _complies(self, written: PartialCall) -> bool:
         if not written.is_complete:
@@ -347,12 +350,6 @@ class MaskedTurn:
             return False
         mark = self._checker.mark()
         try:
-            return all(self._would_accept(written) for written in found)
+            return all(self._accept(written) for written in found)
         finally:
             self._checker.rollback(mark)
-
-    def _would_accept(self, written: PartialCall) -> bool:
-        stands = self._complies(written)
-        if stands and written.is_complete:
-            self._checker.accept(written.tool, written.args)
-        return stands

@@ -166,33 +166,12 @@ class TurnRequest:
         vocabulary = vocabulary_of(tokenizer, ends)
         format_used = vocabulary.format(self.tool_format)
         is_parallel = format_used.is_parallel if self.parallel is None else self.parallel
-        return Decoder(
-            engine,
-            self._sampler(engine.defaults),
-            TurnBuffer(
-                vocabulary,
-                format_used,
-                list(schemas.values()),
-                self.tool_choice if schemas else "none",
-                prompt_end(tokenizer, prompt),
-            ),
-            TurnChecker(
-                self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
-            ),
-            ends=frozenset(ends),
-            prompt=prompt,
-            is_exact=self.mode == "exact",
-            max_tokens=self.max_new_tokens,
-            max_written=8 * self.max_new_tokens if self.max_total_tokens is None else self.max_total_tokens,
-            max_backtracks=self.max_backtracks,
-            ending=self.ending,
+        choice: ToolChoice = self.tool_choice if schemas else "none"
+        turn = TurnBuffer(vocabulary, format_used, list(schemas.values()), choice, prompt_end(tokenizer, prompt))
+        checker = TurnChecker(
+            self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
         )
-
-    def _sampler(self, defaults: Any) -> Sampler:
-        return Sampler(
-            defaults, do_sample=self.do_sample, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p,
-            generator=self.generator, seed=self.seed, processors=self.logits_processor,
-        )  # fmt: skip
+        return Decoder(self, engine, turn, checker, frozenset(ends), prompt)
 
 
 def _check_count(name: str, value: object, least: int) -> None:
@@ -208,17 +187,12 @@ class Decoder:
     """Generates one turn, a token at a time.
 
     Args:
+        request: its options.
         engine: runs the model; the prompt is its sequence.
-        sampler: chooses tokens.
         turn: the tokens so far.
         checker: checks the calls.
         ends: the tokens that end a turn.
         prompt: the tokens of the prompt.
-        is_exact: whether to restart a denied call from its beginning.
-        max_tokens: the most tokens of the turn.
-        max_written: the most tokens generated, discarded ones included.
-        max_backtracks: the most backtracks.
-        ending: the text for the user after giving up.
 
     Attributes:
         result: the turn; None until it has ended. Its calls are in flight from then on, and none before.
@@ -226,22 +200,18 @@ class Decoder:
 
     def __init__(
         self,
+        request: TurnRequest,
         engine: ModelEngine,
-        sampler: Sampler,
         turn: TurnBuffer,
         checker: TurnChecker,
-        *,
         ends: frozenset[int],
         prompt: Sequence[int],
-        is_exact: bool,
-        max_tokens: int,
-        max_written: int,
-        max_backtracks: int,
-        ending: Ending,
     ) -> None:
-        self._engine, self._sampler, self._turn, self._checker = engine, sampler, turn, checker
-        self._ends, self._is_exact, self._ending = ends, is_exact, ending
-        self._max_tokens, self._max_written, self._max_backtracks = max_tokens, max_written, max_backtracks
+        self._request, self._engine, self._turn, self._checker, self._ends = request, engine, turn, checker, ends
+        self._sampler = Sampler(engine.defaults, request)
+        self._is_exact = request.mode == "exact"
+        total = request.max_total_tokens
+        self._max_written = 8 * request.max_new_tokens if total is None else total
         self._prompt = list(prompt)
         self.result: GeneratedTurn | None = None
         self._written = self._backtracks = self._discarded = 0
@@ -280,7 +250,7 @@ class Decoder:
             why += f"; reasons for the last call: {'; '.join(verdict.reasons)}"
         text = self._turn.free_text()
         gap = "\n\n" if text.strip() else ""
-        closing = ending_text(self._ending, verdict)
+        closing = ending_text(self._request.ending, verdict)
         self._turn.drop_calls()
         return self._result(f"{text}{gap}{closing}" if closing else text, (), "gave up", why)
 
@@ -307,8 +277,8 @@ class Decoder:
         Raises:
             _NoAllowedCall: the limit of generated tokens is reached, discarded ones included.
         """
-        if len(self._turn.tokens) >= self._max_tokens:
-            return "length", f"the turn has reached the limit of {self._max_tokens} tokens"
+        if len(self._turn.tokens) >= self._request.max_new_tokens:
+            return "length", f"the turn has reached the limit of {self._request.max_new_tokens} tokens"
         if self._written >= self._max_written:
             raise _NoAllowedCall(
                 f"{self._max_written} tokens were generated, discarded ones included, which is the limit"
@@ -402,8 +372,8 @@ class Decoder:
         Raises:
             _NoAllowedCall: the backtracks are used up, or another attempt would repeat the denied call.
         """
-        if self._backtracks >= self._max_backtracks:
-            raise _NoAllowedCall(f"no allowed call was found in {self._max_backtracks + 1} attempts")
+        if self._backtracks >= self._request.max_backtracks:
+            raise _NoAllowedCall(f"no allowed call was found in {self._request.max_backtracks + 1} attempts")
         if self._is_exact and not self._sampler.do_sample:
             raise _NoAllowedCall("the likeliest call is denied, and would repeat without sampling; try mode='fast'")
         self._backtracks += 1
@@ -463,30 +433,16 @@ class Sampler:
 
     Args:
         defaults: a generation configuration for options that are None.
-        do_sample: whether to sample; otherwise the likeliest token is chosen.
-        temperature, top_k, top_p: as in transformers.
-        generator: a `torch.Generator`.
-        seed: the seed of a new generator; without both, torch's default generator is used.
-        processors: further processors of transformers, applied before anything is forbidden.
+        request: the options, as in transformers; its processors are applied before anything is forbidden. Without a
+            generator and a seed, torch's default generator is used.
     """
 
-    def __init__(
-        self,
-        defaults: Any,
-        *,
-        do_sample: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        generator: Any = None,
-        seed: int | None = None,
-        processors: Iterable[Processor] = (),
-    ) -> None:
-        self.do_sample = bool(_value_or(do_sample, getattr(defaults, "do_sample", None)))
-        self._generator, self._seed = generator, seed
-        self._processors = [*_penalties(defaults), *processors]
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        settings = {name: _value_or(value, getattr(defaults, name, None)) for name, value in options.items()}
+    def __init__(self, defaults: Any, request: TurnRequest) -> None:
+        self.do_sample = bool(_value_or(request.do_sample, getattr(defaults, "do_sample", None)))
+        self._generator, self._seed = request.generator, request.seed
+        self._processors = [*_penalties(defaults), *request.logits_processor]
+        names = ("temperature", "top_k", "top_p")
+        settings = {name: _value_or(getattr(request, name), getattr(defaults, name, None)) for name in names}
         self._warpers = _warpers(**settings) if self.do_sample else []
 
     @property

@@ -6,14 +6,15 @@ A store is named by the suffix of its files or the scheme of its addresses: `run
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError, UnknownNameError
-from guardagent.log.chain import Entry
+from guardagent.errors import InputError, LogError, UnknownNameError
+from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.rotation import Rotation, current_path
 
 STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardagent.stores")
@@ -116,6 +117,22 @@ def open_reader(source: LogSource) -> LogReader:
         raise InputError("several files are one log only as JSON Lines; expected one log, or .jsonl files in order")
     reader: LogReader = modules[0].LogReader(*map(_place, files))
     return reader
+
+
+@contextlib.contextmanager
+def write_errors(path: Path, close: Callable[[], None], library_error: type[Exception] = OSError) -> Iterator[None]:
+    """Raises LogError for any error of a file; after one of the system or of a library, the file is opened again."""
+    try:
+        yield
+    except (OSError, library_error) as error:
+        with contextlib.suppress(library_error):
+            close()
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise LogError(f"{path}: the log cannot be written: {cause}") from None
+    except InputError as error:
+        raise LogError(f"the log cannot be written: {error}") from None
+    except DamagedLogError as damaged:
+        raise LogError(f"{path}: {damaged}; nothing is added to it") from None
 
 
 def is_address(log: Path | str) -> bool:

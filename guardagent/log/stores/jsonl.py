@@ -23,7 +23,7 @@ from guardagent._support.files import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.rotation import Rotation, archive_path, archives, continued_record
-from guardagent.log.stores import EntryFactory
+from guardagent.log.stores import EntryFactory, write_errors
 
 BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
@@ -168,20 +168,13 @@ class Store:
         """Gives the locked file."""
         import fcntl
 
-        try:
+        with write_errors(self._path, self.close):
             handle = self._locked()
             try:
                 yield handle
             finally:
                 if self._handle is not None:
                     fcntl.flock(self._handle, fcntl.LOCK_UN)
-        except OSError as error:
-            self.close()
-            raise LogError(f"{self._path}: the log cannot be written: {error.strerror}") from None
-        except InputError as error:
-            raise LogError(f"the log cannot be written: {error}") from None
-        except DamagedLogError as damaged:
-            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
 
     def _locked(self) -> int:
         """Opens and locks the current file, also if another process began it meanwhile."""

@@ -18,21 +18,24 @@ from pathlib import Path
 
 import numpy as np
 
-from guardagent._support.files import folder_lock, parse_json, sync_folder
+from guardagent._support.files import folder_lock, parse_json
+from guardagent._support.stores import create_file, write_transaction
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query
 from guardagent.programs.memory.search import PROFILE, Numbers, Profiles, profile, search
 
 _VERSION = 1
-_SCHEMA = f"""
-CREATE TABLE demonstrations (
+_SCHEMA = (
+    """CREATE TABLE demonstrations (
   id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE,
-  agent_input TEXT NOT NULL, agent_output TEXT NOT NULL, plan TEXT NOT NULL, code TEXT NOT NULL);
-CREATE TABLE profiles (id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}));
-CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WHERE id = old.id; END;
-CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END;
-PRAGMA user_version = {_VERSION};
-"""  # noqa: S608
+  agent_input TEXT NOT NULL, agent_output TEXT NOT NULL, plan TEXT NOT NULL, code TEXT NOT NULL)""",
+    (
+        "CREATE TABLE profiles "
+        f"(id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}))"
+    ),
+    "CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WHERE id = old.id; END",
+    "CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END",
+)
 _TIMEOUT = 60.0
 _AT_ONCE = 4096
 _COLUMNS = "agent_input, agent_output, plan, code"
@@ -71,16 +74,8 @@ class Store:
         """Adds all new ones or none, and returns their number."""
         rows = [(_digest(one), one, profile(one.agent_input, one.agent_output).tobytes()) for one in new]
         self._make()
-        with self._open() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                count = sum(_insert(db, *row) for row in rows)
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk ends the transaction by itself
-                    db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
-        return count
+        with self._open() as db, write_transaction(db):
+            return sum(_insert(db, *row) for row in rows)
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Returns the demonstrations that the file has."""
@@ -146,7 +141,7 @@ class Store:
             ) from None
         with folder_lock(self._path.parent):
             if not self._path.exists():
-                _create(self._path)
+                create_file(self._path, 0, _VERSION, _SCHEMA)
 
 
 class _Index:
@@ -180,18 +175,6 @@ class _Index:
                 grown = np.zeros(needed + needed // 8, old.dtype)
                 grown[: self._size] = old[: self._size]
                 setattr(self, name, grown)
-
-
-def _create(path: Path) -> None:
-    fresh = path.with_suffix(".new")
-    for left in ("", "-journal", "-wal", "-shm"):  # left by a killed process
-        Path(f"{fresh}{left}").unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(_SCHEMA)
-    fresh.replace(path)
-    sync_folder(path.parent)
 
 
 def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, profile_bytes: bytes) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.stores import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, StoreFormat
 from guardagent.errors import AccessError, ForbiddenError, InputError, UnauthenticatedError
 from guardagent.server.access.caller import AccessedOperation, Caller, authorize, roles_of
 from guardagent.server.access.oidc import OidcVerifier
@@ -24,18 +24,18 @@ from guardagent.types.values import SessionPrincipal
 PREFIX = "ga_"
 TOKEN = re.compile(r"(ga_[0-9a-f]{12})_[0-9a-f]{64}")
 _ID = re.compile(r"ga_[0-9a-f]{12}")
-_FORMAT = SqliteFormat(
+_FORMAT = StoreFormat(
     "token store",
-    "'guardagent token create'",
-    0x47414154,
     1,
-    (
+    "continue with the release that created it, or begin a new file: then every token is void",
+    AccessError,
+    file_tables=(
         """CREATE TABLE tokens (id TEXT PRIMARY KEY, hash BLOB NOT NULL, principal TEXT NOT NULL, roles TEXT NOT NULL,
                                 tenant TEXT NOT NULL, created REAL NOT NULL, expires REAL,
                                 revoked REAL) WITHOUT ROWID""",
     ),
-    "continue with the release that created it, or begin a new file: then every token is void",
-    AccessError,
+    creator="'guardagent token create'",
+    application=0x47414154,
 )
 _COLUMNS = "id, principal, roles, tenant, created, expires, revoked"
 _NO_HASH = bytes(32)

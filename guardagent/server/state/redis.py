@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from guardagent._support.redis import RedisFormat, RedisServer
+from guardagent._support.redis import RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
 
 MAX_TRIES = 100  # while other servers add items
-_FORMAT = RedisFormat("server's state", "guardagent_server", 1, ADVICE, StateError)
+_FORMAT = StoreFormat("server's state", 1, ADVICE, StateError, "guardagent_server")
 
 
 class RedisState:
@@ -95,9 +97,7 @@ class RedisState:
         return self._server.key("items", kind, tenant)
 
 
-def open_with_tls(rest: str) -> RedisState:
-    """Opens `rediss://…`."""
-    return RedisState(rest, "rediss")
+open_with_tls = partial(RedisState, scheme="rediss")
 
 
 def _item(name: str, found: Any) -> StoredItem | None:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from guardagent._support.redis import Check, Command, RedisFormat, RedisServer
+from guardagent._support.redis import Check, Command, RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.errors import CounterError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.session.counters.memory import (
@@ -31,12 +33,12 @@ from guardagent.session.counters.memory import (
 MAX_TRIES = 200  # while other processes write the same keys
 _MARGIN = 0.01  # seconds; the exact comparison of times is not the server's
 _SWEPT = 2  # other keys that a reservation deletes, since their amounts have long been out of their window
-_FORMAT = RedisFormat(
+_FORMAT = StoreFormat(
     "store of counters",
-    "guardagent_counters",
     1,
     "continue with the release that created it, or choose another prefix: then all counts begin at zero",
     CounterError,
+    "guardagent_counters",
 )
 
 
@@ -200,9 +202,7 @@ class RedisCounters:
         return self._server.key("reservation", reservation)
 
 
-def open_with_tls(rest: str) -> RedisCounters:
-    """Opens `rediss://…`."""
-    return RedisCounters(rest, "rediss")
+open_with_tls = partial(RedisCounters, scheme="rediss")
 
 
 _FIELDS = ("settled", "pending", "version", "clock")
