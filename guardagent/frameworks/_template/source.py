@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from guardagent.frameworks._template import extractor as live
 from guardagent.frameworks._template.package import PACKAGES as PACKAGES
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import Arguments, Values
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def is_workflow(value: object) -> bool:
 
 def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of a flow, with notes on what its source does not determine."""
-    stage = converter_of(value.interpreter)
+    stage = value.interpreter.converter
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

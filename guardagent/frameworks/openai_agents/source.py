@@ -15,7 +15,6 @@ from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
     ReferenceStub,
-    converter_of,
     copy_of,
     defined_name,
     make,
@@ -45,7 +44,7 @@ def is_workflow(value: object) -> bool:
 
 def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of an agent, with notes on what the source does not determine."""
-    stage = converter_of(value.interpreter)
+    stage = value.interpreter.converter
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

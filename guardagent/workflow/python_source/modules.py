@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from guardagent.workflow.python_source.scopes import LiveScope, changed_inside
+from guardagent.workflow.python_source.scopes import LiveScope, changed_inside, imported_packages
 from guardagent.workflow.python_source.unseen_code import ActingFile, TopLevel, acting_files
 from guardagent.workflow.python_source.values import (
     NOTHING,
@@ -31,6 +31,9 @@ from guardagent.workflow.python_source.values import (
     Values,
     exactly,
 )
+
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.interpreter import Interpreter
 
 __all__ = ["FlowScope", "ProgramFiles", "file_of", "file_scope"]
 
@@ -219,30 +222,18 @@ def _is_collection(value: object) -> bool:
 MOST_ABOVE = 6  # parent folders that are searched for packages of the program
 
 
-class ModuleReader(Protocol):
-    """Interprets the statements of files within a budget."""
-
-    def spend_source(self, path: Path, characters: int) -> bool:
-        """Spends the budget for reading a file; returns whether any is left."""
-        ...
-
-    def run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
-        """Interprets some statements of a file."""
-        ...
-
-
 class ProgramFiles:
     """The files of a program.
 
     Args:
-        reader: interprets their statements.
+        interpreter: interprets their statements.
         packages: the top packages of known frameworks; names that a file of the program lacks are theirs.
         shared: the modules of frameworks in a top package that others share, as `google.adk` in `google`; files with
             these names are the framework's own source.
     """
 
-    def __init__(self, reader: ModuleReader, packages: Iterable[str], shared: Iterable[str] = ()) -> None:
-        self._reader = reader
+    def __init__(self, interpreter: Interpreter, packages: Iterable[str], shared: Iterable[str] = ()) -> None:
+        self._interpreter = interpreter
         self.packages = frozenset(packages)
         self._shared = [one.split(".") for one in shared]
         self._loaded: dict[Path, FileScope | None] = {}
@@ -259,6 +250,7 @@ class ProgramFiles:
 
     def main(self, path: Path, tree: ast.Module) -> FileScope:
         """Returns the scope of the file that is read, whose statements are all interpreted in order."""
+        self._interpreter.load_readers(set(imported_packages(tree)))
         scope = FileScope(tree, LiveScope({}), {"__name__": exactly("__main__")}, path, package_of(path))
         self._loaded[path] = self._main = scope
         return scope
@@ -288,7 +280,7 @@ class ProgramFiles:
     def _run(self, scope: FileScope, statements: list[ast.stmt]) -> None:
         self._running += 1
         try:
-            self._reader.run_file(scope, statements)
+            self._interpreter.run_file(scope, statements)
         finally:
             self._running -= 1
 
@@ -371,11 +363,12 @@ class ProgramFiles:
     def _parsed(self, path: Path) -> FileScope | None:
         try:
             source = path.read_bytes()
-            if not self._reader.spend_source(path, len(source)):
+            if not self._interpreter.spend_source(path, len(source)):
                 return None
             tree = ast.parse(source)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+        self._interpreter.load_readers(set(imported_packages(tree)))
         names = {"__name__": exactly(path.stem)}
         return FileScope(
             tree, LiveScope({}), names, path, package_of(path), run=self._run, on_demand=True,

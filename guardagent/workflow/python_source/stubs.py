@@ -12,8 +12,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from guardagent.workflow.extraction.objects import Alternatives, UnknownValue
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction, summarize_code
@@ -39,25 +38,10 @@ from guardagent.workflow.python_source.values import (
     plain_string,
 )
 
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.interpreter import Interpreter
+
 MOST_WRAPPED = 10
-
-
-class SourceEvaluator(Evaluator):
-    """Evaluates the code of a program that is never run.
-
-    Attributes:
-        file: the program's file.
-        wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
-        renamed: the functions whose `__name__` the program sets, with the values, by identity.
-    """
-
-    file: Path
-    wrapped: dict[int, tuple[object, ...]]
-    renamed: dict[int, tuple[Function, Values]]
-
-    def shown(self, value: object) -> object:
-        """Returns a value of the code as an extractor sees it."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False)
@@ -65,14 +49,14 @@ class FunctionStub(ReadableFunction):
     """A function of the program, with its bound arguments."""
 
     function: object
-    interpreter: SourceEvaluator
+    interpreter: Interpreter
     name: str = ""
     _summaries: dict[object, tuple[Arguments, FunctionSummary]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def __name__(self) -> str:
         function, _ = unbound(self.function)
-        if (chosen := self.interpreter.renamed.get(id(function))) and chosen[1].strings:
+        if (chosen := self.interpreter.effects.renamed.get(id(function))) and chosen[1].strings:
             return min(chosen[1].strings)
         return self.name or defined_name(self.interpreter, self.function)
 
@@ -142,45 +126,6 @@ class UnfinishedGraph(Protocol):
     def leave_unfinished(self, why: str) -> None:
         """Allows for any further calls, since the rest of the program is not followed."""
         ...
-
-
-class ProgramEvaluator(SourceEvaluator):
-    """Evaluates a program, and keeps the objects that it constructs.
-
-    Attributes:
-        kinds: the class stubs of the frameworks.
-        converter: converts these objects for extractors.
-        current_file: the file of the current call.
-        objects: all objects of the program.
-        graphs: the workflows of the program that are not among its objects.
-        rounds: for each loop with an unknown number of rounds, its stubs.
-        depth: the number of enclosing branches; code in a branch may not run.
-        started: the workflows that the program runs, as readers find them.
-        graphs: other objects that readers make, whose calls may not all be followed.
-        not_followed: notes on where the budget ended.
-    """
-
-    depth: int
-    started: list[object]
-    kinds: ClassStubs
-    converter: ValueConverter | None
-    current_file: Path
-    objects: list[ProgramObject]
-    graphs: list[UnfinishedGraph]
-    not_followed: dict[str, None]
-    rounds: list[dict[object, ObjectStub]]
-
-    def member(self, made_of: object, name: str) -> object | None:
-        """Looks up a name in a class and its base classes."""
-        raise NotImplementedError
-
-    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
-        raise NotImplementedError
-
-    def bound_name(self, file: str, line: int) -> str:
-        """Returns the name that the result of the call on a line of a file is bound to; empty if there is none."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +205,7 @@ class ObjectStub(ProgramObject):
         variable: the name to which the program assigns it, if any.
     """
 
-    def __init__(self, interpreter: ProgramEvaluator, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
+    def __init__(self, interpreter: Interpreter, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
         super().__init__(made_of, StubAttributes(self))
         self.interpreter, self.kind = interpreter, kind
         self.file, self.line = place
@@ -286,7 +231,7 @@ class ObjectStub(ProgramObject):
             values = UNKNOWN  # its constructor has not assigned it yet
         if values is None:
             raise AttributeError(f"{type(self).__name__!r} has no known attribute {name!r}")
-        return converter_of(self.interpreter).attribute(self, name, values)
+        return self.interpreter.converter.attribute(self, name, values)
 
     def __attributes(self) -> dict[str, Values]:
         found: dict[str, Values] = object.__getattribute__(self, "attributes")
@@ -321,7 +266,7 @@ def _flat(values: Values) -> Iterator[object]:
 # --- construction
 
 
-def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
+def kind_of(interpreter: Interpreter, target: object) -> ClassStub | None:
     """Returns the class stub of a name; None if there is none."""
     if isinstance(target, ClassStub):
         return target
@@ -333,10 +278,12 @@ def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
 class ClassStubs:
     """The class stubs of all frameworks, by the paths that programs import."""
 
-    def __init__(self, kinds: Iterable[ClassStub]) -> None:
+    def __init__(self) -> None:
         self._named: dict[str, list[ClassStub]] = {}
         self._ending: list[ClassStub] = []
         self._made: dict[str, ClassStub] = {}
+
+    def add(self, kinds: Iterable[ClassStub]) -> None:
         for kind in kinds:
             for name in (kind.name, *kind.aliases):
                 self._named.setdefault(name, []).append(kind)
@@ -360,7 +307,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
+def make(interpreter: Interpreter, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
     """Constructs a stub of a framework's class, with further attributes."""
     place = str(interpreter.current_file), line
     stub = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
@@ -370,7 +317,7 @@ def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, l
 
 
 def _same_of_round(
-    interpreter: ProgramEvaluator, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
+    interpreter: Interpreter, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
 ) -> ObjectStub:
     """Returns a new object; in a loop with unknown rounds, one object per name stands for all rounds."""
     if not interpreter.rounds:
@@ -409,9 +356,7 @@ def as_values(value: object) -> Values:
     return exactly(value)
 
 
-def framework_kind(
-    interpreter: ProgramEvaluator, made_of: Class, inside: frozenset[int] = frozenset()
-) -> ClassStub | None:
+def framework_kind(interpreter: Interpreter, made_of: Class, inside: frozenset[int] = frozenset()) -> ClassStub | None:
     """Returns the framework's class that a class of the program inherits from; None if there is none."""
     for base in bases_of(interpreter, made_of):
         found: ClassStub | None = None
@@ -424,17 +369,17 @@ def framework_kind(
     return None
 
 
-def bases_of(interpreter: ProgramEvaluator, made_of: Class) -> list[object]:
+def bases_of(interpreter: Interpreter, made_of: Class) -> list[object]:
     """Returns the base classes of a class of the program."""
     return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
 
 
-def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
+def object_of(interpreter: Interpreter, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
     """Returns a new stub of a class of the program, before its constructor; None without a framework's base class."""
     kind = framework_kind(interpreter, made_of)
     if kind is None:
         return None
-    kind_, place = converter_of(interpreter).type_of(made_of, kind), (str(interpreter.current_file), line)
+    kind_, place = interpreter.converter.type_of(made_of, kind), (str(interpreter.current_file), line)
     return _same_of_round(
         interpreter, (id(made_of.tree), place), arguments, lambda: kind_(interpreter, kind, made_of, place)
     )
@@ -456,23 +401,6 @@ def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
 # --- conversion for extractors
 
 
-def class_shown(evaluator: object, kind: object) -> object:
-    """Returns a class as an extractor sees it: the stub of a class in code, or of one of a framework."""
-    if not isinstance(evaluator, ProgramEvaluator):
-        return kind
-    if isinstance(kind, Class):
-        return converter_of(evaluator).type_of(kind, None)
-    own = kind_of(evaluator, kind)
-    return kind if own is None else own.type
-
-
-def converter_of(interpreter: ProgramEvaluator) -> ValueConverter:
-    """Returns the converter of the values of a program."""
-    if interpreter.converter is None:
-        interpreter.converter = ValueConverter(interpreter)
-    return interpreter.converter
-
-
 class ValueConverter:
     """Converts the values of code to live values, each once.
 
@@ -480,7 +408,7 @@ class ValueConverter:
         notes: the values that the extractor has read and the source does not determine.
     """
 
-    def __init__(self, interpreter: ProgramEvaluator) -> None:
+    def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
         self.notes: dict[str, None] = {}
         self._attributes: dict[tuple[int, str], tuple[Values, Any]] = {}
@@ -607,7 +535,7 @@ class ValueConverter:
     def convert(self, value: Any, what: str = "", line: int = 0) -> Any:
         """Converts one value."""
         if isinstance(value, Function | PartialFunction):
-            chosen = self.interpreter.renamed.get(id(value))
+            chosen = self.interpreter.effects.renamed.get(id(value))
             if chosen and len(chosen[1].strings or ()) != 1:
                 return UnknownValue(getattr(chosen[0].tree, "name", "unknown"), callable_=True)
             return self.function(value)

@@ -13,14 +13,14 @@ so `Likeness` compares objects by their content.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.interpreter import Interpreter, unseen_arguments
 from guardagent.workflow.python_source.modules import FlowScope, ProgramObject, file_scope
-from guardagent.workflow.python_source.objects import unseen_arguments
+from guardagent.workflow.python_source.scopes import imported_packages
 from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
@@ -69,16 +69,8 @@ def _is_of_framework(value: object, packages: Collection[str]) -> bool:
     if isinstance(value, ImportedName):
         return value.path.partition(".")[0] in packages
     if isinstance(value, Function | Class):
-        return any(name in packages for name in _imported_inside(value.tree))
+        return any(name in packages for name in imported_packages(value.tree))
     return isinstance(value, Stub) and type(value) is not ProgramObject
-
-
-def _imported_inside(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").partition(".")[0]
 
 
 def _mentioned(value: object) -> Iterator[Any]:
@@ -173,8 +165,6 @@ class Likeness:
 
 USUAL_NAMES = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
 _Site = tuple[str, int]
-_Unwrap = Callable[[object], object]
-"""Returns the workflow that a value stands for, such as the agent of a runner; None if it is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,11 +189,11 @@ class FoundWorkflow:
 class ProgramWorkflows:
     """The workflows of an interpreted file."""
 
-    def __init__(self, interpreter: Interpreter, scope: FlowScope, workflow_of: _Unwrap) -> None:
-        self._interpreter, self._scope, self._workflow_of = interpreter, scope, workflow_of
+    def __init__(self, interpreter: Interpreter, scope: FlowScope) -> None:
+        self._interpreter, self._scope, self._workflow_of = interpreter, scope, interpreter.workflow_of
         self._likeness = Likeness()
         self._file, self._tree = str(interpreter.file), scope.tree
-        self._packages = {name for reader in interpreter.readers for name in reader.PACKAGES}
+        self._packages = interpreter.modules.packages
         self._imported = _imported_names(scope.tree, scope.names)
         self._of_script = [list(one) for one in self._made()]  # before any function is interpreted on its own
 

@@ -81,13 +81,13 @@ def extract(target: Any, name: str) -> Graph:
     if not is_a(root, ADK, "BaseNode"):
         expected = "expected an agent or a workflow as its 'root_agent' or 'agent'"
         raise InputError(f"{name}: no root agent of the app or runner is known; {expected}")
-    traversal = _AdkTraversal()
+    traversal = AdkTraversal()
     whole = traversal.region(root)
     traversal.finish()
     return traversal.assembly.graph(name, FRAMEWORK, whole)
 
 
-class _AdkTraversal:
+class AdkTraversal:
     """Visits agents and workflows, each once."""
 
     def __init__(self) -> None:

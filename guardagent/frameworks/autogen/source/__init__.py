@@ -18,7 +18,7 @@ from guardagent.frameworks.autogen.source.conversations import graph_of
 from guardagent.frameworks.autogen.source.participants import ChatSequence
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import ObjectStub
 from guardagent.workflow.python_source.values import Arguments, ImportedName, Values
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
             f"{value.file}:{value.line}: the agents of a {type(value).__name__} send messages by topics that are known "
             f"only at run time; expected a team, an agent or a chat, or the graph as JSON"
         )
-    stage = converter_of(value.interpreter)
+    stage = value.interpreter.converter
     graph = graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

@@ -20,12 +20,11 @@ from guardagent.frameworks.autogen.source.participants import (
     swarm,
 )
 from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
-    ProgramEvaluator,
-    converter_of,
     make,
 )
 from guardagent.workflow.python_source.values import (
@@ -165,7 +164,7 @@ def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
     stub.attributes["_func"] = stub.attributes["func"]
     if stub.attributes["name"].known == (None,):
-        stage, functions = converter_of(stub.interpreter), stub.attributes["func"]
+        stage, functions = stub.interpreter.converter, stub.attributes["func"]
         shown = [stage.convert(one) for one in functions.known]
         names = [str(getattr(one, "__name__", None) or getattr(one, "name", "function")) for one in shown]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), functions.complete)
@@ -470,7 +469,7 @@ def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and is_a(value, PACKAGE, *CLASSES)
 
 
-def called(interpreter: ProgramEvaluator, target: object, arguments: Arguments, line: int) -> Values | None:
+def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """Applies the functions that register tools and start chats; returns None for other calls."""
     if isinstance(target, ToolRegistration):
         return target.apply(arguments.get("", 0) or UNKNOWN)
@@ -494,7 +493,7 @@ def called(interpreter: ProgramEvaluator, target: object, arguments: Arguments, 
     return _group_started(interpreter, last, arguments, line)
 
 
-def _group_started(interpreter: ProgramEvaluator, function: str, arguments: Arguments, line: int) -> Values | None:
+def _group_started(interpreter: Interpreter, function: str, arguments: Arguments, line: int) -> Values | None:
     name = function.removeprefix("a_")
     if name in {"initiate_group_chat", "run_group_chat", "run_group_chat_iter"}:
         patterns = arguments.get("pattern", 0) or UNKNOWN

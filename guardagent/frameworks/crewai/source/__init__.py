@@ -21,7 +21,7 @@ from guardagent.frameworks.crewai.source.kinds import (
 from guardagent.frameworks.crewai.source.kinds import arranged as arranged
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.modules import ProgramObject
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of, make
+from guardagent.workflow.python_source.stubs import ObjectStub, make
 from guardagent.workflow.python_source.values import (
     Arguments,
     Class,
@@ -83,7 +83,7 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
             reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"
         )
     graph = live.extract(created, name, reader)
-    return replace(graph, notes=(*graph.notes, *converter_of(interpreter).notes))
+    return replace(graph, notes=(*graph.notes, *interpreter.converter.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -99,8 +99,6 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
             interpreter.current_file = before
     if isinstance(target, Decorator):
         return _tools(interpreter, first, target.arguments, line) if target.name == "tool" else first
-    if target is staticmethod and first is not None and any(isinstance(one, ObjectStub) for one in first.known):
-        return first
     path = target.path if isinstance(target, ImportedName) else ""
     name = path.rpartition(".")[2]
     if path.partition(".")[0] not in PACKAGES:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from guardagent.frameworks.langgraph.extractor.commands import WORDS
 from guardagent.frameworks.langgraph.extractor.nodes import (
@@ -23,12 +23,15 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     open_runnable,
 )
 from guardagent.workflow.extraction.objects import is_a, private_attribute
-from guardagent.workflow.model.graph import EdgeKind, GraphBuilder, NodeKind
+from guardagent.workflow.model.graph import EdgeKind
 from guardagent.workflow.python_source.bodies import Flow, ReadableFunction, follows
 from guardagent.workflow.python_source.calls import RUN_METHODS
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.scopes import CodeScope
 from guardagent.workflow.python_source.values import Arguments, Function, PartialFunction
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.langgraph.extractor import LangGraphExtraction
 
 _ORDER: tuple[EdgeKind, ...] = ("parallel", "conditional", "loop", "direct")
 
@@ -67,23 +70,6 @@ class Fragment:
     facts: NodeFacts | None = None
 
 
-class GraphSink(Protocol):
-    """Adds nodes, edges and whole graphs to a builder."""
-
-    builder: GraphBuilder
-
-    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None: ...
-
-    def add_graph(self, graph: Any, prefix: str) -> Fragment:
-        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
-
-    def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
-        """Adds a node from its facts."""
-
-    def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
-        """Adds the graphs that the functions of a node run, with edges there and back."""
-
-
 def joined(*kinds: EdgeKind) -> EdgeKind:
     """The kind of one edge that replaces a sequence of edges."""
     return min(kinds, key=_ORDER.index)
@@ -96,7 +82,7 @@ def joined(*kinds: EdgeKind) -> EdgeKind:
 class ChannelGraph:
     """One graph of nodes and channels."""
 
-    extraction: GraphSink
+    extraction: LangGraphExtraction
     graph: Any
     prefix: str
 
@@ -158,7 +144,7 @@ def _channels_written(node: Any) -> set[str]:
 class EntrypointSteps:
     """The steps in the function of an `@entrypoint`, and their order."""
 
-    extraction: GraphSink
+    extraction: LangGraphExtraction
     id: str
     name: str
     function: FunctionType | ReadableFunction

@@ -30,7 +30,6 @@ from guardagent.frameworks.langgraph.source.objects import (
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
-from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
@@ -217,10 +216,6 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
         return None
     path = path_of(decorator.callee)
     name = path.rpartition(".")[2]
-    if path == "functools.wraps":
-        if isinstance(inner := underlying(function)[0], Function):
-            interpreter.wrapped[id(inner.tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
-        return first
     if path.partition(".")[0] not in PACKAGES:
         return None
     options = decorator.arguments
@@ -237,11 +232,8 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
     return None
 
 
-def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | None:
+def piped(interpreter: Interpreter, left: Values, right: Values) -> Values:
     """`a | b` of runnables: a sequence."""
-    both = (*left.known, *right.known)
-    if not both or any(isinstance(one, type | Table | dict | set | int) for one in both):
-        return None
     return exactly(SourcePipe((left, right), interpreter))
 
 

@@ -10,7 +10,7 @@ from guardagent.frameworks.pydantic_graph.package import PACKAGES as PACKAGES
 from guardagent.frameworks.pydantic_graph.source import agents, builder, classes
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import ObjectStub
 from guardagent.workflow.python_source.values import Arguments, Values
 
 CONSTANTS: dict[str, object] = {}
@@ -23,7 +23,7 @@ def is_workflow(value: object) -> bool:
 
 def extract(value: ObjectStub, name: str) -> Graph:
     """The graph of an agent or a graph, with notes on what the source does not determine."""
-    stage = converter_of(value.interpreter)
+    stage = value.interpreter.converter
     graph = live.extract(value, name)
     return replace(graph, notes=(*graph.notes, *stage.notes))
 

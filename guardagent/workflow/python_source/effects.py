@@ -1,41 +1,41 @@
-"""Evaluates the objects of a program: names and attributes, collections that change, functions and classes.
+"""The effects of a program: assignments, collections that change, and code that the source does not show.
 
 A collection in a `Sequence` or `Table` never changes; a change creates its next content, which replaces it under all
 names and in all objects. Its other holders, such as an outer collection or a closure, still have the old content, so
 `current` looks up the present ones (`ChangingCollection`).
 
-A function that the script does not call may still run later: as a handler, in a thread, as a special method.
-`changes_of` finds what its code changes besides its local names, without following it.
+Code that the source does not show is code in strings, modules by computed names, plugins and callbacks. It can change
+the objects of the program, which then can have any further values. A function that the script does not call may still
+run later: as a handler, in a thread, as a special method. `changes_of` finds what its code changes besides its local
+names, without following it.
 """
 
 from __future__ import annotations
 
 import ast
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from guardagent.workflow.python_source import stubs
-from guardagent.workflow.python_source.evaluator import underlying
+from guardagent.workflow.python_source.evaluator import enclosing
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
     ModuleObject,
-    ProgramFiles,
     ProgramObject,
-    StepBudget,
+    file_of,
+    file_scope,
 )
-from guardagent.workflow.python_source.scopes import CodeScope
-from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, ProgramEvaluator
+from guardagent.workflow.python_source.stubs import ObjectStub, copy_of
 from guardagent.workflow.python_source.values import (
     NOTHING,
     REST,
     UNKNOWN,
     Arguments,
     Attribute,
-    CallResult,
     ChangingCollection,
     Class,
     DeferredValues,
@@ -53,7 +53,10 @@ from guardagent.workflow.python_source.values import (
     path_of,
 )
 
-_NAMES = 50  # in which a collection is replaced in one step
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.interpreter import Interpreter
+
+_NAMES_AT_ONCE = 50  # in which a collection is replaced in one step
 MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 _ONE = {"append", "add", "insert", "appendleft"}
 _SEVERAL = {"extend", "update", "extendleft"}
@@ -65,6 +68,16 @@ _FUNCTIONS = {"operator.iadd": "extend", "operator.ior": "update", "operator.set
               "heapq.heappush": "append", "bisect.insort": "append"}  # fmt: skip
 Collection = Sequence | Table
 _METHOD = type(list.append)
+_CODE = {"builtins.exec", "builtins.eval", "code.InteractiveInterpreter", "ctypes.pythonapi"}
+_BY_NAME = {"builtins.__import__", "importlib.import_module"}
+_PLUGINS = {
+    "importlib.metadata.entry_points", "importlib_metadata.entry_points", "pkg_resources.iter_entry_points",
+    "pkg_resources.load_entry_point", "runpy.run_path", "runpy.run_module", "imp.load_source", "pluggy.PluginManager",
+    "importlib.util.module_from_spec",
+}  # fmt: skip
+_NAMES = {"builtins.globals", "builtins.locals", "builtins.vars"}
+_COPIES = {"dataclasses.replace", "copy.copy", "copy.deepcopy", "copy.replace"}
+_HARMLESS = set("langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic".split())
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,29 +94,35 @@ class Namespace(Stub):
             self.of.leave_unfinished("")
 
 
-class ChangingEvaluator(ProgramEvaluator):
-    """Evaluates a program with its assignments and changes."""
+class Effects:
+    """The effects of a program on its names, collections and objects, also by code that the source does not show.
 
-    _budget: StepBudget
-    _scopes: list[FlowScope]
-    _modules: ProgramFiles
-    _class_names: dict[int, dict[str, Values]]
-    _changes: int
+    Attributes:
+        changes: the number of changes so far.
+        class_names: the names of classes that the program changes, by the identity of their trees.
+        renamed: the functions whose `__name__` the program sets, with the values, by identity.
+    """
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self._program = interpreter
+        self.changes = 0
+        self.class_names: dict[int, dict[str, Values]] = {}
+        self.renamed: dict[int, tuple[Function, Values]] = {}
 
     def assign(self, target: ast.AST, values: Values, scope: FlowScope) -> None:
         """Assigns values to a target."""
         match target:
             case ast.Name(id=name):
                 where = scope_of(name, scope)
-                self._changes += isinstance(where, FileScope) or where is not scope
+                self.changes += isinstance(where, FileScope) or where is not scope
                 where.names[name] = labelled(values, name)
             case ast.Attribute():
-                self._set_attribute(self.value(target.value, scope), target.attr, values)
+                self._set_attribute(self._program.value(target.value, scope), target.attr, values)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                items = self.ordered_elements(values)
+                items = self._program.ordered_elements(values)
                 fits = items is not None and len(items) == len(parts)
                 for place, part in enumerate(parts):
-                    one = items[place] if fits and items is not None else self.elements(values)
+                    one = items[place] if fits and items is not None else self._program.elements(values)
                     self.assign(part, one, scope)
             case ast.Starred(value=inner):
                 self.assign(inner, UNKNOWN, scope)
@@ -111,28 +130,28 @@ class ChangingEvaluator(ProgramEvaluator):
                 self._set_item(target, values, scope)
 
     def _set_attribute(self, owners: Values, name: str, values: Values) -> None:
-        self._changes += 1
+        self.changes += 1
         for owner in owners.known:
             if isinstance(owner, ModuleObject):
                 self._set_in_module(owner, name, values)
             elif isinstance(owner, ProgramObject):
                 self._set_one(owner.attributes, name, values, certain=len(owners.known) == 1)
             elif isinstance(owner, Class):
-                self._set_one(self._names_of(owner), name, values, certain=len(owners.known) == 1)
+                self._set_one(self.names_of(owner), name, values, certain=len(owners.known) == 1)
             elif isinstance(owner, Function) and name == "__name__":
-                before = self.renamed.get(id(owner), (owner, NOTHING))[1] if self.depth else NOTHING
+                before = self.renamed.get(id(owner), (owner, NOTHING))[1] if self._program.depth else NOTHING
                 self.renamed[id(owner)] = owner, before | values
 
     def _set_one(self, held: dict[str, Values], name: str, values: Values, *, certain: bool) -> None:
-        held[name] = (held.get(name, NOTHING) if self.depth or not certain else NOTHING) | values
+        held[name] = (held.get(name, NOTHING) if self._program.depth or not certain else NOTHING) | values
 
-    def _names_of(self, made_of: Class) -> dict[str, Values]:
+    def names_of(self, made_of: Class) -> dict[str, Values]:
         """Returns the names of a class that the program changes."""
-        return self._class_names.setdefault(id(made_of.tree), {})
+        return self.class_names.setdefault(id(made_of.tree), {})
 
     def set_by_name(self, arguments: Arguments) -> Values:
         """Evaluates `setattr(owner, name, value)`; an unknown name can be any attribute."""
-        self._changes += 1
+        self.changes += 1
         owners, names, values = (arguments.get("", place) or UNKNOWN for place in range(3))
         if names.strings is None:
             self.open(owners.known)
@@ -147,14 +166,17 @@ class ChangingEvaluator(ProgramEvaluator):
 
     def _set_item(self, target: ast.Subscript, values: Values, scope: FlowScope) -> None:
         """Executes `owner[key] = values`."""
-        owners, key = self.value(target.value, scope), self.value(target.slice, scope)
+        owners, key = self._program.value(target.value, scope), self._program.value(target.slice, scope)
         if isinstance(target.slice, ast.Slice):
-            key, values = UNKNOWN, self.elements(values)
+            key, values = UNKNOWN, self._program.elements(values)
         for one in owners.known:
             if isinstance(one, Namespace):
                 self._set_name(one, key, values)
-            elif isinstance(one, ProgramObject) and (method := self.member(one.made_of, "__setitem__")) is not None:
-                self.call(method, Arguments((exactly(one), key, values)))
+            elif (
+                isinstance(one, ProgramObject)
+                and (method := self._program.member(one.made_of, "__setitem__")) is not None
+            ):
+                self._program.call(method, Arguments((exactly(one), key, values)))
         self.change(target.value, owners, lambda old: self._stored(old, key, values), scope)
 
     def _set_name(self, names: Namespace, key: Values, values: Values) -> None:
@@ -186,7 +208,7 @@ class ChangingEvaluator(ProgramEvaluator):
         if old.origin is None:
             object.__setattr__(old, "origin", origin)
         new = replace(new, origin=origin)
-        certain = not self.depth and not self.rounds and count == 1
+        certain = not self._program.depth and not self._program.rounds and count == 1
         contents = [new] if certain else [*origin.contents, new]
         if len(contents) > MOST_CONTENTS:
             contents = [replace(_merged(contents), origin=origin)]
@@ -195,13 +217,20 @@ class ChangingEvaluator(ProgramEvaluator):
 
     def _replace(self, changed: dict[int, tuple[Any, Any]], scope: object) -> None:
         """Replaces changed collections under their other names, in enclosing functions and in objects."""
-        self._changes += 1
-        self._budget.spend(sum(len(one.names) for one in self._modules) // _NAMES + len(self.objects) // _NAMES)
+        self.changes += 1
+        self._program.budget.spend(
+            sum(len(one.names) for one in self._program.modules) // _NAMES_AT_ONCE
+            + len(self._program.objects) // _NAMES_AT_ONCE
+        )
         own = scope.names if isinstance(scope, FlowScope) else {}
-        for held in (own, *(one.names for one in self._scopes), *(one.names for one in self._modules)):
-            _replace_in(held, changed, both=bool(self.depth) and held is not own)
-        for one in self.objects:
-            _replace_in(one.attributes, changed, both=bool(self.depth))
+        for held in (
+            own,
+            *(one.names for one in self._program.scopes),
+            *(one.names for one in self._program.modules),
+        ):
+            _replace_in(held, changed, both=bool(self._program.depth) and held is not own)
+        for one in self._program.objects:
+            _replace_in(one.attributes, changed, both=bool(self._program.depth))
 
     def current(self, values: Values, *, inner: bool = True) -> Values:
         """Returns values with the present contents of collections.
@@ -225,7 +254,7 @@ class ChangingEvaluator(ProgramEvaluator):
         """Allows for any changes of some objects and collections by code that is not followed."""
         for one in known:
             if isinstance(one, Collection):
-                self.change(None, exactly(one), lambda old: self._with(old, [UNKNOWN]), None)
+                self.change(None, exactly(one), lambda old: self._program.with_elements(old, [UNKNOWN]), None)
             elif isinstance(one, Namespace):
                 one.open()
             elif isinstance(one, ProgramObject) and not isinstance(one, ModuleObject):
@@ -233,11 +262,13 @@ class ChangingEvaluator(ProgramEvaluator):
 
     def _stored(self, old: Collection, key: Values, values: Values) -> Any:
         """Returns a collection with new values under a key."""
-        pairs = self.pairs(old)
+        pairs = self._program.pairs(old)
         if isinstance(old, Table) and pairs is not None:
-            kept = [pair for pair in pairs if self.depth or key.strings is None or pair[0].strings != key.strings]
+            kept = [
+                pair for pair in pairs if self._program.depth or key.strings is None or pair[0].strings != key.strings
+            ]
             return Table((*kept, (key, values)))
-        return self._with(old, [values])
+        return self._program.with_elements(old, [values])
 
     def changed_by(self, target: object, arguments: Arguments) -> Values | None:
         """Evaluates a call that changes a collection, such as `add` after `add = names.append`; None for others."""
@@ -280,7 +311,7 @@ class ChangingEvaluator(ProgramEvaluator):
             return exactly(None)
         found = NOTHING
         for one in owners.known:
-            found |= self.item(one, key)
+            found |= self._program.item(one, key)
         if found.known and key.strings and owners.complete:
             return found
         self.change(
@@ -290,32 +321,195 @@ class ChangingEvaluator(ProgramEvaluator):
 
     def grows_from_unknown(self, held: ast.expr, values: Values, method: str, scope: FlowScope) -> None:
         """Adds an element to an unknown collection."""
-        added = self.elements(values) if method in _SEVERAL else values
+        added = self._program.elements(values) if method in _SEVERAL else values
         created = Values((Sequence((added,), ordered=False),), complete=False)
         if isinstance(held, ast.Name) and held.id in scope.names:
             scope.names[held.id] = created
         elif isinstance(held, ast.Attribute):
-            for owner in self.value(held.value, scope).known:
+            for owner in self._program.value(held.value, scope).known:
                 if isinstance(owner, ObjectStub):
                     owner.attributes[held.attr] = created
 
     def _grown_by(self, old: Collection, method: str, values: Values, *, first: bool = False) -> Any:
         if isinstance(old, Table):
-            pairs = [self.pairs(one) for one in values.known]
+            pairs = [self._program.pairs(one) for one in values.known]
             if not values.complete or None in pairs:
                 return Table((*old.items, (UNKNOWN, UNKNOWN)))
             added_pairs = [pair for some in pairs for pair in some or ()]
             return Table((*(self._kept(old, added_pairs) if len(pairs) == 1 else old.items), *added_pairs))
         one = method in _ONE
-        added = [values] if one else self.ordered_elements(values)
-        if added is None or self.rounds or (method == "insert" and not first):
-            return self._with(old, [values] if one else [self.elements(values)])
+        added = [values] if one else self._program.ordered_elements(values)
+        if added is None or self._program.rounds or (method == "insert" and not first):
+            return self._program.with_elements(old, [values] if one else [self._program.elements(values)])
         return replace(old, items=(*added, *old.items) if first else (*old.items, *added))
 
     def _kept(self, old: Table, added: list[tuple[Values, Values]]) -> Iterator[tuple[Values, Values]]:
         """Yields the pairs of a dictionary that an update leaves."""
         keys = [key.strings for key, _ in added if key.strings and len(key.strings) == 1]
-        return (pair for pair in old.items if self.depth or pair[0].strings not in keys)
+        return (pair for pair in old.items if self._program.depth or pair[0].strings not in keys)
+
+    # Code that the source does not show.
+
+    def of_unseen(self, target: object, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values | None:
+        """Evaluates a call that changes names or objects otherwise than by a statement; None for other calls."""
+        path = path_of(target)
+        if path in _NAMES:
+            return self._namespace(path, arguments, scope)
+        if target is setattr or path.endswith("object.__setattr__") or getattr(target, "__name__", "") == "__setattr__":
+            return self.set_by_name(arguments)
+        if path in _BY_NAME:
+            return self._by_name(arguments, node, scope)
+        if path == "importlib.reload":
+            self.open(Namespace(one.scope) for one in (arguments.get("", 0) or UNKNOWN).known
+                      if isinstance(one, ModuleObject) and one.scope is not None)  # fmt: skip
+        if path in _CODE:
+            self._run_code(arguments, node, scope)
+        elif path in _PLUGINS:
+            self._open_files(node, scope)
+        if path in _COPIES:
+            return self._copied(arguments)
+        return self.changed_by(target, arguments)
+
+    def _copied(self, arguments: Arguments) -> Values | None:
+        first = arguments.get("", 0) or UNKNOWN
+        if not first.known or not all(isinstance(one, ObjectStub) for one in first.known):
+            return None
+        return Values(tuple(copy_of(one, Arguments((), arguments.keywords)) for one in first.known), first.complete)
+
+    def _namespace(self, path: str, arguments: Arguments, scope: NameScope) -> Values | None:
+        found = arguments.get("", 0) if path == "builtins.vars" else None
+        if found is not None:
+            held = tuple(Namespace(one.scope if isinstance(one, ModuleObject) and one.scope else one)
+                         for one in found.known if isinstance(one, ProgramObject))  # fmt: skip
+            return Values(held, complete=False)
+        of = file_scope(scope) if path == "builtins.globals" else _flow(scope)
+        return exactly(Namespace(of)) if of is not None else None
+
+    def _by_name(self, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
+        """Evaluates an import by name; a computed one can be of any file of the program."""
+        names = (arguments.get("name", 0) or UNKNOWN).strings
+        if not names or any(name.startswith(".") for name in names):
+            self._open_files(node, scope)
+            return UNKNOWN
+        self._program.load_readers({name.partition(".")[0] for name in names})
+        modules = {name: self._program.modules.module(name, scope) for name in names}
+        return Values(tuple(module or ImportedName(name) for name, module in modules.items()))
+
+    def _open_files(self, node: ast.AST, scope: NameScope) -> None:
+        """Allows for any changes of objects of imported files, and of collections, by plugins that are not known."""
+        note = self._note_of("loads modules that the source does not determine", node, scope)
+        self._program.modules.open()
+        for one in (*self._program.objects, *self._program.graphs):
+            if getattr(one, "file", str(self._program.file)) != str(self._program.file):
+                one.leave_unfinished(note)
+        for held in self._program.scopes:
+            held.leave_unfinished()
+
+    def open_all(self, node: ast.AST, scope: NameScope) -> None:
+        """Allows for any changes of all names and objects."""
+        note = self._note_of("runs code that is not in the source", node, scope)
+        for one in (*self._program.objects, *self._program.graphs):
+            one.leave_unfinished(note)
+        for held in (*self._program.modules, *self._program.scopes):
+            held.open_names()
+            held.leave_unfinished()
+        self.changes += 1
+
+    def _run_code(self, arguments: Arguments, node: ast.AST, scope: NameScope) -> None:
+        """Allows for the effects of code in a string: on the names that it is passed, or on all names."""
+        own_names = [one for each in arguments.positional[1:] for one in each.known]
+        if own_names and all(isinstance(one, Table) for one in own_names):
+            held = (each for table in own_names for _, values in table.items for each in values.known)
+            self.open([*own_names, *(one for one in held if not isinstance(one, Class))])
+        else:
+            self.open_all(node, scope)
+
+    def _note_of(self, reason: str, node: ast.AST, scope: NameScope | None) -> str:
+        where = os.path.relpath(
+            self._program.current_file if scope is None else file_of(scope), self._program.file.parent
+        )
+        note = f"{where!r} line {getattr(node, 'lineno', 0)} {reason}"
+        self._program.not_followed[note] = None
+        return note
+
+    # Callbacks, and objects that are passed to unknown code.
+
+    def passed(self, callee: Values, arguments: Arguments, node: ast.Call) -> None:
+        """Allows for the changes by a callee outside of the program: of its arguments, and by functions in them."""
+        unknown = not callee.complete or any(isinstance(one, ImportedName) for one in callee.known)
+        if not unknown and callee.known:
+            return
+        values = [one for each in (*arguments.positional, *arguments.keywords.values()) for one in each.known]
+        for one in values:
+            if isinstance(one, Function | PartialFunction):
+                self.changes_later(one, Arguments(arguments.positional[:1], open=True))
+            elif isinstance(one, Attribute):
+                self.open([one.owner] if isinstance(one.owner, Sequence | Table) else [])
+        named = bool(callee.known) or not isinstance(node.func, ast.Attribute)  # not a method of an unknown object
+        if named and all(map(self._is_foreign_function, callee.known)):
+            self.open(one for one in values if isinstance(one, Sequence | Table | ObjectStub | Namespace))
+            graphs = {id(one) for one in values if getattr(one, "compiled_from", None) is None}
+            for graph in [one for one in self._program.graphs if id(one) in graphs]:  # a compiled one cannot change
+                graph.leave_unfinished(
+                    self._note_of("passes a graph to code that the source does not show", node, None)
+                )
+
+    def _is_foreign_function(self, target: object) -> bool:
+        """Whether a callee is a function of a package that is not known."""
+        path = path_of(target)
+        top, _, name = path.partition(".")[0], "", path.rpartition(".")[2]
+        known = top in sys.stdlib_module_names or top in _HARMLESS or self._program.modules.is_framework(top)
+        return bool(path) and not known and name[:1].islower()
+
+    def changes_later(self, function: object, arguments: Arguments = Arguments(open=True)) -> None:  # noqa: B008 - frozen
+        """Allows for the changes that a function makes whenever it may run, with some arguments that are known."""
+        while isinstance(function, PartialFunction):
+            known, function = function.arguments, function.function
+            arguments = Arguments(known.positional, known.keywords, open=True)
+        if not isinstance(function, Function):
+            return
+        found = changes_of(function.tree)
+        if not found:
+            return
+        self.changes += 1
+        scope = self._program.body_scope(function, arguments)
+        with self._program.switched(executing=False):
+            for change in found.places:
+                self._open_place(self._held(change.held, scope), change.name)
+        file = file_scope(function.scope)
+        for name in found.names if file is not None else ():
+            if file is not None and name in file.names:
+                file.names[name] = Values(file.names[name].known, complete=False)
+
+    def _held(self, node: ast.expr, scope: NameScope) -> Values:
+        """Returns the values of an expression; of a name, those that it is bound to, before they change."""
+        here: NameScope | None = scope if isinstance(node, ast.Name) else None
+        while here is not None and isinstance(node, ast.Name):
+            if bound := [one for one in here.find(node.id) if not one.grows]:
+                fresh = here is scope and all(not one.steps and self._makes_new(one.source, scope) for one in bound)
+                return NOTHING if fresh else self._program.bound(bound, here)
+            here = enclosing(here)
+        return self._program.value(node, scope)
+
+    def _makes_new(self, node: object, scope: NameScope) -> bool:
+        """Whether an expression makes an object that nothing else holds: a display, or an object of a framework."""
+        if not isinstance(node, ast.Call):
+            return isinstance(node, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+        called = self._program.value(node.func, scope) if isinstance(node.func, ast.Name) else UNKNOWN
+        paths = [path_of(one) if isinstance(one, ImportedName) else "" for one in called.known]
+        return called.complete and all(
+            path.rpartition(".")[2][:1].isupper() and self._program.modules.is_framework(path.partition(".")[0])
+            for path in paths
+        )
+
+    def _open_place(self, owners: Values, name: str) -> None:
+        for one in owners.known:
+            if name and isinstance(one, ProgramObject) and not isinstance(one, ModuleObject):
+                one.attributes[name] = Values(one.attributes.get(name, UNKNOWN).known, complete=False)
+            elif name and isinstance(one, ModuleObject) and one.scope is not None and name in one.scope.names:
+                one.scope.names[name] = Values(one.scope.names[name].known, complete=False)
+            elif isinstance(one, Sequence | Table | Namespace):
+                self.open([one])
 
 
 def scope_of(name: str, scope: FlowScope) -> FlowScope:
@@ -373,272 +567,10 @@ def can_change(value: object) -> bool:
     return isinstance(value, Sequence | Table | list | dict | set)
 
 
-# --- functions and classes
-
-
-class ClassEvaluator(ChangingEvaluator):
-    """Evaluates a program with its classes and functions."""
-
-    executing: bool
-    _functions: list[Function]  # that the program defines
-    _classes: dict[int, Class]
-
-    def call_function(self, function: Function, arguments: Arguments) -> Values:
-        """Interprets the body of a function, and returns its values."""
-        raise NotImplementedError
-
-    def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
-        raise NotImplementedError
-
-    def _file_of(self, scope: NameScope | None) -> Path:
-        raise NotImplementedError
-
-    def _of_super(self, node: ast.Call, scope: NameScope) -> Values | None:
-        """Evaluates `super().method(...)`; returns None for other calls."""
-        match node.func:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
-                pass
-            case _:
-                return None
-        where = _method_around(scope)
-        if where is None or not isinstance(where.tree, ast.FunctionDef | ast.AsyncFunctionDef):
-            return None
-        spec = where.tree.args
-        first = [*spec.posonlyargs, *spec.args][:1]
-        owner = self.name(first[0].arg, where) if first else UNKNOWN
-        return self._of_base(where.parent, owner, name, self.arguments(node, scope), node.lineno)
-
-    def _of_base(self, around: Any, owner: Values, name: str, arguments: Arguments, line: int) -> Values | None:
-        """Evaluates a call of an inherited method."""
-        outside = around.parent or around
-        bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
-        for base in bases:
-            if isinstance(base, Class) and (method := self.member(base, name)) is not None:
-                before = Arguments((owner, *arguments.positional), arguments.keywords, arguments.open)
-                return self.call(method, before, line)
-            own = isinstance(base, Class)
-            kind = stubs.framework_kind(self, base) if own else stubs.kind_of(self, base)
-            if kind is not None:
-                return self._base_method(owner, kind, name, arguments, line)
-        return exactly(None) if name == "__init__" else None
-
-    def _base_method(self, owner: Values, kind: ClassStub, name: str, arguments: Arguments, line: int) -> Values:
-        """Evaluates a call of a method of a framework's class by a class of the program."""
-        result = exactly(None) if name == "__init__" else UNKNOWN
-        for one in owner.known:
-            if not isinstance(one, ObjectStub):
-                continue
-            if name == "__init__":
-                stubs.construct(one, kind, arguments)
-            elif (found := self._of_framework(Attribute(one, name), arguments, line)) is not None:
-                result = found
-        return result
-
-    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
-        """Constructs an object of a class."""
-        self._changes += 1
-        framed = stubs.object_of(self, made_of, arguments, line)
-        created = framed or ProgramObject(made_of)
-        if framed is None and self.executing:
-            self.objects.append(created)
-        found = self.member(made_of, "__init__")
-        if found is not None and isinstance(found, Function):
-            self.call_function(found, _with_self(created, arguments))
-        elif framed is not None:
-            stubs.construct(framed, framed.kind, arguments)
-        else:
-            for place, name in enumerate(_fields(made_of)):
-                if (argument := arguments.get(name, place)) is not None:
-                    created.attributes[name] = argument
-        for later in ("__post_init__", "model_post_init") if self.executing else ():
-            if isinstance(method := self.member(made_of, later), Function):
-                self.call_function(method, Arguments((exactly(created),), open=True))
-        return created
-
-    def call_target(self, target: object) -> object | None:
-        if not isinstance(target, ProgramObject):
-            return super().call_target(target)
-        method = self.member(target.made_of, "__call__")
-        return PartialFunction(method, Arguments((exactly(target),))) if isinstance(method, Function) else None
-
-    def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
-        method = self.member(target.made_of, "__call__")
-        return self.call(method, _with_self(target, arguments), line) if method is not None else UNKNOWN
-
-    def attribute(self, owner: object, name: str) -> Values:
-        if isinstance(owner, ModuleObject):
-            return self._modules.attribute(owner.path, name) or UNKNOWN
-        if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
-            return self._name_of(owner)
-        if isinstance(owner, Class):
-            return self._of_class(owner, name)
-        if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
-            return exactly(Namespace(owner))
-        if not isinstance(owner, ProgramObject):
-            return super().attribute(owner, name)
-        if self.member(owner.made_of, "__getattribute__") is not None:
-            return UNKNOWN
-        if name in owner.attributes:
-            return owner.attributes[name]
-        found = self.declared_by_class(owner, name)
-        if found is None:
-            return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
-        return found
-
-    def _name_of(self, owner: object) -> Values:
-        """Evaluates `function.__name__`, also of a method, a class or a wrapper."""
-        inner = underlying(owner)[0]
-        if id(inner) in self.renamed:
-            return self.renamed[id(inner)][1]
-        if isinstance(inner, Function) and (wrapped := self.wrapped.get(id(inner.tree))) is not None:
-            return self._name_of(wrapped[0]) if len(wrapped) == 1 else UNKNOWN
-        tree = inner.tree if isinstance(inner, Function | Class) else None
-        return UNKNOWN if tree is None or isinstance(tree, ast.Lambda) else exactly(tree.name)
-
-    def _of_class(self, owner: Class, name: str) -> Values:
-        """Returns the values of a name of a class; its collections are one for all who read it."""
-        held = self._class_names.get(id(owner.tree), {})
-        if name in held:
-            return self.current(held[name], inner=False)
-        if not CodeScope(owner.tree, owner.scope).find(name):
-            for base in stubs.bases_of(self, owner):
-                if (
-                    isinstance(base, Class)
-                    and base.tree is not owner.tree
-                    and (found := self._of_class(base, name)).known
-                ):
-                    return found
-        found = super().attribute(owner, name)
-        if self.executing and any(isinstance(one, Sequence | Table) for one in found.known):
-            self._names_of(owner)[name] = found
-        return found
-
-    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
-        found = self.member(owner.made_of, name)
-        if found is None:
-            return None
-        if isinstance(found, CallResult):
-            return self._of_decorated(owner, found)
-        return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
-
-    def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
-        """Evaluates a member that is a property, a static method or the like."""
-        how = path_of(found.callee).rpartition(".")[2]
-        inner = found.arguments.get("", 0) or UNKNOWN
-        if how in {"property", "cached_property"}:
-            results = [self.call(one, _with_self(owner, Arguments())) for one in inner.known]
-            return results[0] if len(results) == 1 else UNKNOWN
-        if how == "classmethod":
-            first = Arguments((exactly(owner.made_of),))
-            return Values(tuple(PartialFunction(one, first) for one in inner.known), inner.complete)
-        return inner if how == "staticmethod" else exactly(found)
-
-    def member(self, made_of: object, name: str) -> object | None:
-        """Returns the member of a class or its base classes; None if it is not unique."""
-        if not isinstance(made_of, Class):
-            return None
-        found = self._of_class(made_of, name)
-        return found.known[0] if len(found.known) == 1 else None
-
-    def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
-        owner = self.value(node.value, scope)
-        if owner.known and all(isinstance(one, Class) or stubs.kind_of(self, one) for one in owner.known):
-            return owner  # a class with its parameters, as in `Agent[Context]`
-        return super()._subscript(node, scope)
-
-    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
-        function = Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope)))
-        if self.executing:
-            self._functions.append(function)
-        return self._decorate(function, node)
-
-    _asyncfunctiondef = _functiondef
-
-    def _decorate(self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Values:
-        result = exactly(function)
-        for decorator in reversed(node.decorator_list):
-            where = _scope_of_decorator(decorator, function, node)
-            decorated = self._decorated(self.value(decorator, where), result, node)
-            result = result if self._is_foreign(decorated) else decorated
-        return result
-
-    def _is_foreign(self, decorated: Values) -> bool:
-        """Whether a decorator is not from a known framework, so it counts as leaving the function unchanged."""
-        return any(
-            isinstance(one, CallResult)
-            and isinstance(one.callee, ImportedName)
-            and not self._modules.is_framework(one.callee.path.partition(".")[0])
-            for one in decorated.known
-        )
-
-    def _namedexpr(self, node: ast.NamedExpr, scope: NameScope) -> Values:
-        values = self.value(node.value, scope)
-        if self.executing and isinstance(scope, FlowScope):
-            self.assign(node.target, values, scope)
-        return values
-
-    def _lambda(self, node: ast.Lambda, scope: NameScope) -> Values:
-        function = Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope)))
-        if self.executing:
-            self._functions.append(function)
-        return exactly(function)
-
-    def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
-        made = Class(node, scope)
-        if self.executing:
-            self._classes[id(node)] = made
-        return exactly(made)
-
-    def _defaults(self, spec: ast.arguments, scope: NameScope) -> dict[str, Values]:
-        """Evaluates the defaults of a function at its definition."""
-        ordered = [*spec.posonlyargs, *spec.args]
-        pairs = [
-            *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
-            *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-        ]
-        return {parameter.arg: self.value(one, scope) for parameter, one in pairs if one is not None}
-
-
-def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> NameScope:
-    """Returns the scope for a decorator; a decorator with the name of its method is not that method."""
-    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
-    itself = isinstance(callee, ast.Name) and callee.id == getattr(node, "name", "")
-    in_class = isinstance(getattr(function.scope, "tree", None), ast.ClassDef)
-    return function.scope.parent or function.scope if itself and in_class else function.scope
-
-
-def unseen_arguments(function: object) -> Arguments:
-    """Returns the arguments of a call that is not seen: a parameter that is empty by default can be anything."""
-    while isinstance(function, PartialFunction):
-        function = function.function
-    if not isinstance(function, Function):
-        return Arguments()
-    spec = function.tree.args
-    empty = {name: one | UNKNOWN for name, one in (function.defaults or {}).items() if _is_empty(one)}
-    return Arguments((), empty, open=spec.vararg is not None or spec.kwarg is not None)
-
-
-def _is_empty(default: Values) -> bool:
-    return any(one is None or (isinstance(one, Sequence | Table) and not one.items) for one in default.known)
-
-
-def _with_self(first: object, arguments: Arguments) -> Arguments:
-    """Returns arguments with an object before them."""
-    return Arguments((exactly(first), *arguments.positional), arguments.keywords, arguments.open)
-
-
-def _method_around(scope: NameScope) -> Any:
-    """Returns the scope of the method around a scope."""
-    here: Any = scope
-    while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
-        here = here.parent
-    return here
-
-
-def _fields(made_of: Class) -> list[str]:
-    declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
-    return [target.id for target in declared if isinstance(target, ast.Name)]
+def _flow(scope: NameScope | None) -> FlowScope | None:
+    while scope is not None and not isinstance(scope, FlowScope):
+        scope = scope.parent
+    return scope
 
 
 # --- changes by functions that are not followed
