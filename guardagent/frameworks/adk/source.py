@@ -23,6 +23,7 @@ from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
+    Program,
     ValueConverter,
     copy_of,
     identity,
@@ -90,7 +91,7 @@ def _name_of(stage: ValueConverter, one: object) -> str:
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
-def node(interpreter: Interpreter, wrapped: Values, options: Arguments, line: int) -> Values:
+def node(interpreter: Program, wrapped: Values, options: Arguments, line: int) -> Values:
     """The nodes that `node(...)` returns."""
     worker = options.get("parallel_worker")
     stub = [_node_of(interpreter, one, options, line) for one in wrapped.known]
@@ -99,13 +100,13 @@ def node(interpreter: Interpreter, wrapped: Values, options: Arguments, line: in
     return Values(tuple(stub), wrapped.complete)
 
 
-def _worker(interpreter: Interpreter, one: ObjectStub, line: int) -> ObjectStub:
+def _worker(interpreter: Program, one: ObjectStub, line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
     assert kind is not None
     return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
 
 
-def _node_of(interpreter: Interpreter, one: object, options: Arguments, line: int) -> ObjectStub:
+def _node_of(interpreter: Program, one: object, options: Arguments, line: int) -> ObjectStub:
     """The node that ADK creates for a value."""
     overrides = {key: options.keywords[key] for key in ("name", "require_confirmation") if key in options.keywords}
     if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
@@ -119,7 +120,7 @@ def _node_of(interpreter: Interpreter, one: object, options: Arguments, line: in
     return _create(interpreter, "FunctionNode", {"func": exactly(one), **overrides}, line)
 
 
-def _create(interpreter: Interpreter, name: str, fields: dict[str, Values], line: int) -> ObjectStub:
+def _create(interpreter: Program, name: str, fields: dict[str, Values], line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
     assert kind is not None
     return make(interpreter, kind, Arguments((), fields), line)

@@ -21,6 +21,7 @@ from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
+    Program,
     bases_of,
     defined_name,
     make,
@@ -48,7 +49,7 @@ _EVENTS = {
     "Event": "", "StartEvent": "Event", "StopEvent": "Event", "InputRequiredEvent": "Event",
     "HumanResponseEvent": "Event", "StepFailedEvent": "Event", "WorkflowFailedEvent": "StopEvent",
 }  # fmt: skip
-_FREE: WeakKeyDictionary[Interpreter, list[tuple[Class, object, Arguments]]] = WeakKeyDictionary()
+_FREE: WeakKeyDictionary[Program, list[tuple[Class, object, Arguments]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)

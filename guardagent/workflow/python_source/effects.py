@@ -18,18 +18,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.workflow.python_source.evaluator import enclosing
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
     ModuleObject,
+    Namespace,
     ProgramObject,
     file_of,
     file_scope,
 )
-from guardagent.workflow.python_source.stubs import ObjectStub, copy_of
+from guardagent.workflow.python_source.stubs import ObjectStub, Program, copy_of
 from guardagent.workflow.python_source.values import (
     NOTHING,
     REST,
@@ -45,16 +46,13 @@ from guardagent.workflow.python_source.values import (
     NameScope,
     PartialFunction,
     Sequence,
-    Stub,
     Table,
     Values,
+    current,
     exactly,
     labelled,
     path_of,
 )
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.interpreter import Interpreter
 
 _NAMES_AT_ONCE = 50  # in which a collection is replaced in one step
 MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
@@ -80,34 +78,16 @@ _COPIES = {"dataclasses.replace", "copy.copy", "copy.deepcopy", "copy.replace"}
 _HARMLESS = set("langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic".split())
 
 
-@dataclass(frozen=True, eq=False)
-class Namespace(Stub):
-    """The dictionary of the names of a file or an object, as `globals()` and `vars(x)` return it."""
-
-    of: FlowScope | ProgramObject
-
-    def open(self) -> None:
-        """Allows for any further values of each name."""
-        if isinstance(self.of, FlowScope):
-            self.of.open_names()
-        else:
-            self.of.leave_unfinished("")
-
-
 class Effects:
     """The effects of a program on its names, collections and objects, also by code that the source does not show.
 
     Attributes:
         changes: the number of changes so far.
-        class_names: the names of classes that the program changes, by the identity of their trees.
-        renamed: the functions whose `__name__` the program sets, with the values, by identity.
     """
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self._program = interpreter
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self.changes = 0
-        self.class_names: dict[int, dict[str, Values]] = {}
-        self.renamed: dict[int, tuple[Function, Values]] = {}
 
     def assign(self, target: ast.AST, values: Values, scope: FlowScope) -> None:
         """Assigns values to a target."""
@@ -137,17 +117,13 @@ class Effects:
             elif isinstance(owner, ProgramObject):
                 self._set_one(owner.attributes, name, values, certain=len(owners.known) == 1)
             elif isinstance(owner, Class):
-                self._set_one(self.names_of(owner), name, values, certain=len(owners.known) == 1)
+                self._set_one(self._program.names_of(owner), name, values, certain=len(owners.known) == 1)
             elif isinstance(owner, Function) and name == "__name__":
-                before = self.renamed.get(id(owner), (owner, NOTHING))[1] if self._program.depth else NOTHING
-                self.renamed[id(owner)] = owner, before | values
+                before = self._program.renamed.get(id(owner), (owner, NOTHING))[1] if self._program.depth else NOTHING
+                self._program.renamed[id(owner)] = owner, before | values
 
     def _set_one(self, held: dict[str, Values], name: str, values: Values, *, certain: bool) -> None:
         held[name] = (held.get(name, NOTHING) if self._program.depth or not certain else NOTHING) | values
-
-    def names_of(self, made_of: Class) -> dict[str, Values]:
-        """Returns the names of a class that the program changes."""
-        return self.class_names.setdefault(id(made_of.tree), {})
 
     def set_by_name(self, arguments: Arguments) -> Values:
         """Evaluates `setattr(owner, name, value)`; an unknown name can be any attribute."""
@@ -232,24 +208,6 @@ class Effects:
         for one in self._program.objects:
             _replace_in(one.attributes, changed, both=bool(self._program.depth))
 
-    def current(self, values: Values, *, inner: bool = True) -> Values:
-        """Returns values with the present contents of collections.
-
-        Args:
-            values: the values.
-            inner: they come from another collection or object; a content that a name still has can be the present one.
-        """
-        if isinstance(values, DeferredValues) and values.computed is None:
-            return values
-        if not any(isinstance(one, Collection) and one.origin is not None for one in values.known):
-            return values
-        found: list[Any] = []
-        for one in values.known:
-            origin = one.origin if isinstance(one, Collection) else None
-            known = origin is None or (not inner and any(each is one for each in origin.contents))
-            found += [one] if known or origin is None else origin.contents
-        return values if found == list(values.known) else NOTHING | Values(tuple(found), values.complete, values.cyclic)
-
     def open(self, known: Iterable[object]) -> None:
         """Allows for any changes of some objects and collections by code that is not followed."""
         for one in known:
@@ -274,7 +232,7 @@ class Effects:
         """Evaluates a call that changes a collection, such as `add` after `add = names.append`; None for others."""
         path = getattr(target, "path", "")
         if isinstance(target, Attribute) and isinstance(target.owner, Collection) and target.name in CHANGES:
-            return self.change_by_method(None, self.current(exactly(target.owner)), target.name, arguments, None)
+            return self.change_by_method(None, current(exactly(target.owner)), target.name, arguments, None)
         if path in _FUNCTIONS or (isinstance(target, _METHOD) and target.__name__ in CHANGES):
             name = _FUNCTIONS.get(path) or str(getattr(target, "__name__", ""))
             owners, rest = arguments.get("", 0) or UNKNOWN, Arguments(arguments.positional[1:], arguments.keywords)
@@ -299,7 +257,7 @@ class Effects:
             added += named.values()
         for one in added:
             self.change(held, owners, lambda old, one=one: self._grown_by(old, method, one, first=first), scope)  # type: ignore[misc]
-            owners = self.current(owners)
+            owners = current(owners)
         return exactly(None)
 
     def _set_by_method(
@@ -391,9 +349,8 @@ class Effects:
         if not names or any(name.startswith(".") for name in names):
             self._open_files(node, scope)
             return UNKNOWN
-        self._program.load_readers({name.partition(".")[0] for name in names})
         modules = {name: self._program.modules.module(name, scope) for name in names}
-        return Values(tuple(module or ImportedName(name) for name, module in modules.items()))
+        return Values(tuple(one or self._program.resolved_import(name).known[0] for name, one in modules.items()))
 
     def _open_files(self, node: ast.AST, scope: NameScope) -> None:
         """Allows for any changes of objects of imported files, and of collections, by plugins that are not known."""

@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
 from guardagent.workflow.python_source import stubs
-from guardagent.workflow.python_source.effects import CHANGES, Effects, Namespace, can_change
-from guardagent.workflow.python_source.evaluator import Evaluator, underlying
+from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
+from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
-    ModuleObject,
+    Namespace,
     ProgramFiles,
     ProgramObject,
     Share,
-    StepBudget,
     file_of,
     file_scope,
 )
-from guardagent.workflow.python_source.scopes import CodeScope, bound_name
+from guardagent.workflow.python_source.scopes import CodeScope, imported_packages
 from guardagent.workflow.python_source.statements import BlockExit, Statements
-from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, UnfinishedGraph, ValueConverter
+from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, Program
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -49,6 +46,7 @@ from guardagent.workflow.python_source.values import (
     Sequence,
     Table,
     Values,
+    current,
     exactly,
     labelled,
     path_of,
@@ -67,65 +65,23 @@ MOST_DEEP = 15
 _NOT_COMBINED = (type, Table, dict, set, int)  # whose operators are not of a framework
 
 
-class Interpreter(Evaluator):
-    """Interprets one file, and the files of the same program that it imports.
-
-    Attributes:
-        file: the program's file.
-        readers: the readers of the frameworks that the program imports.
-        kinds: the class stubs of these frameworks.
-        converter: converts objects of the program for extractors.
-        modules: the files of the program.
-        effects: the effects of what is evaluated.
-        executing: it executes statements; if not, it only evaluates expressions.
-        depth: the number of enclosing branches; code in a branch may not run.
-        rounds: for each loop with an unknown number of rounds, its stubs.
-        scopes: the names of the functions that are being executed.
-        current_file: the file of the current call.
-        current_call: the current call.
-        left_aside: the number of statements and calls that were not followed.
-        starred: the modules of frameworks in `from module import *`.
-        started: the workflows that the program runs, as readers find them.
-        objects: all objects of the program.
-        graphs: other objects that readers make, whose calls may not all be followed.
-        wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
-        not_followed: notes on where the budget ended.
-    """
+class Interpreter(Program):
+    """Interprets one file, and the files of the same program that it imports."""
 
     most_steps = _AT_ONCE
 
     def __init__(self, file: Path) -> None:
-        super().__init__(live=False, follow=lambda _function: False)
-        self.file = self.current_file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay, as importing the file leaves them
+        super().__init__(file)
         frameworks = [(name, one) for name, one in FRAMEWORKS.load_all() if one.PACKAGES]
         self._unread: dict[str, list[str]] = {}  # the frameworks of each top package, unless they are loaded
         for name, one in frameworks:
             for package in one.PACKAGES:
                 self._unread.setdefault(package, []).append(name)
         self._loaded: dict[str, ModuleType] = {}
-        self.readers: tuple[ModuleType, ...] = ()
-        self.kinds = stubs.ClassStubs()
-        self.converter = ValueConverter(self)
-        self.modules = ProgramFiles(
-            self,
-            self._unread,
-            (module for _, one in frameworks for module in one.OBJECTS if "." in module),
-        )
-        self.budget = StepBudget()
+        shared = (module for _, one in frameworks for module in one.OBJECTS if "." in module)
+        self.modules = ProgramFiles(self._read, self._run_file, self._unread, shared)
         self.effects = Effects(self)
-        self.left_aside = 0
-        self.starred: list[str] = []
-        self._statements = Statements(self)
-        self.executing = False
-        self.depth = 0
-        self.rounds: list[dict[object, ObjectStub]] = []
-        self.scopes: list[FlowScope] = []
-        self.current_call: ast.Call | None = None
-        self.started: list[object] = []
-        self.objects: list[ProgramObject] = []
-        self.graphs: list[UnfinishedGraph] = []
-        self.wrapped: dict[int, tuple[object, ...]] = {}
-        self.not_followed: dict[str, None] = {}
+        self._statements = Statements(self, self.effects, self._end)
         self._stack: list[ast.AST] = []
         self._since = 0, 0  # the objects and graphs before the part of the program that is being followed
         self._ended = False
@@ -157,6 +113,7 @@ class Interpreter(Evaluator):
 
     def run(self, tree: ast.Module) -> FileScope:
         """Interprets a file, and returns its scope."""
+        self.load_readers(set(imported_packages(tree)))
         scope = self.modules.main(self.file, tree)
         for statement in tree.body:
             self._allow(_FOR_STATEMENT)
@@ -207,16 +164,23 @@ class Interpreter(Evaluator):
         if self.budget.spend(_AT_ONCE):
             self.most_steps = self._steps + _AT_ONCE
             return True
-        self.end(file_of(scope), getattr(node, "lineno", 0))
+        self._end(file_of(scope), getattr(node, "lineno", 0))
         return False
 
-    def spend_source(self, path: Path, characters: int) -> bool:
-        if self.budget.spend(_FOR_OPENING + characters // _CHARACTERS):
-            return True
-        self.end(path, 1)
-        return False
+    def _read(self, path: Path) -> ast.Module | None:
+        """Parses a file, if the budget allows that; returns None if it cannot be read."""
+        try:
+            source = path.read_bytes()
+            if not self.budget.spend(_FOR_OPENING + len(source) // _CHARACTERS):
+                self._end(path, 1)
+                return None
+            tree = ast.parse(source)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        self.load_readers(set(imported_packages(tree)))
+        return tree
 
-    def end(self, file: Path, line: int) -> None:
+    def _end(self, file: Path, line: int) -> None:
         """Notes where the budget ended; the objects of this part of the program may have any further values."""
         if self._ended or not line:
             return
@@ -229,10 +193,10 @@ class Interpreter(Evaluator):
         for scope in (*self.modules, *self.scopes):
             scope.leave_unfinished()
 
-    def run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
+    def _run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
         """Interprets statements of an imported file, independent of the place of its import."""
         kept = self.depth, self.rounds, self._stack, self._statements, self.current_file
-        self.depth, self.rounds, self._stack, self._statements = 0, [], [], Statements(self)
+        self.depth, self.rounds, self._stack, self._statements = 0, [], [], Statements(self, self.effects, self._end)
         try:
             self._execute(statements, scope)
         finally:
@@ -247,15 +211,6 @@ class Interpreter(Evaluator):
             pass
         finally:
             self.found.clear()
-
-    @contextmanager
-    def switched(self, *, executing: bool) -> Iterator[None]:
-        """Executes statements meanwhile, or only evaluates expressions."""
-        before, self.executing = self.executing, executing
-        try:
-            yield
-        finally:
-            self.executing = before
 
     def run_function(self, function: object) -> Values:
         """Interprets a function of the file, and returns its values."""
@@ -316,25 +271,11 @@ class Interpreter(Evaluator):
         parameters = self.body_scope(function, arguments).parameters.items()
         return FlowScope(function.tree, function.scope, {name: labelled(one, name) for name, one in parameters})
 
-    def bound_name(self, file: str, line: int) -> str:
-        trees = [one.tree for one in self.modules if str(one.file) == file]
-        return bound_name(trees[0], line) if trees else ""
-
-    def shown(self, value: object) -> object:
-        """Returns a value of the code as an extractor sees it."""
-        return self.converter.convert(value)
-
-    def class_shown(self, kind: object) -> object:
-        if isinstance(kind, Class):
-            return self.converter.type_of(kind, None)
-        own = stubs.kind_of(self, kind)
-        return kind if own is None else own.type
-
     def value(self, node: ast.AST | None, scope: NameScope) -> Values:
         values = super().value(node, scope)
         if not self.effects.changes:
             return values
-        return self.effects.current(values, inner=not isinstance(node, ast.Name | ast.Attribute))
+        return current(values, inner=not isinstance(node, ast.Name | ast.Attribute))
 
     def name(self, name: str, scope: NameScope | None) -> Values:
         found = super().name(name, scope)
@@ -497,8 +438,7 @@ class Interpreter(Evaluator):
         bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
         for base in bases:
             if isinstance(base, Class) and (method := self.member(base, name)) is not None:
-                before = Arguments((owner, *arguments.positional), arguments.keywords, arguments.open)
-                return self.call(method, before, line)
+                return self.call(method, Arguments((owner,)).then(arguments), line)
             own = isinstance(base, Class)
             kind = stubs.framework_kind(self, base) if own else stubs.kind_of(self, base)
             if kind is not None:
@@ -526,7 +466,7 @@ class Interpreter(Evaluator):
             self.objects.append(created)
         found = self.member(made_of, "__init__")
         if found is not None and isinstance(found, Function):
-            self.call_function(found, _with_self(created, arguments))
+            self.call_function(found, Arguments((exactly(created),)).then(arguments))
         elif framed is not None:
             stubs.construct(framed, framed.kind, arguments)
         else:
@@ -546,83 +486,7 @@ class Interpreter(Evaluator):
 
     def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
         method = self.member(target.made_of, "__call__")
-        return self.call(method, _with_self(target, arguments), line) if method is not None else UNKNOWN
-
-    def attribute(self, owner: object, name: str) -> Values:
-        if isinstance(owner, ModuleObject):
-            return self.modules.attribute(owner.path, name) or UNKNOWN
-        if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
-            return self._name_of(owner)
-        if isinstance(owner, Class):
-            return self._of_class(owner, name)
-        if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
-            return exactly(Namespace(owner))
-        if not isinstance(owner, ProgramObject):
-            return super().attribute(owner, name)
-        if self.member(owner.made_of, "__getattribute__") is not None:
-            return UNKNOWN
-        if name in owner.attributes:
-            return owner.attributes[name]
-        found = self.declared_by_class(owner, name)
-        if found is None:
-            return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
-        return found
-
-    def _name_of(self, owner: object) -> Values:
-        """Evaluates `function.__name__`, also of a method, a class or a wrapper."""
-        inner = underlying(owner)[0]
-        if id(inner) in self.effects.renamed:
-            return self.effects.renamed[id(inner)][1]
-        if isinstance(inner, Function) and (wrapped := self.wrapped.get(id(inner.tree))) is not None:
-            return self._name_of(wrapped[0]) if len(wrapped) == 1 else UNKNOWN
-        tree = inner.tree if isinstance(inner, Function | Class) else None
-        return UNKNOWN if tree is None or isinstance(tree, ast.Lambda) else exactly(tree.name)
-
-    def _of_class(self, owner: Class, name: str) -> Values:
-        """Returns the values of a name of a class; its collections are one for all who read it."""
-        held = self.effects.class_names.get(id(owner.tree), {})
-        if name in held:
-            return self.effects.current(held[name], inner=False)
-        if not CodeScope(owner.tree, owner.scope).find(name):
-            for base in stubs.bases_of(self, owner):
-                if (
-                    isinstance(base, Class)
-                    and base.tree is not owner.tree
-                    and (found := self._of_class(base, name)).known
-                ):
-                    return found
-        found = super().attribute(owner, name)
-        if self.executing and any(isinstance(one, Sequence | Table) for one in found.known):
-            self.effects.names_of(owner)[name] = found
-        return found
-
-    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
-        found = self.member(owner.made_of, name)
-        if found is None:
-            return None
-        if isinstance(found, CallResult):
-            return self._of_decorated(owner, found)
-        return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
-
-    def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
-        """Evaluates a member that is a property, a static method or the like."""
-        how = path_of(found.callee).rpartition(".")[2]
-        inner = found.arguments.get("", 0) or UNKNOWN
-        if how in {"property", "cached_property"}:
-            results = [self.call(one, _with_self(owner, Arguments())) for one in inner.known]
-            return results[0] if len(results) == 1 else UNKNOWN
-        if how == "classmethod":
-            first = Arguments((exactly(owner.made_of),))
-            return Values(tuple(PartialFunction(one, first) for one in inner.known), inner.complete)
-        return inner if how == "staticmethod" else exactly(found)
-
-    def member(self, made_of: object, name: str) -> object | None:
-        """Returns the member of a class or its base classes; None if it is not unique."""
-        if not isinstance(made_of, Class):
-            return None
-        found = self._of_class(made_of, name)
-        return found.known[0] if len(found.known) == 1 else None
+        return self.call(method, Arguments((exactly(target),)).then(arguments), line) if method is not None else UNKNOWN
 
     def item(self, owner: object, key: Values) -> Values:
         if not isinstance(owner, Namespace):
@@ -742,11 +606,6 @@ def unseen_arguments(function: object) -> Arguments:
 
 def _is_empty(default: Values) -> bool:
     return any(one is None or (isinstance(one, Sequence | Table) and not one.items) for one in default.known)
-
-
-def _with_self(first: object, arguments: Arguments) -> Arguments:
-    """Returns arguments with an object before them."""
-    return Arguments((exactly(first), *arguments.positional), arguments.keywords, arguments.open)
 
 
 def _method_around(scope: NameScope) -> Any:

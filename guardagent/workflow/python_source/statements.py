@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeGuard
 
 from guardagent.workflow.python_source import stubs
-from guardagent.workflow.python_source.effects import scope_of, unordered
+from guardagent.workflow.python_source.effects import Effects, scope_of, unordered
 from guardagent.workflow.python_source.modules import FlowScope, file_of
 from guardagent.workflow.python_source.scopes import bound_names, statements
-from guardagent.workflow.python_source.stubs import ObjectStub
+from guardagent.workflow.python_source.stubs import ObjectStub, Program
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -23,9 +24,6 @@ from guardagent.workflow.python_source.values import (
     exactly,
     is_true,
 )
-
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.interpreter import Interpreter
 
 MOST_ROUNDS = 200
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
@@ -51,8 +49,8 @@ class Statements:
         certain: the depth at which a `break` certainly leaves the loop.
     """
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self._program = interpreter
+    def __init__(self, program: Program, effects: Effects, end: Callable[[Path, int], None]) -> None:
+        self._program, self._effects, self._end = program, effects, end
         self.returns: list[Values] = []
         self.certain = -1
         self._broken: list[list[dict[str, Values]]] = []  # for each loop, the names at each `break` that is not certain
@@ -73,7 +71,7 @@ class Statements:
     def _leave(self, statement: ast.stmt, scope: FlowScope) -> None:
         """Leaves a statement aside: the names that it binds, and what the function returns, can be anything."""
         self._program.left_aside += 1
-        self._program.end(file_of(scope), statement.lineno)
+        self._end(file_of(scope), statement.lineno)
         nodes = list(statements([statement]))
         for name in dict.fromkeys(name for node in nodes for name in bound_names(node)):
             names = scope_of(name, scope).names
@@ -90,25 +88,25 @@ class Statements:
     def do_assign(self, node: ast.Assign, scope: FlowScope) -> None:
         values = self._program.value(node.value, scope)
         for target in node.targets:
-            self._program.effects.assign(target, values, scope)
+            self._effects.assign(target, values, scope)
         if isinstance(node.value, ast.Call | ast.Await) and len(values.known) == 1:
             stubs.name_after(values.known[0], node.targets[0])
 
     def do_annassign(self, node: ast.AnnAssign, scope: FlowScope) -> None:
         if node.value is not None:
-            self._program.effects.assign(node.target, self._program.value(node.value, scope), scope)
+            self._effects.assign(node.target, self._program.value(node.value, scope), scope)
 
     def do_augassign(self, node: ast.AugAssign, scope: FlowScope) -> None:
         read = ast.copy_location(_loaded(node.target), node)
         before = self._program.value(read, scope)
         if isinstance(node.op, ast.Add | ast.BitOr) and _are_collections(before):
             added = Arguments((self._program.value(node.value, scope),))
-            self._program.effects.change_by_method(
+            self._effects.change_by_method(
                 read, before, "update" if isinstance(node.op, ast.BitOr) else "extend", added, scope
             )
             return
         result = self._program.value(ast.copy_location(ast.BinOp(read, node.op, node.value), node), scope)
-        self._program.effects.assign(node.target, result, scope)
+        self._effects.assign(node.target, result, scope)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: FlowScope) -> None:
         scope.names[node.name] = self._program.value(node, scope)
@@ -193,7 +191,7 @@ class Statements:
         if items is not None and len(items) <= MOST_ROUNDS:
             self._each_round(node, items, scope)
             return
-        self._program.effects.assign(node.target, self._program.elements(values), scope)
+        self._effects.assign(node.target, self._program.elements(values), scope)
         self._repeat([*node.body], scope)
         self.run(node.orelse, scope)
 
@@ -208,7 +206,7 @@ class Statements:
                 if not self._program.budget.left:
                     self._leave(node, scope)
                     return
-                self._program.effects.assign(node.target, item, scope)
+                self._effects.assign(node.target, item, scope)
                 with contextlib.suppress(_LoopContinue):
                     self.run(node.body, scope)
             self.run(node.orelse, scope)
@@ -287,7 +285,7 @@ class Statements:
             values = self._program.value(item.context_expr, scope)
             if item.optional_vars is not None:
                 same = all(isinstance(one, ObjectStub) and one.made_of is one.kind for one in values.known)
-                self._program.effects.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
+                self._effects.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
         self.run(node.body, scope)
 
     do_asyncwith = do_with

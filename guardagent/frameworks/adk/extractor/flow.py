@@ -1,7 +1,8 @@
 """Control flow in the code of ADK: the order in which a custom agent runs other agents, and the routes of a node.
 
 `async for event in AGENT.run_async(ctx)` is a step; the code between two steps in `_run_async_impl` decides which of
-them follows. If the code does anything else with agents, any agent is assumed to follow any other.
+them follows. If the code does anything else with agents, any agent is assumed to follow any other. `Traversal` is
+how the parts of an extraction request the regions of other agents.
 
 The routes are those that a node of a workflow can take, read from its code.
 """
@@ -12,11 +13,11 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.frameworks.adk.extractor.agents import ADK, BASE, MOST_NESTED, AdkCode, AgentCalls, escalates
 from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.extraction.regions import Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import EDGES, TOOLS, NodeKind
 from guardagent.workflow.python_source.bodies import summarize
 from guardagent.workflow.python_source.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all
@@ -33,19 +34,32 @@ from guardagent.workflow.python_source.values import (
 )
 from guardagent.workflow.python_source.values import Sequence as Items
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.adk.extractor import AdkTraversal
-
 _CLOSING = ("Aclosing", "aclosing", "closing")
 _LONGEST = 60
 _Front = tuple[RegionExit, ...]
+
+
+@dataclass(frozen=True)
+class Traversal:
+    """Visits agents and workflows, each once.
+
+    Attributes:
+        region: returns the region of an agent, a node of a workflow, a tool or a function, inside some others.
+        structure: returns the region of an agent, as its framework class runs it.
+        call: adds a call by a node of a target with a name; the node continues when the callee returns.
+    """
+
+    assembly: Assembly
+    region: Callable[[Any, tuple[str, ...]], Region]
+    structure: Callable[[Any, tuple[str, ...]], Region]
+    call: Callable[[str, str, Any], None]
 
 
 class _UnclearError(Exception):
     """The code uses agents in an unsupported way; the message describes it."""
 
 
-def flow_region(traversal: AdkTraversal, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
+def flow_region(traversal: Traversal, agent: Any, function: Callable[..., Any], within: tuple[str, ...]) -> Region:
     """The region of a custom agent: a node for its own code, and the agents that it runs."""
     code = AdkCode(functools.partial(function, agent))
     node = traversal.assembly.id(agent, agent.name, within)
@@ -74,7 +88,7 @@ def agents_held(agent: Any) -> list[Any]:
 
 
 def _widened(
-    traversal: AdkTraversal, agent: Any, code: AdkCode, inside: tuple[str, ...], reason: str
+    traversal: Traversal, agent: Any, code: AdkCode, inside: tuple[str, ...], reason: str
 ) -> tuple[Region, set[str]]:
     """The region in which the agents held follow in any order, any number of times."""
     node = traversal.assembly.id(agent, agent.name)
@@ -110,7 +124,7 @@ class _NamedScope:
 class _AgentFlow(PathWalker[_Front]):
     """Follows the control flow of one custom agent; connects nothing before all of it is understood."""
 
-    def __init__(self, traversal: AdkTraversal, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
+    def __init__(self, traversal: Traversal, agent: Any, code: AdkCode, node: str, within: tuple[str, ...]) -> None:
         super().__init__()
         self._traversal, self._agent, self._code, self._node, self._within = traversal, agent, code, node, within
         self._agent_calls = AgentCalls(code, agent)

@@ -5,23 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.frameworks.adk.extractor.agents import ADK, DISTRIBUTION, AdkCode, predicate, toolbox
-from guardagent.frameworks.adk.extractor.flow import routes_of
+from guardagent.frameworks.adk.extractor.flow import Traversal, routes_of
 from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a, private_attribute
 from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
 from guardagent.workflow.model.graph import EDGES, NodeKind
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.adk.extractor import AdkTraversal
 
 _START = "__START__"
 _DEFAULT = "__DEFAULT__"
 _UNMATCHED = "no route matches"
 
 
-def workflow_region(traversal: AdkTraversal, workflow: Any, within: tuple[str, ...]) -> Region:
+def workflow_region(traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> Region:
     """The region of a workflow: its nodes and edges."""
     if workflow.graph is None:
         return EMPTY_REGION
@@ -35,7 +32,7 @@ class _WorkflowGraph:
         outgoing: the outgoing edges of each node, by object id.
     """
 
-    def __init__(self, traversal: AdkTraversal, workflow: Any, within: tuple[str, ...]) -> None:
+    def __init__(self, traversal: Traversal, workflow: Any, within: tuple[str, ...]) -> None:
         self.traversal, self.within = traversal, within
         self.edges = list(workflow.graph.edges)
         self.nodes = [node for node in workflow.graph.nodes if node.name != _START]
@@ -193,7 +190,7 @@ def _code_target(node: Any) -> Any:
     return node if callable(node) and not is_a(node, ADK, "BaseTool") else None
 
 
-def node_region(traversal: AdkTraversal, node: Any, within: tuple[str, ...], *, is_routed: bool = False) -> Region:
+def node_region(traversal: Traversal, node: Any, within: tuple[str, ...], *, is_routed: bool = False) -> Region:
     """The region of one node of a workflow, or of a tool or function run as a node."""
     inner = _inner(node)
     if not is_node(inner):
@@ -220,7 +217,7 @@ def _for_each_item(region: Region) -> Region:
     return replace(region, entries=tuple(entries))
 
 
-def _describe_tool(traversal: AdkTraversal, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
+def _describe_tool(traversal: Traversal, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
     traversal.assembly.describe(
         own,
         "tool",
@@ -235,7 +232,7 @@ def _describe_tool(traversal: AdkTraversal, own: str, name: str, box: AgentTools
 
 
 def _describe_code(
-    traversal: AdkTraversal, own: str, inner: Any, target: Any, within: tuple[str, ...], *, is_routed: bool
+    traversal: Traversal, own: str, inner: Any, target: Any, within: tuple[str, ...], *, is_routed: bool
 ) -> None:
     """Describes a node with code of the program; it asks a person if it declares so, or its code does."""
     gate = predicate(getattr(inner, "require_confirmation", False))
@@ -254,7 +251,7 @@ def _describe_code(
         traversal.assembly.note(f"{own}: the source of its function is missing; whether it asks a person is unknown")
 
 
-def _add_run_nodes(traversal: AdkTraversal, own: str, code: AdkCode) -> bool:
+def _add_run_nodes(traversal: Traversal, own: str, code: AdkCode) -> bool:
     """Adds the nodes that a node runs by `ctx.run_node`; returns whether there are any."""
     for values in code.runs:
         known = [one for one in values.known if callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]

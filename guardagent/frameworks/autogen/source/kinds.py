@@ -20,11 +20,11 @@ from guardagent.frameworks.autogen.source.participants import (
     swarm,
 )
 from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
+    Program,
     make,
 )
 from guardagent.workflow.python_source.values import (
@@ -469,7 +469,7 @@ def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and is_a(value, PACKAGE, *CLASSES)
 
 
-def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
+def called(interpreter: Program, target: object, arguments: Arguments, line: int) -> Values | None:
     """Applies the functions that register tools and start chats; returns None for other calls."""
     if isinstance(target, ToolRegistration):
         return target.apply(arguments.get("", 0) or UNKNOWN)
@@ -493,7 +493,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     return _group_started(interpreter, last, arguments, line)
 
 
-def _group_started(interpreter: Interpreter, function: str, arguments: Arguments, line: int) -> Values | None:
+def _group_started(interpreter: Program, function: str, arguments: Arguments, line: int) -> Values | None:
     name = function.removeprefix("a_")
     if name in {"initiate_group_chat", "run_group_chat", "run_group_chat_iter"}:
         patterns = arguments.get("pattern", 0) or UNKNOWN

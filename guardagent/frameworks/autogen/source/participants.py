@@ -18,11 +18,11 @@ from guardagent.frameworks.autogen.extractor.agents import CODE
 from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
-from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
+    Program,
     make,
 )
 from guardagent.workflow.python_source.values import (
@@ -65,7 +65,7 @@ class ChatSequence(LiveValue):
 
     chats: tuple[ChatCall, ...]
     complete: bool
-    interpreter: Interpreter
+    interpreter: Program
     file: str
     line: int
 
@@ -85,14 +85,14 @@ class RegisteredTool(LiveValue):
     function: object = None
 
 
-def start(interpreter: Interpreter, chats: tuple[ChatCall, ...], line: int, *, complete: bool = True) -> None:
+def start(interpreter: Program, chats: tuple[ChatCall, ...], line: int, *, complete: bool = True) -> None:
     """Records that the program starts chats."""
     made = ChatSequence(chats, complete, interpreter, str(interpreter.current_file), line)
     if made.has_agents:
         interpreter.started.append(made)
 
 
-def chats_of(interpreter: Interpreter, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
+def chats_of(interpreter: Program, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
     """Returns the chats of a queue, a list of dictionaries, and whether these are all."""
     items = interpreter.ordered_elements(queue)
     found: list[ChatCall] = []
@@ -482,7 +482,7 @@ HANDOFF_KINDS = (
 )  # fmt: skip
 
 
-def swarm(interpreter: Interpreter, arguments: Arguments, line: int) -> ObjectStub:
+def swarm(interpreter: Program, arguments: Arguments, line: int) -> ObjectStub:
     """The pattern of `initiate_swarm_chat(...)`."""
     declared = {"initial_agent": arguments.get("initial_agent", 0), "agents": arguments.get("agents", 2)}
     declared |= {"user_agent": arguments.get("user_agent"), "group_after_work": arguments.get("after_work")}

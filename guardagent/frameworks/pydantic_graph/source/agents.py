@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS
-from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     Method,
     ObjectStub,
+    Program,
     defined_name,
     make,
 )
@@ -265,7 +265,7 @@ def _settle_tool(stub: ObjectStub) -> None:
         stub.attributes["name"] = Values(tuple(names), bool(names))
 
 
-def function_name(interpreter: Interpreter, one: object) -> str:
+def function_name(interpreter: Program, one: object) -> str:
     """The name of a function of the program, or of one that is imported; else empty."""
     if isinstance(one, Function | PartialFunction):
         return defined_name(interpreter, one)

@@ -17,8 +17,7 @@ from guardagent.frameworks.pydantic_graph.source.classes import (
     is_node_class,
     node_class,
 )
-from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, make
+from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, Program, make
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Alias,
@@ -77,7 +76,7 @@ class GraphDraft(LiveValue):
         unclear: why the source does not determine all of them; empty if it does.
     """
 
-    interpreter: Interpreter
+    interpreter: Program
     nodes: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, list[Any]] = field(default_factory=dict)
     unclear: str = ""
