@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,6 @@ from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.agents import ADK
 from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.stubs import (
@@ -326,13 +324,6 @@ def unwrapped(value: object) -> object:
     return value
 
 
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of an agent, a workflow, an app or a runner, with notes on what the source does not determine."""
-    stage = value.interpreter.converter
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
-
-
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of a function of ADK that makes nodes, tools or agents; None for other calls."""
     maker = target.callee if isinstance(target, CallResult) else target
@@ -621,6 +612,7 @@ def _shipped_tools() -> dict[str, object]:
 
 
 _SHIPPED_TOOLS = _shipped_tools()
+extract = live.extract
 CONSTANTS: dict[str, object] = {
     **{
         path: value

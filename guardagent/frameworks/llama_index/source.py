@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,6 @@ from guardagent.frameworks.llama_index import extractor as live
 from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES, EventStep, is_event
 from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
@@ -392,6 +391,7 @@ AGENT_KINDS = (
 
 # --- the reader
 
+extract = live.extract
 CONSTANTS: dict[str, object] = {}
 KINDS = (*STEP_KINDS, *AGENT_KINDS)
 
@@ -410,13 +410,6 @@ def opened(interpreter: Interpreter, value: ObjectStub | Class) -> ObjectStub:
     created = made[-1] if made else interpreter.make(value)
     assert isinstance(created, ObjectStub)
     return created
-
-
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of a workflow, a team or an agent, with notes on what the source does not determine."""
-    stage = value.interpreter.converter
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:

@@ -11,9 +11,10 @@ a framework, with
     extract(value, name: str) -> Graph                   the graph of a workflow
 
 A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.py`), which are extracted like live
-objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`;
-`opened(interpreter, value)`, which returns the argument of `extract`; `unwrapped(value)`, which returns the
-workflow that a value only runs; and `arranged(interpreter, found)`, which joins or leaves out parts of workflows.
+objects, so that `extract` is that of the extractor, and what the source does not determine is noted; `piped` and
+`anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; `opened(interpreter, value)`, which returns the
+argument of `extract`; `unwrapped(value)`, which returns the workflow that a value only runs; and
+`arranged(interpreter, found)`, which joins or leaves out parts of workflows.
 
 A few processes read the files of a folder, so that one that takes too long or breaks its process costs no other. Run
 with `-m`, this file is such a process: it reads a path per line from standard input, and answers with a line of JSON.
@@ -181,7 +182,7 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
     if hasattr(reader, "opened"):
         value = reader.opened(interpreter, value)
     before = interpreter.converter
-    interpreter.converter = before.copy()  # its notes are those of one graph
+    converter = interpreter.converter = before.copy()  # its notes are those of one graph
     try:
         graph: Graph = reader.extract(value, name)
     except GuardError:
@@ -193,7 +194,8 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
         ) from error
     finally:
         interpreter.converter = before
-    return replace(graph, notes=(*graph.notes, *interpreter.not_followed))
+    notes = [note for note in converter.notes if hasattr(reader, "KINDS") and note not in graph.notes]
+    return replace(graph, notes=(*graph.notes, *notes, *interpreter.not_followed))
 
 
 # --- folders

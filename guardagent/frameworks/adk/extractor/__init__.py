@@ -154,7 +154,7 @@ class _AdkTraversal:
         self.assembly.mark_unknown(
             node, EDGES, "its class overrides the run method; its graph is assumed to run at any time"
         )
-        graph = partial(workflow_region, self, workflow, (*within, workflow.name))
+        graph = partial(workflow_region, self._visits, workflow, (*within, workflow.name))
         self._add_call(node, workflow.name, workflow, graph)
         return replace(region, exits=(RegionExit(node, conditional=True),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def opened(interpreter: Interpreter, value: object) -> InterpretedWorkflow:
 
 
 def extract(found: InterpretedWorkflow, name: str) -> Graph:
-    """The graph of a crew, a flow, a class of either, a task or an agent, with notes on unknown values."""
+    """The graph of a crew, a flow, a class of either, a task or an agent."""
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
     created: object = interpreter.make(value) if isinstance(value, Class) else value
@@ -82,8 +82,7 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
         created = live.crew_of(
             reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"
         )
-    graph = live.extract(created, name, reader)
-    return replace(graph, notes=(*graph.notes, *interpreter.converter.notes))
+    return live.extract(created, name, reader)
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
