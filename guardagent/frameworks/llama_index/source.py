@@ -24,6 +24,7 @@ from guardagent.workflow.python_source.stubs import (
     bases_of,
     defined_name,
     make,
+    record_start,
 )
 from guardagent.workflow.python_source.types import annotated_types
 from guardagent.workflow.python_source.values import (
@@ -232,11 +233,6 @@ def _settle_workflow(stub: ObjectStub) -> None:
     stub.attributes["declared_steps"] = exactly(DeclaredSteps(stub))
 
 
-def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    owner.interpreter.started.append(owner)
-    return UNKNOWN
-
-
 def _event_kinds(module: str) -> Iterator[ClassStub]:
     made: dict[str, ClassStub] = {}
     for name, base in _EVENTS.items():
@@ -244,7 +240,7 @@ def _event_kinds(module: str) -> Iterator[ClassStub]:
         yield made[name]
 
 
-STARTS = {"run": _started}
+STARTS = {"run": record_start}
 STEP_KINDS = tuple(
     kind
     for module in ("workflows", "llama_index.core.workflow")

@@ -716,14 +716,18 @@ class Evaluator:
     def _default_value(self, function: Function, name: str) -> Values | None:
         if function.defaults is not None:
             return function.defaults.get(name)
-        spec = function.tree.args
-        ordered = [*spec.posonlyargs, *spec.args]
-        pairs = [
-            *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
-            *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-        ]
-        found = next((one for parameter, one in pairs if parameter.arg == name), None)
-        return None if found is None else self.value(found, function.scope)
+        default = defaults_of(function.tree.args).get(name)
+        return None if default is None else self.value(default, function.scope)
+
+
+def defaults_of(spec: ast.arguments) -> dict[str, ast.expr]:
+    """Returns the default of each parameter that has one."""
+    ordered = [*spec.posonlyargs, *spec.args]
+    pairs = [
+        *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
+        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+    ]
+    return {parameter.arg: default for parameter, default in pairs if default is not None}
 
 
 def enclosing(scope: NameScope) -> NameScope | None:

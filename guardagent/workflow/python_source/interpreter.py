@@ -17,7 +17,7 @@ from typing import Any
 from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
 from guardagent.workflow.python_source import stubs
 from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
-from guardagent.workflow.python_source.evaluator import underlying
+from guardagent.workflow.python_source.evaluator import defaults_of, underlying
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
@@ -40,6 +40,7 @@ from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
     Function,
+    FunctionTree,
     ImportedName,
     NameScope,
     PartialFunction,
@@ -72,13 +73,10 @@ class Interpreter(Program):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file)
-        frameworks = [(name, one) for name, one in FRAMEWORKS.load_all() if one.PACKAGES]
-        self._unread: dict[str, list[str]] = {}  # the frameworks of each top package, unless they are loaded
-        for name, one in frameworks:
-            for package in one.PACKAGES:
-                self._unread.setdefault(package, []).append(name)
+        self._frameworks = {name: one for name, one in FRAMEWORKS.load_all() if one.PACKAGES}
+        self._unread = {package for one in self._frameworks.values() for package in one.PACKAGES}
         self._loaded: dict[str, ModuleType] = {}
-        shared = (module for _, one in frameworks for module in one.OBJECTS if "." in module)
+        shared = (module for one in self._frameworks.values() for module in one.OBJECTS if "." in module)
         self.modules = ProgramFiles(self._read, self._run_file, self._unread, shared)
         self.effects = Effects(self)
         self._statements = Statements(self, self.effects, self._end)
@@ -92,13 +90,16 @@ class Interpreter(Program):
 
     def load_readers(self, packages: AbstractSet[str]) -> None:
         """Loads the readers of the frameworks that have one of some top packages."""
-        for package in self._unread.keys() & packages:
-            for name in self._unread.pop(package):
-                if name not in self._loaded:
-                    reader = self._loaded[name] = SOURCES.load(name)
-                    self.constants = {**self.constants, **reader.CONSTANTS}
-                    self.kinds.add(getattr(reader, "KINDS", ()))
-            self.readers = tuple(self._loaded[name] for name in sorted(self._loaded))
+        fresh = self._unread & packages
+        if not fresh:
+            return
+        self._unread -= fresh
+        for name, one in self._frameworks.items():
+            if name not in self._loaded and not fresh.isdisjoint(one.PACKAGES):
+                reader = self._loaded[name] = SOURCES.load(name)
+                self.constants = {**self.constants, **reader.CONSTANTS}
+                self.kinds.add(getattr(reader, "KINDS", ()))
+        self.readers = tuple(self._loaded[name] for name in self._frameworks if name in self._loaded)
 
     def reader_of(self, value: object) -> ModuleType | None:
         """Returns the reader for a workflow; None for other values."""
@@ -507,12 +508,17 @@ class Interpreter(Program):
         return super()._subscript(node, scope)
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
-        function = Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope)))
-        if self.executing:
-            self._functions.append(function)
-        return self._decorate(function, node)
+        return self._decorate(self._defined(node, scope), node)
 
     _asyncfunctiondef = _functiondef
+
+    def _defined(self, node: FunctionTree, scope: NameScope) -> Function:
+        """Returns a function with its defaults, which are evaluated at its definition."""
+        defaults = {name: self.value(default, scope) for name, default in defaults_of(node.args).items()}
+        function = Function(node, scope, defaults, str(self._file_of(scope)))
+        if self.executing:
+            self._functions.append(function)
+        return function
 
     def _decorate(self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Values:
         result = exactly(function)
@@ -538,25 +544,13 @@ class Interpreter(Program):
         return values
 
     def _lambda(self, node: ast.Lambda, scope: NameScope) -> Values:
-        function = Function(node, scope, self._defaults(node.args, scope), str(self._file_of(scope)))
-        if self.executing:
-            self._functions.append(function)
-        return exactly(function)
+        return exactly(self._defined(node, scope))
 
     def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
         made = Class(node, scope)
         if self.executing:
             self._classes[id(node)] = made
         return exactly(made)
-
-    def _defaults(self, spec: ast.arguments, scope: NameScope) -> dict[str, Values]:
-        """Evaluates the defaults of a function at its definition."""
-        ordered = [*spec.posonlyargs, *spec.args]
-        pairs = [
-            *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
-            *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-        ]
-        return {parameter.arg: self.value(one, scope) for parameter, one in pairs if one is not None}
 
 
 def _is_of_class(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

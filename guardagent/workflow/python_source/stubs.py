@@ -358,6 +358,12 @@ def construct(stub: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
             one.finish(stub)
 
 
+def record_start(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
+    """Records that the program runs an object, by one of its methods."""
+    owner.interpreter.started.append(owner)
+    return UNKNOWN
+
+
 def as_values(value: object) -> Values:
     """Returns a plain value as values of code, whose lists and dictionaries can still grow."""
     if isinstance(value, list | tuple):

@@ -154,13 +154,9 @@ class Likeness:
             return type(value).__name__, place, self.key(value.attributes, depth)
         if isinstance(value, Interpreter):
             return ""
-        fields = value if isinstance(value, dict) else self._fields(value)
-        pairs = [(str(name), self.key(one, depth)) for name, one in fields.items() if name != "parent_agent"]
+        left_out = {"parent_agent"} if isinstance(value, dict) else {"parent_agent", "notes"}
+        pairs = [(str(name), self.key(one, depth)) for name, one in _fields(value).items() if name not in left_out]
         return type(value).__name__, path_of(value), *pairs
-
-    def _fields(self, value: object) -> dict[str, object]:
-        own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
-        return {name: one for name, one in vars(value).items() if name != "notes"} if own else {}
 
 
 USUAL_NAMES = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
@@ -462,15 +458,14 @@ def _members(value: object) -> Iterable[object]:
             return ()
         case list() | tuple():
             return value
-    return _fields(value)
+    return list(_fields(value).values())
 
 
-def _fields(value: object) -> Iterable[object]:
-    """Returns the values of a mapping, or the attributes of a stub."""
+def _fields(value: object) -> Mapping[str, object]:
+    """Returns a mapping itself, or the attributes of a stub."""
     if isinstance(value, Mapping):
-        return list(value.values())
-    own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
-    return list(vars(value).values()) if own else ()
+        return value
+    return vars(value) if type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__") else {}
 
 
 def _belongs_to(one: FoundWorkflow, classes: list[Class]) -> bool:

@@ -26,6 +26,7 @@ from guardagent.workflow.python_source.stubs import (
     ObjectStub,
     Program,
     make,
+    record_start,
 )
 from guardagent.workflow.python_source.values import (
     NOTHING,
@@ -234,14 +235,9 @@ def combined(sign: str, left: Values, right: Values) -> Values | None:
     return exactly(make(known[0].interpreter, kind, Arguments((), {"conditions": parts}), known[0].line))
 
 
-def _started(team: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    team.interpreter.started.append(team)
-    return UNKNOWN
-
-
 # --- the classes of AutoGen AgentChat
 
-_RUNS = {"run": _started, "run_stream": _started}
+_RUNS = {"run": record_start, "run_stream": record_start}
 _TASKS = ClassStub("TaskRunner", f"{CHAT}.base._task", methods=_RUNS)
 _CHAT_AGENT = ClassStub("ChatAgent", f"{CHAT}.base._chat_agent", _TASKS)
 _TEAM = ClassStub("Team", f"{CHAT}.base._team", _TASKS)
