@@ -304,16 +304,13 @@ class Interpreter(Program):
             made: Values | None = reader.called(self, target, arguments, line)
             if made is not None:
                 return made
-        first = arguments.get("", 0)
-        marked = first.known if first is not None else ()
-        if target is staticmethod and any(isinstance(one, ObjectStub) for one in marked):
+        first = arguments.get("", 0) or NOTHING
+        if target is staticmethod and any(isinstance(one, ObjectStub) for one in first.known):
             return first
-        if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps":
-            if not marked or not isinstance(marked[0], Function | PartialFunction):
-                return None
-            if isinstance(inner := underlying(marked[0])[0], Function):
+        if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps" and first.known:
+            if isinstance(inner := underlying(first.known[0])[0], Function):
                 self.wrapped[id(inner.tree)] = (target.arguments.get("", 0) or UNKNOWN).known
-            return first
+            return first if isinstance(first.known[0], Function | PartialFunction) else None
         return None
 
     def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
