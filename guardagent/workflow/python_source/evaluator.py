@@ -92,23 +92,18 @@ class Evaluator:
     Args:
         live: names are live objects, and imports are looked up in the loaded modules.
         follow: whether to read the code of a live function that is called; if not, its result is unknown.
-        constants: the values of imported names, by their paths.
 
     Attributes:
+        constants: the values of imported names, by their paths.
         found: the values of expressions that are the same each time, by the identity of the code and its scope.
         is_cut_short: the budget of steps ended before all values were known.
     """
 
     most_steps = MOST_STEPS
 
-    def __init__(
-        self,
-        *,
-        live: bool = True,
-        follow: Callable[[FunctionType], bool] = lambda _function: True,
-        constants: Mapping[str, object] | None = None,
-    ) -> None:
-        self.live, self.follow, self.constants = live, follow, constants or {}
+    def __init__(self, *, live: bool = True, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
+        self.live, self.follow = live, follow
+        self.constants: dict[str, object] = {}
         self._steps = 0
         self._calls: list[ast.AST] = []
         self._open: dict[tuple[int, int], int] = {}
