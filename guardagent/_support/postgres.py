@@ -216,10 +216,10 @@ class PostgresServer(StoreServer):
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_number("schema"),))
                 if self._version(connection) is None:
                     self._create(connection)
-        found = self._version(connection)
-        if found != (self._kind.name, self._kind.version):
+        version = self._version(connection)
+        if version != (self._kind.name, self._kind.version):
             raise InputError(
-                f"{self.address.shown}: the schema {self.schema!r} has the tables of {found}, and this release reads "
+                f"{self.address.shown}: the schema {self.schema!r} has the tables of {version}, and this release reads "
                 f"{(self._kind.name, self._kind.version)}; {self._kind.advice}"
             )
 

@@ -109,10 +109,10 @@ class RedisServer(StoreServer):
         with self.errors(), self._client.pipeline(transaction=True) as pipe:
             for command in (("HGET", self._store, "name"), *commands):
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]
-            name, *found = pipe.execute()
+            name, *answers = pipe.execute()
         if name != self.name:
             raise self._lost()
-        return found
+        return answers
 
     def keys(self, *parts: str) -> Iterator[str]:
         """Yields the keys that begin with these parts."""
@@ -158,12 +158,12 @@ class RedisServer(StoreServer):
 
     def _require_setting(self, connection: Any, name: str, value: str) -> None:
         try:
-            found = (_answer(connection, "CONFIG", "GET", name) or ["", "unknown"])[1]
+            setting = (_answer(connection, "CONFIG", "GET", name) or ["", "unknown"])[1]
         except redis.ResponseError:
-            found = "unreadable"
-        if found != value:
+            setting = "unreadable"
+        if setting != value:
             raise self._refusal(
-                f"may lose acknowledged writes when it crashes ({name} is {found})",
+                f"may lose acknowledged writes when it crashes ({name} is {setting})",
                 f"{name} {value}; 'durability=unchecked' in the address omits this check",
             )
 
@@ -173,8 +173,8 @@ class RedisServer(StoreServer):
         fields = {"kind": self._kind.name, "version": str(self._kind.version), "name": secrets.token_hex(8)}
         new: list[str | int] = [1, self._store, "name", "", 2 + 2 * len(fields), "HSET", self._store]
         self._commit(args=[*new, *(part for pair in fields.items() for part in pair)])
-        found: Any = self._client.hmget(self._store, "kind", "version", "name")
-        kind, version, name = found
+        store_hmget: Any = self._client.hmget(self._store, "kind", "version", "name")
+        kind, version, name = store_hmget
         if (kind, version) != (fields["kind"], fields["version"]):
             raise InputError(
                 f"{self.address.shown}: the keys that begin with {self._prefix!r} are a {kind} of format {version}, "

@@ -58,8 +58,8 @@ def markdown(title: str, warning: str, sections: Iterable[ReportSection]) -> str
     lines = [f"# {title}", ""]
     if warning:
         lines += [f"> **{warning}**", ""]
-    for one in sections:
-        lines += _section(one)
+    for section in sections:
+        lines += _section(section)
     return "\n".join([*lines, f"Made by GuardAgent {__version__}.", ""])
 
 

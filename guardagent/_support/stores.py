@@ -267,11 +267,11 @@ class StoreAddress:
         shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"{shown}: the option {twice!r} occurs twice; expected it once")
-        others = urlencode([one for one in pairs if one[0] not in own], quote_via=quote)  # libpq reads + as a plus
+        others = urlencode([pair for pair in pairs if pair[0] not in own], quote_via=quote)  # libpq reads + as a plus
         options = {name: value for name, value in pairs if name in own}
         password = parts.netloc.rpartition("@")[0].partition(":")[2]
         secrets = [password, unquote(password), *(value for name, value in pairs if "password" in name)]
-        secrets = sorted({one for one in secrets if one}, key=len, reverse=True)
+        secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
         return cls(parts._replace(query=others).geturl(), options, shown, tuple(secrets))
 
     def without_secrets(self, message: object) -> str:
@@ -287,13 +287,13 @@ class StoreAddress:
         Raises:
             InputError: it is something else.
         """
-        found = self.options.get(name, default)
-        if not re.fullmatch("[a-z_][a-z0-9_]{0,50}", found):
+        option = self.options.get(name, default)
+        if not re.fullmatch("[a-z_][a-z0-9_]{0,50}", option):
             raise InputError(
-                f"{self.shown}: the option {name!r} is {found!r}; expected up to 51 lower-case letters, digits and "
+                f"{self.shown}: the option {name!r} is {option!r}; expected up to 51 lower-case letters, digits and "
                 "underscores, and no digit at the beginning"
             )
-        return found
+        return option
 
 
 def _split(scheme: str, rest: str) -> SplitResult:

@@ -40,7 +40,7 @@ class QuickProof:
     """Proves that traces keep all rules of a policy."""
 
     def __init__(self, policies: Policies) -> None:
-        others = [one for one in policies.monitors if not isinstance(one, PropositionalMonitor)]
+        others = [monitor for monitor in policies.monitors if not isinstance(monitor, PropositionalMonitor)]
         self._product = policies.product
         self._letters = _Letters(policies)
         self._is_possible = (
@@ -322,14 +322,14 @@ def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]
     store, now = new_counters(policies), [0.0]
     verdicts: list[Verdict | None] = [None] * len(traces)
     replays = [_Replay(policies, trace, store, now) for trace in traces]
-    waiting = [(one.next_time, at) for at, one in enumerate(replays)]
+    waiting = [(replay.next_time, at) for at, replay in enumerate(replays)]
     heapq.heapify(waiting)
     while waiting:
         now[0], at = heapq.heappop(waiting)
         verdicts[at] = replays[at].step()
         if verdicts[at] is None:
             heapq.heappush(waiting, (replays[at].next_time, at))
-    return [one for one in verdicts if one is not None]
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 class _Replay:

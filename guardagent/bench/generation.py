@@ -55,7 +55,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         return None
     records = [row["generated"] for row in generated_rows]
     attempts = [attempt for record in records for attempt in record["attempts"]]
-    written = [one["code_written"] for one in records if one["code_written"] is not None]
+    written = [record["code_written"] for record in records if record["code_written"] is not None]
     return {
         "executable": {
             "before": percent(sum(attempt[0] is None for attempt in attempts), len(attempts)),
@@ -63,7 +63,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         },
         "errors": _error_counts(attempts),
         "code_written": percent(sum(written), len(written)),
-        "cached": sum(one["usage"]["cached"] for one in records),
+        "cached": sum(record["usage"]["cached"] for record in records),
         "per_check": _per_check(generated_rows),
     }
 
@@ -74,9 +74,9 @@ def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
     uncached = [row for row in rows if not row["generated"]["usage"]["cached"]]
     return {
         "seconds": mean(row["elapsed_ms"] / 1000 for row in uncached),
-        "words of a demonstration": mean(one["demonstration"] for one in words),
-        "words of a prompt": mean(one["prompt"] for one in words),
-        "words of the answers": mean(one["response"] for one in words),
+        "words of a demonstration": mean(word["demonstration"] for word in words),
+        "words of a prompt": mean(word["prompt"] for word in words),
+        "words of the answers": mean(word["response"] for word in words),
         "prompt tokens": mean(one["prompt_tokens"] for one in usage),
         "completion tokens": mean(one["completion_tokens"] for one in usage),
         "US dollars": mean((row["generated"]["usage"]["cost"] for row in uncached), digits=6),

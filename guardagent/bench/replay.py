@@ -50,7 +50,9 @@ def _pass_table(summary: Block) -> str:
     rows = [["without guard", "measured", *(f"{value:.1f}" for value in before.values())]]
     if summary["with_guard"]:
         after = summary["with_guard"]["pass"].values()
-        rows.append(["with guard", "bounds", *(f"{one['lower']:.1f} to {one['upper']:.1f}" for one in after)])
+        rows.append(
+            ["with guard", "bounds", *(f"{interval['lower']:.1f} to {interval['upper']:.1f}" for interval in after)]
+        )
     return markdown(["", "source", *(f"pass^{k}" for k in before)], rows)
 
 
@@ -107,7 +109,7 @@ def draw_replay(path: Path, summary: Block) -> None:
     axis.plot(ks, list(summary["without_guard"]["pass"].values()), "o-", color="#2f4b7c", label="without guard")
     if summary["with_guard"]:
         bounds = list(summary["with_guard"]["pass"].values())
-        lower, upper = [one["lower"] for one in bounds], [one["upper"] for one in bounds]
+        lower, upper = [interval["lower"] for interval in bounds], [interval["upper"] for interval in bounds]
         axis.fill_between(ks, lower, upper, color="#d1495b", alpha=0.3, label="with guard (bounds)")
         axis.plot(ks, lower, "_", color="#d1495b")
         axis.plot(ks, upper, "_", color="#d1495b")
@@ -145,7 +147,7 @@ def run_replay(
         InputError: a file is invalid, or the folder holds other results.
     """
     guard = _guard(evaluation, policies, state, facts)
-    rows = [row_of(one, evaluation.writes, guard) for one in read_trajectories(data)]
+    rows = [row_of(trajectory, evaluation.writes, guard) for trajectory in read_trajectories(data)]
     about = {
         "name": name,
         "data": data.name,
@@ -181,7 +183,11 @@ def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuar
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
     actual = [(call.tool, call.args) for call, _ in calls if not call.failed]
-    expected = None if trajectory.expected is None else [one for one in trajectory.expected if one[0] in writes]
+    expected = (
+        None
+        if trajectory.expected is None
+        else [expected_call for expected_call in trajectory.expected if expected_call[0] in writes]
+    )
     right = iter(match_expected(actual, expected or []))
     call_rows = []
     for call, verdict in calls:
@@ -250,10 +256,10 @@ def summarize(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
-    found: dict[Any, list[Row]] = {}
+    by_task: dict[Any, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["task"], []).append(row)
-    return list(found.values())
+        by_task.setdefault(row["task"], []).append(row)
+    return list(by_task.values())
 
 
 def _with_guard(

@@ -108,7 +108,7 @@ class _FastParameters:
 def _process_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
     kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     absent = value is None and not param.required
-    if kind == list[str] and value and all(type(one) is str for one in value):
+    if kind == list[str] and value and all(type(entry) is str for entry in value):
         return param.callback(ctx, param, list(value)) if param.callback else list(value)
     if not absent and not (kind is str and type(value) is str) and (value is None or value is not param.default):
         return process(ctx, value)

@@ -106,7 +106,7 @@ def compile_(
     if result.program is not None:
         result.program.save(out)
     written = str(out) if result.program is not None else None
-    proposed = [] if written else [str(file) for one in result.report.proposals for file in one.write(out)]
+    proposed = [] if written else [str(file) for proposal in result.report.proposals for file in proposal.write(out)]
     report = {"written": written, "proposed": proposed, **result.report.to_dict()}
     print_result(report, result.report.to_text() + _closing_message(written, proposed), as_json=as_json)
     raise typer.Exit(0 if written else 1)
@@ -163,8 +163,8 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise ModelError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    found = options.model_of(chosen, prices, timeout)
-    return load_model(found) if isinstance(found, str) else cast("Model", found)
+    model = options.model_of(chosen, prices, timeout)
+    return load_model(model) if isinstance(model, str) else cast("Model", model)
 
 
 def _print_progress(message: str) -> None:

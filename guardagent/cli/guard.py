@@ -164,10 +164,10 @@ def run(
     report(verdict, as_json=as_json)
 
 
-def _one_or_many(one: str | None, log: str | None, facts: str | None, examples: str | None) -> None:
-    if examples is not None and (one, log, facts) != (None, None, None):
+def _one_or_many(run_input: str | None, log: str | None, facts: str | None, examples: str | None) -> None:
+    if examples is not None and (run_input, log, facts) != (None, None, None):
         raise InputError("'--examples' holds whole runs; expected no '--input', '--output-log' or '--facts'")
-    if examples is None and (one is None or log is None):
+    if examples is None and (run_input is None or log is None):
         raise InputError("nothing to judge; expected '--input' and '--output-log', or '--examples'")
 
 

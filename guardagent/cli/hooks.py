@@ -74,15 +74,15 @@ def install(
     from guardagent.hooks.installation import install as install_hooks
 
     lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days)
-    found = host_named(host)
+    hook_host = host_named(host)
     if as_json:
         described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}
         print_json({**described, "backup": None if backup is None else str(backup)})
         return
-    print_line(f"{lock.settings}: {found.title} asks before each tool call, by {lock.policy}")
+    print_line(f"{lock.settings}: {hook_host.title} asks before each tool call, by {lock.policy}")
     if backup is not None:
         print_line(f"the settings before are in {backup}")
-    for caveat in found.caveats:
+    for caveat in hook_host.caveats:
         print_line(f"note: {caveat}")
     print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
 
@@ -91,19 +91,26 @@ def status(*, as_json: Json = False) -> None:
     """Show the installed hooks, and what is wrong with them. Exits with 1 if something is."""
     from guardagent.hooks.installation import host_named, installed
 
-    found = installed()
+    installed_hooks = installed()
     if as_json:
-        rows = [{"host": one.lock.host, "settings": one.lock.settings, "policy": one.lock.policy} for one in found]
-        problems = [list(one.problems) for one in found]
+        rows = [
+            {
+                "host": installed_hook.lock.host,
+                "settings": installed_hook.lock.settings,
+                "policy": installed_hook.lock.policy,
+            }
+            for installed_hook in installed_hooks
+        ]
+        problems = [list(installed_hook.problems) for installed_hook in installed_hooks]
         print_json({"hooks": [{**row, "problems": these} for row, these in zip(rows, problems, strict=True)]})
-    elif not found:
+    elif not installed_hooks:
         print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
-    for one in [] if as_json else found:
+    for one in [] if as_json else installed_hooks:
         host = host_named(one.lock.host)
         print_line(f"{host.title}: {one.lock.settings}, by {one.lock.policy}")
         for line in one.problems or [f"note: {caveat}" for caveat in host.caveats]:
             print_line(f"  {line}")
-    raise typer.Exit(1 if any(one.problems for one in found) else 0)
+    raise typer.Exit(1 if any(installed_hook.problems for installed_hook in installed_hooks) else 0)
 
 
 def uninstall(host: HostName, *, project: Project = False, as_json: Json = False) -> None:
@@ -150,8 +157,8 @@ def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
 
     if not log.exists():
         return []
-    found = Selection(last=20 if after == 0 else 500).entries([str(log)])
-    return [(one.entry.seq, one.fields) for one in found if one.entry.seq > after]
+    entries = Selection(last=20 if after == 0 else 500).entries([str(log)])
+    return [(entry.entry.seq, entry.fields) for entry in entries if entry.entry.seq > after]
 
 
 def _line(fields: dict[str, Any]) -> str:
@@ -191,5 +198,5 @@ def _question(ask: PendingAsk) -> str:
     lines = [f"? {ask.host}, session {ask.session}, wants to call {ask.tool}:"]
     for name, value in ask.args.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        lines += [f"    {name}: {one}" for one in text.split("\n")]
+        lines += [f"    {name}: {part}" for part in text.split("\n")]
     return "\n".join(printable(line) for line in [*lines, *(f"  because: {reason}" for reason in ask.reasons)])

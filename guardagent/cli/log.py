@@ -82,8 +82,8 @@ def show(
         parse_time(until, "--until"),
         last,
     )
-    for one in chosen.entries(log):
-        sys.stdout.write(f"{one.entry.line if as_json else _entry_line(one)}\n")
+    for entry in chosen.entries(log):
+        sys.stdout.write(f"{entry.entry.line if as_json else _entry_line(entry)}\n")
 
 
 def verify(
@@ -132,16 +132,16 @@ def anchor(log: LogAddress, *, removed: Removed, key_file: options.KeyFile = Non
         note(f"entry {number:,} allows the removal of the entries 1 to {removed:,}")
 
 
-def _entry_line(one: ParsedEntry) -> str:
+def _entry_line(parsed_entry: ParsedEntry) -> str:
     """Number, time, kind, decision, tool, conversation and reasons, without control characters."""
     from guardagent._terminal import printable
 
-    fields = one.fields
+    fields = parsed_entry.fields
     decided = fields.get("decision") or fields.get("status") or ""
     reasons = fields.get("reasons") or []
     why = "; ".join(map(_text, reasons if isinstance(reasons, list) else [reasons]))
     named = [fields.get("tool"), fields.get("conversation")]
-    parts = [one.entry.seq, fields["time"], fields.get("kind"), decided, *map(_text, filter(None, named)), why]
+    parts = [parsed_entry.entry.seq, fields["time"], fields.get("kind"), decided, *map(_text, filter(None, named)), why]
     return "  ".join(printable(" ".join(str(part).split())) for part in parts if part not in (None, ""))
 
 
@@ -155,7 +155,7 @@ def _output_file(out: Path | None, log: list[str]) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    if out.exists() and any(_holds(Path(one), out) for one in log):
+    if out.exists() and any(_holds(Path(address), out) for address in log):
         raise InputError(f"{out}: is the log itself; expected another file")
     fresh = out.with_name(f".{out.name}.new")
     try:
@@ -173,7 +173,7 @@ def _holds(log: Path, file: Path) -> bool:
     from guardagent.log.rotation import current_path
 
     places = (file, current_path(file), file.parent)
-    return log.exists() and any(one.exists() and one.samefile(log) for one in places)
+    return log.exists() and any(place.exists() and place.samefile(log) for place in places)
 
 
 # --- replay
@@ -313,8 +313,8 @@ def _example_lines(example: dict[str, Any]) -> list[str]:
 
 def _summarize(report: ReplayReport) -> None:
     table = report.table
-    for one in report.notes:
-        note(one)
+    for remark in report.notes:
+        note(remark)
     apart = f"; {table.unruled:,} denied by the guard itself are not compared" if table.unruled else ""
     note(
         f"{table.calls:,} decisions in {report.conversations:,} conversations: {table.same:,} same, "

@@ -265,7 +265,7 @@ def _target(server: list[str], headers: list[str]) -> Target:
         if len(server) > 1:
             raise InputError(f"unexpected argument {server[1]!r} after the URL; expected the URL alone")
         require_mcp()
-        return UrlTarget(server[0], dict(_header(one) for one in headers))
+        return UrlTarget(server[0], dict(_header(header) for header in headers))
     if headers:
         raise InputError("'--header' applies to a URL only; the server is a command")
     return CommandTarget(server)

@@ -134,8 +134,8 @@ def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -
     """
     options = {}
     for text in texts or ():
-        name, found, value = text.partition("=")
-        if not found or not name:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
             raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")
         options[name] = value
     if workers is not None:
@@ -196,8 +196,8 @@ def error_of(row: Mapping[str, Any]) -> str:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    violations = [{**one, "evidence": json.loads(one["evidence"])} for one in row["violations"]]
-    counts = {one["rule"]: one["count"] for one in row["counts"]}
+    violations = [{**violation, "evidence": json.loads(violation["evidence"])} for violation in row["violations"]]
+    counts = {count["rule"]: count["count"] for count in row["counts"]}
     kept = {name: row[name] for name in ("started", "ended", "task", "success") if row[name] is not None}
     names = ("label", "decision", "reasons", "errors", "rules", "events", "elapsed_ms")
     return {
@@ -411,12 +411,12 @@ class _BatchRun:
         from guardagent.batch.cases import difference
         from guardagent.cli.render import show_difference
 
-        found = difference(result)
+        difference_text = difference(result)
         if self.as_json:
             expected = {"label": result.expected_label, "rules": result.expected_rules}
-            compared = {"expected": expected, "differs": bool(found), "difference": asdict(found)}
+            compared = {"expected": expected, "differs": bool(difference_text), "difference": asdict(difference_text)}
             print_json({**json.loads(result.row), **compared})
-        elif found:
+        elif difference_text:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
     def _results(self, policies: Policies, metrics: VerdictMetrics, log: ResumableLog | None) -> Generator[Result]:

@@ -169,15 +169,15 @@ def show_difference(result: Result, where: str, known: Iterable[str], console: C
         console.print(f"      {printable(reason)}", style="dim", markup=False, highlight=False)
 
 
-def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
-    if found.label:
-        yield f"- label: {_LABELS[found.label[0]]}"
-        yield f"+ label: {_LABELS[found.label[1]]}"
+def _diff_lines(difference: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
+    if difference.label:
+        yield f"- label: {_LABELS[difference.label[0]]}"
+        yield f"+ label: {_LABELS[difference.label[1]]}"
     else:
         yield f"  label: {_LABELS[result.label]}"
     names = list(known)
-    for rule in sorted({*result.rules, *found.missing}):
-        sign = "-" if rule in found.missing else "+" if rule in found.unexpected else " "
+    for rule in sorted({*result.rules, *difference.missing}):
+        sign = "-" if rule in difference.missing else "+" if rule in difference.unexpected else " "
         yield f"{sign} rule:  {rule}{unknown_rule_hint(rule, names) if sign == '-' else ''}"
 
 

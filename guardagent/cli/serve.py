@@ -174,13 +174,13 @@ def serve(
         log_as_json()
     else:
         log_as_text()
-    found = _settings(policies, settings, state, log)
+    policies_settings = _settings(policies, settings, state, log)
     address, access = read_address(listen), clients.access()
     if access is None and is_loopback(address[0]):
-        access = _own_access(found)
+        access = _own_access(policies_settings)
     endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
     assert access is not None
-    asyncio.run(run_server(found, access, endpoint))
+    asyncio.run(run_server(policies_settings, access, endpoint))
 
 
 def _settings(policies: list[Path] | None, path: Path | None, state: str | None, log: str | None) -> ServerSettings:
@@ -193,8 +193,12 @@ def _settings(policies: list[Path] | None, path: Path | None, state: str | None,
 
     if policies and path is not None:
         raise InputError("'--policies' and '--settings' both name policies; expected one of them")
-    found = ServerSettings.of_files(*(policies or ())) if path is None else read_server_settings(path)
-    return replace(found, state=found.state if state is None else state, log=found.log if log is None else log)
+    server_settings = ServerSettings.of_files(*(policies or ())) if path is None else read_server_settings(path)
+    return replace(
+        server_settings,
+        state=server_settings.state if state is None else state,
+        log=server_settings.log if log is None else log,
+    )
 
 
 def _own_access(settings: ServerSettings) -> AccessControl:
@@ -258,13 +262,16 @@ def list_tokens(*, tokens: TokenFile, as_json: Json = False) -> None:
     """List the tokens, without their secrets."""
     from guardagent.server.access import TokenStore
 
-    records = [_record(one) for one in TokenStore(tokens).list()]
+    records = [_record(token) for token in TokenStore(tokens).list()]
     if as_json:
         print_json({"tokens": records})
         return
-    for one in records:
-        roles = ",".join(one["roles"])
-        print_line(f"{one['id']}  {one['status']:7}  {roles}  {one['tenant']}  {one['principal']}  {one['expires']}")
+    for record in records:
+        roles = ",".join(record["roles"])
+        print_line(
+            f"{record['id']}  {record['status']:7}  {roles}  "
+            f"{record['tenant']}  {record['principal']}  {record['expires']}"
+        )
 
 
 def revoke(
@@ -282,10 +289,10 @@ def revoke(
 def _seconds(text: str) -> float | None:
     from guardagent.policy.language.values import duration_of
 
-    found = duration_of(text)
-    if text != "never" and not found:
+    duration = duration_of(text)
+    if text != "never" and not duration:
         raise InputError(f"'--expires' is {text!r}; expected a duration such as '12h' or '90d', or 'never'")
-    return None if found is None else float(found)
+    return None if duration is None else float(duration)
 
 
 def _record(issued: IssuedToken) -> dict[str, Any]:

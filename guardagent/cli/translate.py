@@ -200,9 +200,9 @@ def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:
 
 def _reviewer(name: str | None) -> str:
     try:
-        found = (getpass.getuser() if name is None else name).strip()
+        reviewer = (getpass.getuser() if name is None else name).strip()
     except (OSError, KeyError):  # the system does not know the user
-        found = ""
-    if not found or not found.isprintable():
-        raise InputError(f"the reviewer's name is {found!r}; expected '--by NAME' with printable characters")
-    return found
+        reviewer = ""
+    if not reviewer or not reviewer.isprintable():
+        raise InputError(f"the reviewer's name is {reviewer!r}; expected '--by NAME' with printable characters")
+    return reviewer

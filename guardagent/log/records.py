@@ -113,15 +113,15 @@ canonical_json = json.JSONEncoder(
 def is_json_value(value: Any) -> bool:
     """Whether a value is certainly its own encoding: a quick test that may return False for one that is."""
     inside = [value]
-    for one in inside:  # the list grows during the iteration
-        kind = type(one)
+    for part in inside:  # the list grows during the iteration
+        kind = type(part)
         if kind in _MAPPINGS:
-            if not _TEXT.issuperset(map(type, one)) or (len(one) == 1 and not _TAGS.isdisjoint(one)):
+            if not _TEXT.issuperset(map(type, part)) or (len(part) == 1 and not _TAGS.isdisjoint(part)):
                 return False
-            inside += [item for item in one.values() if type(item) not in _ATOMS]
+            inside += [item for item in part.values() if type(item) not in _ATOMS]
         elif kind is list or kind is tuple:
-            inside += [item for item in one if type(item) not in _ATOMS]
-        elif not ((kind is int and -_WIDE < one < _WIDE) or (kind is float and math.isfinite(one))):
+            inside += [item for item in part if type(item) not in _ATOMS]
+        elif not ((kind is int and -_WIDE < part < _WIDE) or (kind is float and math.isfinite(part))):
             return False
         if len(inside) > _MAX_DEPTH:
             return False
@@ -219,7 +219,7 @@ class _ValueEncoder:
 def _fields(value: Any) -> Mapping[str, Any] | None:
     """Returns an object's declared fields; None if it declares none, since its own code must not run."""
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name, None) for one in fields(value)}
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}
     declared = getattr(type(value), "model_fields", None)  # of Pydantic
     return {name: getattr(value, name, None) for name in declared} if isinstance(declared, Mapping) else None
 
@@ -386,8 +386,8 @@ class RecordEncoder:
         return {name: value if name in _STRUCTURE else redact_occurrences(value) for name, value in redacted.items()}
 
     def _paths_in(self, name: str) -> FieldPaths:
-        found = self._by_field.get(name)
-        return (() if name in _STRUCTURE else descend(self._paths, name)) if found is None else found
+        paths = self._by_field.get(name)
+        return (() if name in _STRUCTURE else descend(self._paths, name)) if paths is None else paths
 
     def _placeholder(self, value: Any) -> dict[str, str]:
         """Returns the mark of a redacted value. Its digest is keyed, since one without a key could be guessed."""

@@ -75,13 +75,13 @@ def read_snapshot(snapshot: bytes, key: bytes, newest: int | None = None) -> dic
         InputError: the snapshot is invalid, changed, outdated, made with another key, or has an unsupported format.
     """
     head, _, body = snapshot.partition(b"\n")
-    found = _HEAD.fullmatch(head)
-    if found and int(found[1]) not in READ:
-        raise InputError(_OTHER_FORMAT.format(int(found[1]), " and ".join(map(str, READ))))
-    if not found or not hmac.compare_digest(found[2], _mac(body, key)):
+    match = _HEAD.fullmatch(head)
+    if match and int(match[1]) not in READ:
+        raise InputError(_OTHER_FORMAT.format(int(match[1]), " and ".join(map(str, READ))))
+    if not match or not hmac.compare_digest(match[2], _mac(body, key)):
         raise InputError(_CHANGED)
     content: dict[str, Any] = json.loads(body)
-    if content.get("format", 1) != int(found[1]):
+    if content.get("format", 1) != int(match[1]):
         raise InputError(_CHANGED)
     with _lock:
         _require_newest(content, newest or 0)

@@ -70,10 +70,10 @@ def require_translation(policy: Path) -> None:
     """
     review = policy.with_suffix(".review.json")
     if review.exists() and not policy.exists():
-        found = read_review(review)
-        if found.answers or found.confirmations:
+        reviewed = read_review(review)
+        if reviewed.answers or reviewed.confirmations:
             raise ContentError(
-                f"has {len(found.answers)} answers and {len(found.confirmations)} confirmations, but its policy "
+                f"has {len(reviewed.answers)} answers and {len(reviewed.confirmations)} confirmations, but its policy "
                 f"{policy.name!r} is gone; restore the policy, or move the review away to begin anew",
                 review,
             )
@@ -135,8 +135,10 @@ class _DocumentChange:
 
     def __init__(self, previous: Review, lines: PolicyLines, document: PolicyDocument, again: Collection[str]) -> None:
         self._previous, self._lines, self._document = previous, lines, document
-        self._quotes = {one.id: _numbered_quotes(one, previous) for one in previous.rules}
-        self._grounds = {("sentence", one.number) for one in previous.sentences if one.fate not in ("rule", "open")}
+        self._quotes = {rule.id: _numbered_quotes(rule, previous) for rule in previous.rules}
+        self._grounds = {
+            ("sentence", sentence.number) for sentence in previous.sentences if sentence.fate not in ("rule", "open")
+        }
         self._neighbours: defaultdict[Node, set[Node]] = defaultdict(set)
         for first, second in self._links():
             self._neighbours[first].add(second)
@@ -175,7 +177,11 @@ class _DocumentChange:
         """Yields the sentences, questions and rules that do not stand by themselves."""
         yield from (("sentence", number) for number in changed)
         yield from (("question", question) for question in again)
-        yield from (one for one in self._neighbours if one[0] == "rule" and one[1] not in self._lines.rules)
+        yield from (
+            neighbour
+            for neighbour in self._neighbours
+            if neighbour[0] == "rule" and neighbour[1] not in self._lines.rules
+        )
         for sentence in self._previous.sentences:
             node: Node = ("sentence", sentence.number)
             needed = {"rule": "rule", "open": "question"}.get(sentence.fate)
@@ -184,31 +190,35 @@ class _DocumentChange:
 
     def _implied(self) -> Iterator[Node]:
         """Yields the sentences that any rule may have implied."""
-        for one in self._previous.sentences:
-            node: Node = ("sentence", one.number)
-            if one.fate == "implied" and not self._neighbours.get(node):
+        for sentence in self._previous.sentences:
+            node: Node = ("sentence", sentence.number)
+            if sentence.fate == "implied" and not self._neighbours.get(node):
                 yield node
 
     def kept(self) -> Kept:
         old, sentences = self._previous, self._sentences()
-        numbers = {one.number for one in sentences}
+        numbers = {sentence.number for sentence in sentences}
         review = replace(
             old,
             sentences=tuple(sentences),
-            rules=tuple(one for one in old.rules if self._stands("rule", one.id) and one.id in self._lines.rules),
+            rules=tuple(rule for rule in old.rules if self._stands("rule", rule.id) and rule.id in self._lines.rules),
             facts=tuple(self._facts()),
-            questions=tuple(one for one in old.questions if self._stands("question", one.id)),
+            questions=tuple(question for question in old.questions if self._stands("question", question.id)),
             findings=tuple(
-                one
-                for one in old.findings
-                if not one.of_policy and one.sentences + one.rules and self._all_stand(one.sentences, one.rules)
+                finding
+                for finding in old.findings
+                if not finding.of_policy
+                and finding.sentences + finding.rules
+                and self._all_stand(finding.sentences, finding.rules)
             ),
             confirmations=tuple(
-                one for one in old.confirmations if self._all_stand(filter(None, [one.sentence]), one.rules)
+                confirmation
+                for confirmation in old.confirmations
+                if self._all_stand(filter(None, [confirmation.sentence]), confirmation.rules)
             ),
         )
         return Kept(
-            tuple(one.number for one in self._document.sentences if one.number not in numbers),
+            tuple(sentence.number for sentence in self._document.sentences if sentence.number not in numbers),
             self._lines,
             tuple(self._drafts()),
             review,
@@ -220,57 +230,59 @@ class _DocumentChange:
 
     @cached_property
     def _hashes(self) -> set[str]:
-        return {one.hash for one in self._previous.sentences if self._stands("sentence", one.number)}
+        return {sentence.hash for sentence in self._previous.sentences if self._stands("sentence", sentence.number)}
 
     def _all_stand(self, sentences: Iterable[str], rules: Iterable[str]) -> bool:
-        rules_stand = all(self._stands("rule", one) and one in self._lines.rules for one in rules)
+        rules_stand = all(self._stands("rule", rule) and rule in self._lines.rules for rule in rules)
         return rules_stand and self._hashes.issuperset(sentences)
 
     def _sentences(self) -> list[ReviewedSentence]:
         pairs = [
-            (one, self._new[one.number]) for one in self._previous.sentences if self._stands("sentence", one.number)
+            (sentence, self._new[sentence.number])
+            for sentence in self._previous.sentences
+            if self._stands("sentence", sentence.number)
         ]
-        found = [
-            replace(one, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
-            for one, new in pairs
+        sentences = [
+            replace(pair, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
+            for pair, new in pairs
         ]
-        return sorted(found, key=lambda one: one.number)
+        return sorted(sentences, key=lambda sentence: sentence.number)
 
     def _drafts(self) -> Iterator[Draft]:
         declared = {key: self._lines.content[key] for key in DECLARATIONS if key in self._lines.content}
-        waiting = {one.id: one for one in self._lines.drafts if self._stands("rule", one.id)}
+        waiting = {draft.id: draft for draft in self._lines.drafts if self._stands("rule", draft.id)}
         while waiting:
             group = self._falling([("rule", next(iter(waiting)))])
-            rules = [self._rule(waiting.pop(one)) for one in [*waiting] if ("rule", one) in group]
+            rules = [self._rule(waiting.pop(rule_id)) for rule_id in [*waiting] if ("rule", rule_id) in group]
             sentences = sorted(self._new[int(name)].number for kind, name in group if kind == "sentence")
             yield Draft(tuple(sentences), tuple(rules), declared, tuple(_read_by(rules, self._previous.facts)))
 
     def _rule(self, rule: RuleDraft) -> RuleDraft:
         """A rule of the policy file with its quotes and cases."""
         quotes = {self._new[number].number: words for number, words in self._quotes.get(rule.id, {}).items()}
-        cases = next((one.cases for one in self._previous.rules if one.id == rule.id), ())
+        cases = next((previous_rule.cases for previous_rule in self._previous.rules if previous_rule.id == rule.id), ())
         return replace(rule, quotes=quotes, cases=cases)
 
     def _facts(self) -> Iterator[NeededFact]:
         """Yields the facts but those that only fallen rules read."""
         drafts = self._lines.drafts
-        read = set(_read_by([one for one in drafts if self._stands("rule", one.id)], self._previous.facts))
-        left = set(_read_by([one for one in drafts if not self._stands("rule", one.id)], self._previous.facts))
-        yield from (one for one in self._previous.facts if one in read or one not in left)
+        read = set(_read_by([draft for draft in drafts if self._stands("rule", draft.id)], self._previous.facts))
+        left = set(_read_by([draft for draft in drafts if not self._stands("rule", draft.id)], self._previous.facts))
+        yield from (fact for fact in self._previous.facts if fact in read or fact not in left)
 
 
 def _numbered_quotes(rule: ReviewedRule, review: Review) -> dict[int, str]:
     """The words that a rule quotes, by the number of their sentence: of identical ones, those that name the rule."""
-    found: dict[int, str] = {}
+    numbered_quotes: dict[int, str] = {}
     for sentence, words in rule.quotes.items():
         same = [one for one in review.sentences if one.hash == sentence]
-        found |= {one.number: words for one in [one for one in same if rule.id in one.rules] or same}
-    return found
+        numbered_quotes |= {one.number: words for one in [one for one in same if rule.id in one.rules] or same}
+    return numbered_quotes
 
 
 def _read_by(rules: Iterable[RuleDraft], facts: Iterable[NeededFact]) -> Iterator[NeededFact]:
-    text = json.dumps([one.rule for one in rules])
-    yield from (one for one in facts if one.name in text)
+    text = json.dumps([rule.rule for rule in rules])
+    yield from (fact for fact in facts if fact.name in text)
 
 
 # --- edits
@@ -293,22 +305,22 @@ def with_edits(kept: Kept, policies: Policies) -> Kept:
     """
     review = kept.review
     changed = _changed(review, policies)
-    edited = [one for one in review.rules if one.id in changed or one.readings == "edited"]
+    edited = [rule for rule in review.rules if rule.id in changed or rule.readings == "edited"]
     holding = {one.id: _holding(one, policies) for one in edited}
     rules = {one.id: replace(one, readings="edited", cases=holding[one.id]) for one in edited}
-    findings = [one for one in review.findings if not changed.intersection(one.rules)]
+    findings = [finding for finding in review.findings if not changed.intersection(finding.rules)]
     findings += [_finding(one, holding[one.id]) for one in edited if one.cases != holding[one.id]]
-    review = replace(review, rules=tuple(rules.get(one.id, one) for one in review.rules), findings=tuple(findings))
-    return replace(kept, drafts=tuple(_with_cases(one, holding) for one in kept.drafts), review=review)
+    review = replace(review, rules=tuple(rules.get(rule.id, rule) for rule in review.rules), findings=tuple(findings))
+    return replace(kept, drafts=tuple(_with_cases(draft, holding) for draft in kept.drafts), review=review)
 
 
 def _changed(review: Review, policies: Policies) -> set[str]:
     """The rules with another hash; if all have one, as a key such as `unlisted` changed, those with other words."""
     hashes, words = rule_hashes(policies), policies_in_words(policies)
-    changed = [one for one in review.rules if hashes[one.id] != one.hash]
+    changed = [rule for rule in review.rules if hashes[rule.id] != rule.hash]
     if len(changed) == len(review.rules):
-        changed = [one for one in changed if words[one.id].text != one.words]
-    return {one.id for one in changed}
+        changed = [rule for rule in changed if words[rule.id].text != rule.words]
+    return {rule.id for rule in changed}
 
 
 def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
@@ -316,16 +328,18 @@ def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
     judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
     return tuple(
         record
-        for record, one in judged
-        if one.case and one.verdict and (rule.id in one.verdict.rules) is expects_violation(one.case, rule.id)
+        for record, judged_case in judged
+        if judged_case.case
+        and judged_case.verdict
+        and (rule.id in judged_case.verdict.rules) is expects_violation(judged_case.case, rule.id)
     )
 
 
 def _with_cases(draft: Draft, cases: Mapping[str, Cases]) -> Draft:
-    return replace(draft, rules=tuple(replace(one, cases=cases.get(one.id, one.cases)) for one in draft.rules))
+    return replace(draft, rules=tuple(replace(rule, cases=cases.get(rule.id, rule.cases)) for rule in draft.rules))
 
 
 def _finding(rule: ReviewedRule, holding: Cases) -> ReviewFinding:
-    lost = ", ".join(repr(one.get("id")) for one in rule.cases if one not in holding)
+    lost = ", ".join(repr(case.get("id")) for case in rule.cases if case not in holding)
     text = f"The rule was changed by hand. These cases of its translation do not hold and are left out: {lost}."
     return ReviewFinding("edited", text, tuple(rule.quotes), (rule.id,), blocking=False)

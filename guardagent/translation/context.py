@@ -57,7 +57,7 @@ class TranslationContext:
     @property
     def frame(self) -> Mapping[str, Any]:
         """The keys of a policy file that do not depend on a draft."""
-        keys: dict[str, Any] = {"version": 1, "tools": [one.name for one in self.tools]}
+        keys: dict[str, Any] = {"version": 1, "tools": [tool.name for tool in self.tools]}
         if self.toolbox:
             keys["toolbox"] = [str(path) for path in self.toolbox]
         if self.failed_output:
@@ -88,8 +88,8 @@ class TranslationContext:
 
     def completed(self, facts: Iterable[NeededFact], failed_output: str) -> TranslationContext:
         """These inputs with more facts, and with a pattern of failed outputs. The operator's own have precedence."""
-        known = {one.name for one in self.facts}
-        new = (FactDescription(one.name, one.description) for one in facts if one.name not in known)
+        known = {fact.name for fact in self.facts}
+        new = (FactDescription(fact.name, fact.description) for fact in facts if fact.name not in known)
         return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
 
     def sentence(self, number: int) -> Sentence:
@@ -134,7 +134,7 @@ def read_inputs(
         tools=_tools(tools),
         samples=read_samples(traces) if traces is not None else None,
         facts=read_fact_descriptions(facts) if facts is not None else (),
-        toolbox=tuple(_inside(Path(one), folder) for one in toolbox),
+        toolbox=tuple(_inside(Path(path), folder) for path in toolbox),
         folder=folder.absolute(),
         path=path,
         digest=digest,
@@ -184,7 +184,7 @@ def _inside(path: Path, folder: Path) -> Path:
 
 def sentences_text(sentences: Iterable[Sentence]) -> str:
     """Returns some sentences, each with its headings and the text that it needs to be understood."""
-    return "\n\n".join("\n".join(_with_context(one)) for one in sentences)
+    return "\n\n".join("\n".join(_with_context(sentence)) for sentence in sentences)
 
 
 def _line(sentence: Sentence) -> str:
@@ -197,8 +197,8 @@ def _line(sentence: Sentence) -> str:
 def _with_context(sentence: Sentence) -> Iterator[str]:
     if sentence.path:
         yield f"under: {' > '.join(sentence.path)}"
-    for one in sentence.context:
-        yield f"after: {' '.join(one.split())}"
+    for context_text in sentence.context:
+        yield f"after: {' '.join(context_text.split())}"
     yield f"[{sentence.number}] {' '.join(sentence.text.split())}"
 
 
@@ -222,8 +222,8 @@ def shared_data(context: TranslationContext) -> dict[str, str]:
 def facts_text(context: TranslationContext) -> str:
     """Returns the facts that the host gives, one per line."""
     return "\n".join(
-        f"{one.name}{f' ({one.type})' if one.type else ''}{f': {one.description}' if one.description else ''}"
-        for one in context.facts
+        f"{fact.name}{f' ({fact.type})' if fact.type else ''}{f': {fact.description}' if fact.description else ''}"
+        for fact in context.facts
     )
 
 

@@ -83,7 +83,7 @@ class DraftAuthor:
         self._template, self._context, self._model = template, context, model
         self._examine, self._rounds, self._answers, self._doubts = examine, rounds, answers, doubts
         self._facts, self._shared = facts_text(context), shared_data(context)
-        self._known = {one.name for one in context.facts}
+        self._known = {fact.name for fact in context.facts}
         self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
 
     def draft(self, sentences: Sequence[int]) -> DraftResult:
@@ -113,10 +113,10 @@ class DraftAuthor:
             if not self._model.may_correct:
                 return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
             try:
-                found = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
+                answer = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, DraftResult(result.sentences, *found)
+            before, after = result, DraftResult(result.sentences, *answer)
             result = better(before, after)
             if _insists(before, after):
                 break
@@ -126,11 +126,11 @@ class DraftAuthor:
         self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str
     ) -> tuple[Draft, tuple[Problem, ...]]:
         rulings = {**rulings, **self._answers(sentences)}
-        doubts = [one for one in self._doubts if one.sentence in sentences]
+        doubts = [doubt for doubt in self._doubts if doubt.sentence in sentences]
         data = {
             "facts": self._facts,
             "rulings": "\n".join(rulings.values()),
-            "doubts": "\n".join(_doubt(number, one) for number, one in enumerate(doubts, start=1)),
+            "doubts": "\n".join(_doubt(number, doubt) for number, doubt in enumerate(doubts, start=1)),
             "sentences": sentences_text(map(self._context.sentence, sentences)),
             "problem": problem,
             "answer": answer,
@@ -141,20 +141,20 @@ class DraftAuthor:
         return draft, tuple(self._examine(draft, self._context))
 
 
-def _doubt(number: int, one: Ambiguity) -> str:
-    readings = " ".join(f"({at}) {text}" for at, text in enumerate(one.readings, start=1))
-    return f"{number}. [{one.sentence}] {one.question} {readings}"
+def _doubt(number: int, ambiguity: Ambiguity) -> str:
+    readings = " ".join(f"({at}) {text}" for at, text in enumerate(ambiguity.readings, start=1))
+    return f"{number}. [{ambiguity.sentence}] {ambiguity.question} {readings}"
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
     """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
-    return [one for one in problems if one.kind not in _FOR_THE_REVIEWER]
+    return [problem for problem in problems if problem.kind not in _FOR_THE_REVIEWER]
 
 
 def _insists(first: DraftResult, second: DraftResult) -> bool:
     """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
     same = {*correctable(first.problems)} == {*correctable(second.problems)}
-    return same and not any(one.fatal for one in second.problems)
+    return same and not any(problem.fatal for problem in second.problems)
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:
@@ -168,8 +168,9 @@ def better(first: DraftResult, second: DraftResult) -> DraftResult:
 def problems_text(problems: Iterable[Problem]) -> str:
     """Returns the problems as a numbered list for the model."""
     return "\n".join(
-        f"{number}. {f'rule {one.rule}: ' if one.rule else ''}{one.message}{f' ({one.example})' if one.example else ''}"
-        for number, one in enumerate(problems, start=1)
+        f"{number}. {f'rule {problem.rule}: ' if problem.rule else ''}{problem.message}"
+        f"{f' ({problem.example})' if problem.example else ''}"
+        for number, problem in enumerate(problems, start=1)
     )
 
 
@@ -178,26 +179,33 @@ def draft_text(draft: Draft) -> str:
     import yaml
 
     content = {
-        "facts": [{"name": one.name, "description": one.description} for one in draft.facts],
-        "declarations": {name: dict(one) for name, one in draft.declarations.items()},
+        "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
+        "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
         "rules": list(map(_rule_record, draft.rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
-            {"sentence": one.sentence, "question": one.question, "readings": list(one.readings), **_follows(one)}
-            for one in draft.ambiguities
+            {
+                "sentence": ambiguity.sentence,
+                "question": ambiguity.question,
+                "readings": list(ambiguity.readings),
+                **_follows(ambiguity),
+            }
+            for ambiguity in draft.ambiguities
         ],
     }
     shown = {key: value for key, value in content.items() if value}
     return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
 
 
-def _follows(one: Ambiguity) -> dict[str, int]:
-    return {"follows": one.readings.index(one.follows) + 1} if one.follows in one.readings else {}
+def _follows(ambiguity: Ambiguity) -> dict[str, int]:
+    return (
+        {"follows": ambiguity.readings.index(ambiguity.follows) + 1} if ambiguity.follows in ambiguity.readings else {}
+    )
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
     quotes = [_OneLine(sentence=number, words=words) for number, words in rule.quotes.items()]
-    cases = [_OneLine(one) if isinstance(one, dict) else one for one in rule.cases]
+    cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
     return {"id": rule.id, "quotes": quotes, **rule.rule, "cases": cases}
 
 
@@ -216,7 +224,7 @@ def _dumper() -> Any:
             return True
 
     Dumper.add_representer(
-        _OneLine, lambda dumper, one: dumper.represent_mapping("tag:yaml.org,2002:map", one, flow_style=True)
+        _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
     )
     return Dumper
 
@@ -263,7 +271,12 @@ _ANSWER = record(
     "answer",
     "'rules', 'declined' or both",
     FACTS,
-    Key("declarations", mapping, "a mapping", keys=keys(*(Key(one, plain, "a mapping") for one in DECLARATIONS))),
+    Key(
+        "declarations",
+        mapping,
+        "a mapping",
+        keys=keys(*(Key(declaration, plain, "a mapping") for declaration in DECLARATIONS)),
+    ),
     Key("rules", listed, "a list of rules", item=_rule()),
     Key(
         "declined",
@@ -299,7 +312,7 @@ def read_draft(
         tuple(sentences),
         tuple(map(_rule_draft, found.get("rules", ()))),
         {key: _names(key, value) for key, value in found.get("declarations", {}).items() if value},
-        tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
+        tuple(NeededFact(**fact) for fact in found.get("facts", ()) if fact["name"] not in known),
         {one["sentence"]: " ".join(one["reason"].split()) for one in found.get("declined", ())},
         tuple(map(_ambiguous, found.get("ambiguous", ()))),
     )
@@ -319,10 +332,12 @@ def _followed(found: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguit
     return _following(doubts[found["doubt"] - 1], found["reading"])
 
 
-def _following(one: Ambiguity, reading: int) -> Ambiguity:
-    if reading > len(one.readings):
-        raise AnswerError(f"sentence {one.sentence}: the reading {reading} is followed; there are {len(one.readings)}")
-    return replace(one, follows=one.readings[reading - 1])
+def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
+    if reading > len(ambiguity.readings):
+        raise AnswerError(
+            f"sentence {ambiguity.sentence}: the reading {reading} is followed; there are {len(ambiguity.readings)}"
+        )
+    return replace(ambiguity, follows=ambiguity.readings[reading - 1])
 
 
 def _names(key: str, value: Any) -> Mapping[str, Any]:
@@ -333,8 +348,8 @@ def _names(key: str, value: Any) -> Mapping[str, Any]:
 
 def _rule_draft(found: Mapping[str, Any]) -> RuleDraft:
     quotes: dict[int, str] = {}
-    for one in found["quotes"]:
-        number, words = one["sentence"], " ".join(one["words"].split())
+    for quote in found["quotes"]:
+        number, words = quote["sentence"], " ".join(quote["words"].split())
         quotes[number] = f"{quotes[number]} … {words}" if number in quotes else words
     rule = {key: value for key, value in found.items() if key not in ("id", "quotes", "cases")}
     return RuleDraft(found["id"], rule, quotes, found.get("cases", ()))
@@ -369,7 +384,7 @@ def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, .
             yield tuple(batch)
             batch, limit = [], MOST if unit[0].path == path else first
         path = unit[0].path
-        batch += [one.number for one in unit]
+        batch += [sentence.number for sentence in unit]
     if batch:
         yield tuple(batch)
 
@@ -377,17 +392,17 @@ def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, .
 def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
     """Yields runs of sentences of which each needs an earlier one of its run to be understood."""
     unit: list[Sentence] = []
-    for one in sentences:
-        if unit and not (one.path == unit[0].path and _needs(one, unit) and len(unit) < LONGEST):
+    for sentence in sentences:
+        if unit and not (sentence.path == unit[0].path and _needs(sentence, unit) and len(unit) < LONGEST):
             yield unit
             unit = []
-        unit.append(one)
+        unit.append(sentence)
     if unit:
         yield unit
 
 
-def _needs(one: Sentence, others: Sequence[Sentence]) -> bool:
-    return any(each.text in one.context for each in others)
+def _needs(sentence: Sentence, others: Sequence[Sentence]) -> bool:
+    return any(each.text in sentence.context for each in others)
 
 
 # --- usable parts
@@ -400,11 +415,11 @@ def usable_part(result: DraftResult) -> Draft | None:
     translated as a whole or not at all.
     """
     draft = result.draft
-    fatal = [one for one in result.problems if one.fatal]
-    if draft is None or any(not one.rule and not one.sentences for one in fatal):
+    fatal = [problem for problem in result.problems if problem.fatal]
+    if draft is None or any(not problem.rule and not problem.sentences for problem in fatal):
         return None
-    failed = {one.rule for one in fatal if one.rule}
-    left_out = {number for one in fatal for number in one.sentences if not one.rule}
+    failed = {problem.rule for problem in fatal if problem.rule}
+    left_out = {number for problem in fatal for number in problem.sentences if not problem.rule}
     while True:
         before = len(failed), len(left_out)
         left_out |= {number for rule in draft.rules if rule.id in failed for number in rule.sentences} & {
@@ -413,6 +428,6 @@ def usable_part(result: DraftResult) -> Draft | None:
         failed |= {rule.id for rule in draft.rules if left_out & {*rule.sentences}}
         if before == (len(failed), len(left_out)):
             break
-    rules = tuple(one for one in draft.rules if one.id not in failed)
-    sentences = tuple(one for one in draft.sentences if one not in left_out)
+    rules = tuple(rule for rule in draft.rules if rule.id not in failed)
+    sentences = tuple(sentence for sentence in draft.sentences if sentence not in left_out)
     return replace(draft, sentences=sentences, rules=rules) if sentences else None

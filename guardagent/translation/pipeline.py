@@ -45,7 +45,7 @@ def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: Translat
     Raises:
         InputError: the file cannot be written.
     """
-    save_text(folder / _FILE, json.dumps([_record(one, context) for one in groups], ensure_ascii=False, indent=1))
+    save_text(folder / _FILE, json.dumps([_record(group, context) for group in groups], ensure_ascii=False, indent=1))
 
 
 def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
@@ -60,16 +60,16 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     numbers = context.document.first_numbers
     records = parse_json(read_text(path), path)
     try:
-        found = [_group(one, numbers) for one in records]
+        groups = [_group(record, numbers) for record in records]
     except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
         raise ContentError(f"is no record of open questions ({error}); delete it", path) from None
-    return tuple(one for one in found if one is not None and {*one.sentences} <= {*sentences})
+    return tuple(group for group in groups if group is not None and {*group.sentences} <= {*sentences})
 
 
 def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]:
     return {
         "sentences": list(group.sentences),
-        "hashes": {str(one): context.sentence(one).hash for one in _numbers(group)},
+        "hashes": {str(number): context.sentence(number).hash for number in _numbers(group)},
         "first": _draft_record(group.first),
         "second": _draft_record(group.second),
         "problems": list(group.problems),
@@ -80,7 +80,9 @@ def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]
 def _numbers(group: SentenceGroup) -> set[int]:
     """The numbers that its drafts mention."""
     others = (
-        number for draft in group.drafts for number in (*draft.declined, *(one.sentence for one in draft.ambiguities))
+        number
+        for draft in group.drafts
+        for number in (*draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities))
     )
     return {*group.grounds, *others}
 
@@ -97,7 +99,7 @@ def _group(record: Mapping[str, Any], numbers: Mapping[str, int]) -> SentenceGro
     if not {*record["hashes"].values()} <= numbers.keys():
         return None
     now = {int(old): numbers[name] for old, name in record["hashes"].items()}
-    sentences = tuple(sorted(now[one] for one in record["sentences"]))
+    sentences = tuple(sorted(now[sentence] for sentence in record["sentences"]))
     first, second = (_draft(record[side], sentences, now) for side in ("first", "second"))
     return SentenceGroup(sentences, first, second, tuple(record["problems"]), bool(record["enforceable"]))
 
@@ -108,9 +110,11 @@ def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Ma
     draft = read_draft(record["answer"], sentences) if record["answer"] else Draft(sentences)
     return replace(
         draft,
-        rules=tuple(replace(one, quotes={now[at]: words for at, words in one.quotes.items()}) for one in draft.rules),
+        rules=tuple(
+            replace(rule, quotes={now[at]: words for at, words in rule.quotes.items()}) for rule in draft.rules
+        ),
         declined={now[at]: reason for at, reason in draft.declined.items()},
-        ambiguities=tuple(replace(one, sentence=now[one.sentence]) for one in draft.ambiguities),
+        ambiguities=tuple(replace(ambiguity, sentence=now[ambiguity.sentence]) for ambiguity in draft.ambiguities),
         rulings=tuple(map(str, record["rulings"])),
     )
 
@@ -208,7 +212,7 @@ class _Run:
         """The translation of a document that was translated before."""
         previous, document = read_review(review_path(self._path)), context.document
         require_same_document(previous, document, os.path.relpath(context.path, self._path.parent), self._path)
-        again = [one.question for one in previous.answers if not one.applied]
+        again = [answer.question for answer in previous.answers if not answer.applied]
         standing = with_edits(kept(previous, self._path, document, again), load_policies(self._path))
         # A later survey may see no failure: the pattern in the policy file stays.
         context = context.completed(previous.facts, standing.lines.content.get("failed_output", ""))
@@ -219,16 +223,18 @@ class _Run:
         drafted = load_groups(self._folder, state.context, state.standing.translate) if previous.content else ()
         Stages(state, self._model, self._progress).run(drafted)
         self._progress("Assembly and examination of the policy")
-        drafts = (*state.standing.drafts, *(one.draft for one in state.readings))
+        drafts = (*state.standing.drafts, *(reading.draft for reading in state.readings))
         title = f"Translated from {state.context.path.name}; see {review_path(self._path).name}"
         assembly = state.assembly = assemble(drafts, state.context, title=title, previous=previous)
         if assembly.text:
-            cases = {one.id: one.cases for one in assembly.rules}
+            cases = {rule.id: rule.cases for rule in assembly.rules}
             state.problems = examine_policy(assembly.text, state.context, cases, state.context.traces)
         review = kept_confirmations(state.previous, Recording(state).review(self._model.usage, self._path.parent))
         if state.is_interrupted or not assembly.text:
             return Translation(review, summarize(review), (), 3 if state.is_interrupted else outcome(review) or 1)
-        save_groups(self._folder, (one.group for one in state.readings if one.readings == "open"), state.context)
+        save_groups(
+            self._folder, (reading.group for reading in state.readings if reading.readings == "open"), state.context
+        )
         before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
@@ -286,4 +292,4 @@ class _Run:
 
 def _first(context: TranslationContext) -> TranslationState:
     """A first translation, of all sentences."""
-    return TranslationState(context, Kept(tuple(one.number for one in context.document.sentences)))
+    return TranslationState(context, Kept(tuple(sentence.number for sentence in context.document.sentences)))

@@ -47,7 +47,7 @@ class Recording:
 
     def review(self, usage: Usage, folder: Path) -> Review:
         """Returns the review, with the model usage; `folder` is that of the policy file."""
-        questions = tuple({one.id: one for one in self._questions()}.values())
+        questions = tuple({question.id: question for question in self._questions()}.values())
         return Review(
             document=os.path.relpath(self._context.path, folder),
             document_hash=self._context.digest,
@@ -55,7 +55,7 @@ class Recording:
             rules=tuple(self._rules()),
             facts=tuple(self._facts()),
             questions=questions,
-            answers=tuple(self._answers({one.id for one in questions})),
+            answers=tuple(self._answers({question.id for question in questions})),
             findings=tuple(self._different_findings()),
             confirmations=self._standing.confirmations,
             cost=ModelCost(usage.calls, usage.prompt_tokens or 0, usage.completion_tokens or 0, usage.cost),
@@ -64,7 +64,7 @@ class Recording:
     # --- sentences
 
     def _sentences(self) -> Iterator[ReviewedSentence]:
-        kept = {one.number: one for one in self._standing.sentences}
+        kept = {sentence.number: sentence for sentence in self._standing.sentences}
         for one in self._context.document.sentences:
             rules = tuple(self._rules_of[one.hash])
             if one.number in kept:
@@ -78,11 +78,11 @@ class Recording:
     @cached_property
     def _rules_of(self) -> Mapping[str, list[str]]:
         """The ids of the rules that quote a sentence, by its hash."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        rules: defaultdict[str, list[str]] = defaultdict(list)
         for rule in self._assembly.rules:
             for sentence in dict.fromkeys(map(self._hash, rule.quotes)):
-                found[sentence].append(rule.id)
-        return found
+                rules[sentence].append(rule.id)
+        return rules
 
     def _fate(self, number: int, rules: Sequence[str]) -> tuple[Fate, str]:
         """The fate of a sentence: that of the survey, unless the drafts know better."""
@@ -100,7 +100,11 @@ class Recording:
         """The fate of a sentence whose drafts are kept from an earlier run."""
         if number not in self._reading_of:
             return "open", "it was not surveyed"
-        same = (one for one in self._previous.sentences if one.hash == self._hash(number) and one.fate == "rule")
+        same = (
+            sentence
+            for sentence in self._previous.sentences
+            if sentence.hash == self._hash(number) and sentence.fate == "rule"
+        )
         return "rule", next((one.reason for one in same), "")
 
     def _declined(self, number: int, reading: GroupReading | None) -> str:
@@ -108,13 +112,13 @@ class Recording:
 
     @cached_property
     def _reading_of(self) -> Mapping[int, GroupReading]:
-        return {number: one for one in self._state.readings for number in one.draft.sentences}
+        return {number: reading for reading in self._state.readings for number in reading.draft.sentences}
 
     def _error(self, number: int) -> str:
         """The reason why a sentence has no draft."""
-        about = [one for one in self._state.drafts if number in one.sentences]
-        problems = [problem.message for one in about for problem in one.problems if problem.fatal]
-        errors = [one.error for one in about if one.error]
+        about = [draft for draft in self._state.drafts if number in draft.sentences]
+        problems = [problem.message for draft_result in about for problem in draft_result.problems if problem.fatal]
+        errors = [draft_result.error for draft_result in about if draft_result.error]
         return next(
             iter((*errors, *problems)), "it was not drafted" if not self._state.drafts else "no draft has a rule"
         )
@@ -126,47 +130,51 @@ class Recording:
         if policies is None:
             return
         hashes, words = rule_hashes(policies), policies_in_words(policies)
-        for one in self._assembly.rules:
-            quotes = {self._hash(number): text for number, text in one.quotes.items()}
-            yield ReviewedRule(one.id, hashes[one.id], quotes, words[one.id].text, one.cases, self._readings_of[one.id])
+        for rule in self._assembly.rules:
+            quotes = {self._hash(number): text for number, text in rule.quotes.items()}
+            yield ReviewedRule(
+                rule.id, hashes[rule.id], quotes, words[rule.id].text, rule.cases, self._readings_of[rule.id]
+            )
 
     @cached_property
     def _readings_of(self) -> Mapping[str, Readings]:
         """The readings of rules by their ids in the file. Of the readings of a rule of several sentences, the worst."""
-        pairs = [(one.id, one.readings) for one in self._standing.rules]
+        pairs = [(rule.id, rule.readings) for rule in self._standing.rules]
         for reading, renamed in self._readings:
             pairs += [(renamed.get(rule.id, rule.id), reading.readings) for rule in reading.draft.rules]
-        found: defaultdict[str, Readings] = defaultdict(lambda: "edited")
-        found.update(sorted(pairs, key=lambda one: _WORST_LAST.index(one[1])))
-        return found
+        readings: defaultdict[str, Readings] = defaultdict(lambda: "edited")
+        readings.update(sorted(pairs, key=lambda pair: _WORST_LAST.index(pair[1])))
+        return readings
 
     def _hash(self, number: int) -> str:
         return self._context.sentence(number).hash
 
     def _facts(self) -> Iterator[NeededFact]:
         """Yields the facts that rules read, and those that the survey found."""
-        known = {one.name: NeededFact(one.name, one.description) for one in self._context.facts}
-        known |= {fact.name: fact for one in self._state.readings for fact in one.draft.facts}
-        known |= {one.name: one for one in self._standing.facts}
-        text = json.dumps([one.rule for one in self._assembly.rules])
-        found = {one.name for one in self._state.survey.facts}
-        yield from (one for name, one in known.items() if name in text or name in found)
+        known = {fact.name: NeededFact(fact.name, fact.description) for fact in self._context.facts}
+        known |= {fact.name: fact for reading in self._state.readings for fact in reading.draft.facts}
+        known |= {fact.name: fact for fact in self._standing.facts}
+        text = json.dumps([rule.rule for rule in self._assembly.rules])
+        names = {fact.name for fact in self._state.survey.facts}
+        yield from (one for name, one in known.items() if name in text or name in names)
 
     # --- questions and findings
 
     def _questions(self) -> Iterator[ReviewQuestion]:
         yield from self._standing.questions
         for reading, renamed in self._readings:
-            for one in reading.questions:
-                yield replace(one, rules=tuple(renamed.get(rule, rule) for rule in one.rules))
-        others = [one for one in self._state.survey.ambiguities if one.sentence not in self._reading_of]
+            for question in reading.questions:
+                yield replace(question, rules=tuple(renamed.get(rule, rule) for rule in question.rules))
+        others = [
+            ambiguity for ambiguity in self._state.survey.ambiguities if ambiguity.sentence not in self._reading_of
+        ]
         yield from ambiguity_questions(others, self._context)
         yield from self._answered_elsewhere()
 
     def _answered_elsewhere(self) -> Iterator[ReviewQuestion]:
         """Yields the answered questions about sentences that are in no group, such as definitions."""
         there = self._context.document.first_numbers
-        answered = self._state.answers.keys() - {one.id for one in self._standing.questions}
+        answered = self._state.answers.keys() - {question.id for question in self._standing.questions}
         for one in self._previous.questions:
             numbers = {there.get(name) for name in one.sentences}
             if one.id in answered and None not in numbers and not numbers & self._reading_of.keys():
@@ -174,25 +182,27 @@ class Recording:
 
     def _answers(self, questions: Iterable[str]) -> Iterator[RecordedAnswer]:
         known = {*questions}
-        for one in self._previous.answers:
-            if one.question in known:
-                yield replace(one, applied=one.applied or self._is_applied(one.question))
+        for answer in self._previous.answers:
+            if answer.question in known:
+                yield replace(answer, applied=answer.applied or self._is_applied(answer.question))
 
     def _is_applied(self, question: str) -> bool:
         """Whether the drafts that it is about follow it, and those that it concerns know it."""
-        if any(one.question.id == question for _, one in self._state.unreached):
+        if any(ruling.question.id == question for _, ruling in self._state.unreached):
             return False
         for reading in self._state.readings:
-            if any(one.id == question for one in reading.questions):
-                return not any(one.kind == "unapplied_answer" for one in reading.findings)
-        return any(one.id == question for one in self._answered_elsewhere())
+            if any(reading_question.id == question for reading_question in reading.questions):
+                return not any(finding.kind == "unapplied_answer" for finding in reading.findings)
+        return any(review_question.id == question for review_question in self._answered_elsewhere())
 
     def _different_findings(self) -> Iterable[ReviewFinding]:
         """Those of the whole policy come first: a draft may have the same one."""
-        found: dict[tuple[str, str, tuple[str, ...]], ReviewFinding] = {}
-        for one in sorted(self._findings(), key=lambda one: not one.of_policy):
-            found.setdefault((one.kind, one.message, one.rules), one)
-        return found.values()
+        review_findings: dict[tuple[str, str, tuple[str, ...]], ReviewFinding] = {}
+        for review_finding in sorted(self._findings(), key=lambda finding: not finding.of_policy):
+            review_findings.setdefault(
+                (review_finding.kind, review_finding.message, review_finding.rules), review_finding
+            )
+        return review_findings.values()
 
     def _findings(self) -> Iterator[ReviewFinding]:
         yield from self._standing.findings
@@ -201,8 +211,8 @@ class Recording:
         for group, error in self._state.survey.errors.items():
             yield ReviewFinding("no_survey", error, tuple(map(self._hash, group)))
         for reading, renamed in self._readings:
-            for found in reading.findings:
-                yield replace(found, rules=tuple(renamed.get(rule, rule) for rule in found.rules))
+            for finding in reading.findings:
+                yield replace(finding, rules=tuple(renamed.get(rule, rule) for rule in finding.rules))
         yield from self._unreached()
         yield from self._outdated_answers()
         for result in self._state.drafts:
@@ -222,34 +232,36 @@ class Recording:
         """Yields a note for each answer about words that the document no longer has: it decides nothing any more."""
         document, previous = self._context.document, self._previous
         compared = compare(reviewed_sentences(previous), document.sentences)
-        now = {one.old.hash: one.new.hash for one in compared.changed}
-        questions = {one.id: one for one in previous.questions}
+        now = {change.old.hash: change.new.hash for change in compared.changed}
+        questions = {question.id: question for question in previous.questions}
         for answer in previous.answers:
             question = questions[answer.question]
-            if gone := [one for one in question.sentences if one not in document.first_numbers]:
+            if gone := [sentence for sentence in question.sentences if sentence not in document.first_numbers]:
                 choice = answer.words if answer.choice is None else question.choices[answer.choice].answer
                 text = (
                     f"The answer of {answer.by} to {question.text!r:.300} was {choice!r:.200}. It was about the old "
                     "words, and is not applied to the new ones. What they leave open is asked again."
                 )
-                sentences = dict.fromkeys(now[one] for one in gone if one in now)
+                sentences = dict.fromkeys(now[old_hash] for old_hash in gone if old_hash in now)
                 yield ReviewFinding("outdated_answer", text, tuple(sentences), blocking=False)
 
     def _remaining(self) -> Iterator[Problem]:
         """Yields the problems of drafts that concern rules in the policy, but those of several rules."""
-        there = {one.id for one in self._assembly.rules}
+        there = {rule.id for rule in self._assembly.rules}
         for reading in self._state.readings:
             for result in self._state.drafts:
-                for one in result.problems:
+                for problem in result.problems:
                     if (
-                        one.rule in there
-                        and not one.others
-                        and any(one.rule == rule.id for rule in reading.draft.rules)
+                        problem.rule in there
+                        and not problem.others
+                        and any(problem.rule == rule.id for rule in reading.draft.rules)
                     ):
-                        yield one
+                        yield problem
 
-    def _finding(self, one: Problem) -> ReviewFinding:
-        rules = tuple(filter(None, (one.rule, *one.others)))
+    def _finding(self, problem: Problem) -> ReviewFinding:
+        rules = tuple(filter(None, (problem.rule, *problem.others)))
         resting = {number for rule in self._assembly.rules if rule.id in rules for number in rule.quotes}
-        sentences = one.sentences or sorted(resting)
-        return ReviewFinding(one.kind, one.message, tuple(map(self._hash, sentences)), rules, one.example, one.fatal)
+        sentences = problem.sentences or sorted(resting)
+        return ReviewFinding(
+            problem.kind, problem.message, tuple(map(self._hash, sentences)), rules, problem.example, problem.fatal
+        )

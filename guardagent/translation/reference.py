@@ -188,13 +188,13 @@ def language_reference(*, brief: bool = False) -> str:
 
 
 def _examples(examples: Iterable[ReferenceExample], *, brief: bool) -> str:
-    chosen = (one for one in examples if one.brief or not brief)
-    return "".join(f"- `{one.rule}`{f' {one.meaning}' if one.meaning else ''}\n" for one in chosen)
+    chosen = (example for example in examples if example.brief or not brief)
+    return "".join(f"- `{example.rule}`{f' {example.meaning}' if example.meaning else ''}\n" for example in chosen)
 
 
 def _functions(*, brief: bool) -> str:
     """The functions: their calls, and in the long page the beginning of their descriptions."""
-    texts = [_function(one, brief=brief) for one in rule_functions().values()]
+    texts = [_function(rule_function, brief=brief) for rule_function in rule_functions().values()]
     return f"{'; '.join(texts)}\n"
 
 
@@ -224,15 +224,15 @@ def _key(key: Key) -> str:
 def _policy_keys() -> str:
     item = POLICY_FILE.keys["policies"].item
     assert item is not None, "it is a list"
-    more = [_key(one) for one in item.keys.values() if not _is_shown(one)]
+    more = [_key(key) for key in item.keys.values() if not _is_shown(key)]
     return f"- In a policy: {'; '.join(more)}\n"
 
 
 def _inside(key: Key) -> Iterator[str]:
     """The names of the keys inside of a key."""
-    found: dict[str, None] = {}
-    for one in key.keys.values():
-        found |= {one.name: None, **dict.fromkeys(_inside(one))}
+    names: dict[str, None] = {}
+    for inner_key in key.keys.values():
+        names |= {inner_key.name: None, **dict.fromkeys(_inside(inner_key))}
     if key.item is not None:
-        found |= dict.fromkeys(_inside(key.item))
-    yield from found
+        names |= dict.fromkeys(_inside(key.item))
+    yield from names

@@ -96,7 +96,7 @@ class ModelRequests:
     def map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Applies a function that makes requests to each item; the results are in the order of the items."""
         if self._parallel == 1 or len(items) < 2:
-            return [work(one) for one in items]
+            return [work(item) for item in items]
         with ThreadPoolExecutor(self._parallel) as pool:
             return list(pool.map(work, items))
 
@@ -104,10 +104,10 @@ class ModelRequests:
         with self._metered(call) as asking:
             if asking.needs_model and self._meter.model is not None:
                 asking.answer = self._meter.model.complete(call.prompt.messages)
-        found = asking.outcome
-        if isinstance(found, Completion):
-            return found.text
-        raise found
+        outcome = asking.outcome
+        if isinstance(outcome, Completion):
+            return outcome.text
+        raise outcome
 
     @contextmanager
     def _metered(self, call: ModelCall) -> Iterator[Any]:
@@ -155,7 +155,7 @@ def _block(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
         raise AnswerError(f"the answer has {len(answer):,} characters; expected at most {MOST_CHARACTERS:,}")
     found = list(_BLOCK.finditer(answer.replace("\r\n", "\n")))
-    blocks = [textwrap.dedent(one[3]) for one in found if one[2].lower() in _LANGUAGES]
+    blocks = [textwrap.dedent(block[3]) for block in found if block[2].lower() in _LANGUAGES]
     if len(blocks) == 1:
         return blocks[0]
     if blocks:
@@ -202,7 +202,7 @@ def listed(node: SourceNode, key: Key) -> tuple[Any, ...]:
     if not isinstance(node.value, list):
         raise key.mismatch(node)
     assert key.item is not None
-    return tuple(key.item.read(one, key.item) for one in node.value)
+    return tuple(key.item.read(item_node, key.item) for item_node in node.value)
 
 
 @reads(lambda _: {"type": "integer"})

@@ -22,7 +22,7 @@ from guardagent.translation.requests import (
 )
 
 BATCH = 40
-MODEL_FATES = tuple(one for one in FATES if one != "open")
+MODEL_FATES = tuple(fate for fate in FATES if fate != "open")
 
 _NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
 _TEXT = Key("text", optional_text, "a string")
@@ -113,15 +113,15 @@ def survey(
 
 def _joined(surveys: Sequence[Survey]) -> Survey:
     facts: dict[str, NeededFact] = {}
-    for one in surveys:
-        facts = {fact.name: fact for fact in one.facts} | facts
+    for survey in surveys:
+        facts = {fact.name: fact for fact in survey.facts} | facts
     return Survey(
-        {number: sentence for one in surveys for number, sentence in one.sentences.items()},
+        {number: sentence for partial_survey in surveys for number, sentence in partial_survey.sentences.items()},
         tuple(facts.values()),
-        next((one.failed_output for one in surveys if one.failed_output), ""),
-        tuple(ambiguity for one in surveys for ambiguity in one.ambiguities),
-        {group: error for one in surveys for group, error in one.errors.items()},
-        any(one.is_interrupted for one in surveys),
+        next((partial_survey.failed_output for partial_survey in surveys if partial_survey.failed_output), ""),
+        tuple(ambiguity for partial_survey in surveys for ambiguity in partial_survey.ambiguities),
+        {group: error for partial_survey in surveys for group, error in partial_survey.errors.items()},
+        any(partial_survey.is_interrupted for partial_survey in surveys),
     )
 
 
@@ -131,22 +131,22 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     Raises:
         AnswerError: it is no survey of exactly these sentences.
     """
-    found = read_answer(answer, _ANSWER)
-    sentences = found["sentences"]
-    _require_each_once([one["number"] for one in sentences], group)
-    known = {one.name for one in context.facts}
+    fields = read_answer(answer, _ANSWER)
+    sentences = fields["sentences"]
+    _require_each_once([sentence["number"] for sentence in sentences], group)
+    known = {fact.name for fact in context.facts}
     return Survey(
-        dict(sorted((one["number"], _fate(one, context)) for one in sentences)),
-        tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
-        found.get("failed_output", ""),
-        tuple(ambiguity for one in sentences if (ambiguity := _ambiguity(one))),
+        dict(sorted((sentence["number"], _fate(sentence, context)) for sentence in sentences)),
+        tuple(NeededFact(**fact) for fact in fields.get("facts", ()) if fact["name"] not in known),
+        fields.get("failed_output", ""),
+        tuple(ambiguity for sentence in sentences if (ambiguity := _ambiguity(sentence))),
     )
 
 
 def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
-    missing = [one for one in wanted if one not in found]
-    others = sorted({one for one in found if one not in wanted})
-    twice = sorted({one for one in found if found.count(one) > 1})
+    missing = [number for number in wanted if number not in found]
+    others = sorted({number for number in found if number not in wanted})
+    twice = sorted({number for number in found if found.count(number) > 1})
     problems = [
         f"{text} {', '.join(map(str, numbers))}"
         for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
@@ -166,17 +166,17 @@ def _fate(found: Mapping[str, Any], context: TranslationContext) -> tuple[Fate, 
 
 
 def _implied(number: int, others: Sequence[int], reason: str, count: int) -> str:
-    if not others or number in others or not all(1 <= one <= count for one in others):
+    if not others or number in others or not all(1 <= other_number <= count for other_number in others):
         raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
     named = f"implied by {', '.join(map(str, others))}"
     return f"{named}: {reason}" if reason else named
 
 
-def _ambiguity(found: Mapping[str, Any]) -> Ambiguity | None:
-    question, readings = found.get("question", "").strip(), tuple(filter(None, found.get("readings", ())))
+def _ambiguity(fields: Mapping[str, Any]) -> Ambiguity | None:
+    question, readings = fields.get("question", "").strip(), tuple(filter(None, fields.get("readings", ())))
     if not question and not readings:
         return None
-    return ambiguity(found["number"], question, readings)
+    return ambiguity(fields["number"], question, readings)
 
 
 def ambiguity(number: int, question: str, readings: Sequence[str]) -> Ambiguity:

@@ -96,8 +96,8 @@ def test_several_workers_resume_too(work: Job, out: Path) -> None:
     for _ in range(40):
         next(results)
     results.close()
-    found = finish(work, out, resume=True, workers=2)
-    assert found == finish(work, out.with_name("other.jsonl"))
+    work_finish = finish(work, out, resume=True, workers=2)
+    assert work_finish == finish(work, out.with_name("other.jsonl"))
 
 
 def test_results_are_never_written_over(work: Job, out: Path) -> None:

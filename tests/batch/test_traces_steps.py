@@ -46,10 +46,10 @@ ODD = st.sampled_from(["source", "arguments", "Tool", "tag", "ouput", "id", "sta
 @st.composite
 def events(draw: st.DrawFn) -> Any:
     """An object for an event; now and then with a wrong value or an unknown key."""
-    found = draw(st.fixed_dictionaries({}, optional=RIGHT))
+    event = draw(st.fixed_dictionaries({}, optional=RIGHT))
     if draw(st.integers(0, 4)) == 0:
-        found[draw(st.sampled_from(sorted(RIGHT)) | ODD)] = draw(values)
-    return found if draw(st.integers(0, 20)) else draw(values)
+        event[draw(st.sampled_from(sorted(RIGHT)) | ODD)] = draw(values)
+    return event if draw(st.integers(0, 20)) else draw(values)
 
 
 def checked(value: Any) -> TraceStep:
@@ -88,8 +88,8 @@ def test_columns_give_the_step_of_the_object(value: Any) -> None:
     """An event row is the same as its object, with the same errors."""
     if not isinstance(value, dict) or not value.keys() <= RIGHT.keys():
         return
-    there = {name: one for name, one in value.items() if one is not None or name == "output"}
-    row: dict[str, Any] = {name: json.dumps(one) if name in JSON else one for name, one in there.items()}
+    there = {name: part for name, part in value.items() if part is not None or name == "output"}
+    row: dict[str, Any] = {name: json.dumps(part) if name in JSON else part for name, part in there.items()}
     whole = JsonObject(there, InputError)
     assert outcome(lambda: step_of_columns(columns(**row), FAILED)) == outcome(
         lambda: checked_step(whole.checked(STEP), FAILED)

@@ -39,7 +39,7 @@ def policies(rule: str, folder: Path) -> Policies:
 def label(loaded: Policies, talk: ExampleConversation) -> int:
     """The label of the verdict on a conversation."""
     calls = (*talk.history, *([talk.call] if talk.call else []))
-    moments = [START + sum(one.after for one in calls[: at + 1]) for at in range(len(calls))]
+    moments = [START + sum(call.after for call in calls[: at + 1]) for at in range(len(calls))]
     principal = None if talk.roles is None else {"id": "p", "roles": list(talk.roles)}
     session = loaded.session(
         state=talk.state,
@@ -54,9 +54,9 @@ def label(loaded: Policies, talk: ExampleConversation) -> int:
     return ask(session, talk.call)
 
 
-def event(one: ExampleCall, moment: float) -> Event:
-    status = {None: "unknown", True: "failed", False: "ok"}[one.failed]
-    return Event(one.tool, one.args, one.output, status, time=moment)  # type: ignore[arg-type]  # one of three
+def event(example_call: ExampleCall, moment: float) -> Event:
+    status = {None: "unknown", True: "failed", False: "ok"}[example_call.failed]
+    return Event(example_call.tool, example_call.args, example_call.output, status, time=moment)  # type: ignore[arg-type]  # one of three
 
 
 def ask(session: Session, call: ExampleCall | None) -> int:
@@ -67,7 +67,7 @@ def ask(session: Session, call: ExampleCall | None) -> int:
     return session.check(call.tool, call.args).label
 
 
-@pytest.mark.parametrize("rule", [one.rule for one in EXAMPLES])
+@pytest.mark.parametrize("rule", [example.rule for example in EXAMPLES])
 def test_an_example_allows_and_denies(rule: str, tmp_path: Path) -> None:
     """Each rule of the page has a call that it allows and one that it denies."""
     for expected, conversation in enumerate(CONVERSATIONS[rule]):
@@ -100,9 +100,9 @@ def test_the_examples_use_every_construct_of_the_grammar() -> None:
 
 
 def keys_of(key: Key) -> Iterator[str]:
-    for name, one in key.keys.items():
+    for name, inner in key.keys.items():
         yield name
-        yield from keys_of(one)
+        yield from keys_of(inner)
     if key.item is not None:
         yield from keys_of(key.item)
 

@@ -62,9 +62,9 @@ def run_work(
     setup = _setup(files, work)
     count = _partitions(files, work.counters, partitions)
     done = dict[int, Summarized]()
-    if (found := folder.manifest()) is not None:
-        _refuse_other_run(folder, found, setup, resume=resume)
-        count, done = found["partitions"], folder.finished(work.summary)
+    if (manifest := folder.manifest()) is not None:
+        _refuse_other_run(folder, manifest, setup, resume=resume)
+        count, done = manifest["partitions"], folder.finished(work.summary)
     elif folder.part_numbers():
         raise InputError(f"{out}: holds parts without their '_audit.json'; expected an empty folder as '--out'")
     else:

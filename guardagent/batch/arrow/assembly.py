@@ -179,7 +179,7 @@ def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple
     ordered = sorted(steps, key=value_of)
     if len(set(map(value_of, ordered))) == len(ordered):
         return ordered
-    found: list[tuple[_Place, TraceStep]] = []
+    places: list[tuple[_Place, TraceStep]] = []
     for value, group in groupby(ordered, value_of):
         equal = list(group)
         alike = all(step == equal[0][1] for _, step in equal)
@@ -190,5 +190,5 @@ def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple
                 f"different events have the {key} {value!r}, so that their order is unknown; "
                 "expected a 'position' of its own for each event"
             )
-        found += equal
-    return found
+        places += equal
+    return places

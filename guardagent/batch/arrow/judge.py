@@ -90,13 +90,13 @@ def _compared(
     trace: str | None, rows: Sequence[EventRow], policies: Sequence[ReplayPolicy], summary: ReplaySummary
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a trace, and counts its differences."""
-    found = _differences(trace, rows, policies)
-    if isinstance(found, AssembledTrace):
+    differences = _differences(trace, rows, policies)
+    if isinstance(differences, AssembledTrace):
         summary.unreadable += 1
-        yield {"trace": trace, "error": found.error, "source": found.source}
+        yield {"trace": trace, "error": differences.error, "source": differences.source}
         return
-    summary.table.add(found)
-    yield from ({"trace": trace, **_columns(row)} for row in found.rows.values())
+    summary.table.add(differences)
+    yield from ({"trace": trace, **_columns(row)} for row in differences.rows.values())
 
 
 def _differences(
@@ -104,7 +104,7 @@ def _differences(
 ) -> DifferenceTable | AssembledTrace:
     """The differences in a trace; or the trace with an error."""
     old, new = policies
-    patterns = [one.policies.failed_output for one in policies]
+    patterns = [policy.policies.failed_output for policy in policies]
     before = after = assembled(trace, rows, patterns[0])
     if patterns[0] is not patterns[1]:
         after = assembled(trace, rows, patterns[1])
@@ -153,9 +153,9 @@ def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) 
 def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
     group: list[AssembledTrace] = []
     events = 0
-    for one in traces:
-        group.append(one)
-        events += 1 + (len(one.trace.steps) if one.trace else 0)
+    for trace in traces:
+        group.append(trace)
+        events += 1 + (len(trace.trace.steps) if trace.trace else 0)
         if events >= _EVENTS_AT_ONCE:
             yield group
             group, events = [], 0
@@ -165,32 +165,32 @@ def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace
 def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[str, Any]]:
     """Yields the row of each trace."""
     if policies.counters:
-        group = [_with_times(policies, one) for one in group]
-    traces = [one.trace for one in group if one.trace is not None]
+        group = [_with_times(policies, assembled_trace) for assembled_trace in group]
+    traces = [assembled_trace.trace for assembled_trace in group if assembled_trace.trace is not None]
     verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
-    for one in group:
-        if one.trace is None:
-            yield {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
+    for member in group:
+        if member.trace is None:
+            yield {"trace": member.id, "label": 1, "error": member.error, "source": member.source}
         else:
-            yield _verdict_row(one, next(verdicts))
+            yield _verdict_row(member, next(verdicts))
 
 
-def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
+def _with_times(policies: Policies, assembled_trace: AssembledTrace) -> AssembledTrace:
     """The trace, if its events can be put in order with those of other traces."""
-    if one.trace is None:
-        return one
+    if assembled_trace.trace is None:
+        return assembled_trace
     try:
-        require_times(policies, one.trace, f"trace {one.id!r}")
+        require_times(policies, assembled_trace.trace, f"trace {assembled_trace.id!r}")
     except InputError as error:
-        return AssembledTrace(one.id, error=str(error), source=one.source)
-    return one
+        return AssembledTrace(assembled_trace.id, error=str(error), source=assembled_trace.source)
+    return assembled_trace
 
 
-def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
-    started, ended = one.times
+def _verdict_row(assembled_trace: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
+    started, ended = assembled_trace.times
     details = verdict.details
     return {
-        "trace": one.id,
+        "trace": assembled_trace.id,
         "decision": str(verdict.decision),
         "label": verdict.label,
         "rules": list(verdict.rules),
@@ -201,8 +201,8 @@ def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
         "events": details.get("events"),
         "started": started,
         "ended": ended,
-        "task": one.task,
-        "success": one.success,
+        "task": assembled_trace.task,
+        "success": assembled_trace.success,
         "elapsed_ms": verdict.elapsed_ms,
     }
 
@@ -264,7 +264,7 @@ class AuditCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "violated": dict(self.violated)}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "violated": dict(self.violated)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -72,14 +72,14 @@ def event_rows(batch: pa.RecordBatch, path: str, first_row: int) -> pa.RecordBat
             return pa.array(range(first_row, first_row + count), pa.int64())
         if field.name in _OURS or field.name not in batch.schema.names:
             return pa.nulls(count, field.type)
-        found = batch.column(field.name)
+        column = batch.column(field.name)
         try:
-            if field.name == "time" and _is_text(found.type):
-                return _parsed_times(found, errors)
-            return _converted(field, found)
+            if field.name == "time" and _is_text(column.type):
+                return _parsed_times(column, errors)
+            return _converted(field, column)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise InputError(
-                f"{path}: the column {field.name!r} is of the type {found.type}; expected {field.type}: {error}"
+                f"{path}: the column {field.name!r} is of the type {column.type}; expected {field.type}: {error}"
             ) from None
 
     columns = {field.name: column(field) for field in EVENTS}
@@ -90,14 +90,14 @@ def event_rows(batch: pa.RecordBatch, path: str, first_row: int) -> pa.RecordBat
 
 def _parsed_times(column: pa.Array, errors: dict[int, str]) -> pa.Array:
     """Seconds since the epoch of a column of strings; adds an error for each row with another string."""
-    found: list[float | None] = []
+    times: list[float | None] = []
     for at, text in enumerate(column.to_pylist()):
         try:
-            found.append(None if text is None else moment_of(parsed_instant(text)) / 1e6)
+            times.append(None if text is None else moment_of(parsed_instant(text)) / 1e6)
         except ValueError as error:
             errors[at] = f"time: {error}"
-            found.append(None)
-    return pa.array(found, pa.float64())
+            times.append(None)
+    return pa.array(times, pa.float64())
 
 
 def _converted(field: pa.Field, column: pa.Array) -> pa.Array:
@@ -148,9 +148,9 @@ def _present(value: Any, kind: pa.DataType) -> Any:
         return None
     if pa.types.is_struct(kind):
         fields = {field.name: field.type for field in kind}
-        return {name: _present(one, fields[name]) for name, one in value.items() if one is not None}
+        return {name: _present(part, fields[name]) for name, part in value.items() if part is not None}
     if pa.types.is_map(kind):
-        return {name: _present(one, kind.item_type) for name, one in value}
+        return {name: _present(part, kind.item_type) for name, part in value}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_present(one, kind.value_type) for one in value]
+        return [_present(part, kind.value_type) for part in value]
     return value

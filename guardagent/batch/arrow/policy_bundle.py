@@ -73,9 +73,9 @@ class PolicyBundle:
         files = [Path(path).resolve() for path in paths]
         others = {content.path.resolve() for content in contents_of(read_policy_files(list(paths)))}
         contents = sorted({*files, *(one for one in others if not one.is_relative_to(_PACKAGE))})
-        root = Path(os.path.commonpath([one.parent for one in contents]))
+        root = Path(os.path.commonpath([content.parent for content in contents]))
         archive = _zipped(root, contents)
-        names = tuple(str(one.relative_to(root)) for one in files)
+        names = tuple(str(file.relative_to(root)) for file in files)
         bundle = cls(names, archive, sha256(archive).hexdigest(), policies.digest, model)
         bundle.policies()  # a change in the meantime shows here
         return bundle

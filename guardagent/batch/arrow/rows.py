@@ -50,9 +50,9 @@ def staged(files: Sequence[SourceFile], folder: Path) -> Iterator[Split]:
             for document in _documents(file):
                 index.update(TraceIndex.of(read_spans(reader, document)))
         rows = [_rows_of(file, reader, index) for file in group]
-        for number, found in enumerate([*rows, map(dict, index.missing())]):
+        for number, row in enumerate([*rows, map(dict, index.missing())]):
             path = folder / f"{name}-{number}.arrow"
-            _write(path, found)
+            _write(path, row)
             yield Split(str(path), FORMAT, 0, -1)
 
 
@@ -225,8 +225,8 @@ def _quick_id(line: bytes) -> str | None:
     import msgspec
 
     with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        found = _decoder().decode(line)
-        value = found.trace if found.events is None else found.id
+        document = _decoder().decode(line)
+        value = document.trace if document.events is None else document.id
         return None if value is None else str(value)
     return None
 
@@ -239,10 +239,10 @@ def _careful_id(text: str) -> str:
     if not isinstance(value, dict):
         raise InputError("it is not an object; expected a trace, or an event with its 'trace'")
     key = "id" if "events" in value else "trace"
-    found = value.get(key)
-    if not isinstance(found, str | int) or isinstance(found, bool):
+    id_value = value.get(key)
+    if not isinstance(id_value, str | int) or isinstance(id_value, bool):
         raise InputError(f"it has no {key!r}; expected the id of a trace: a string")
-    return str(found)
+    return str(id_value)
 
 
 # --- rows by trace

@@ -86,11 +86,11 @@ class PartitionFilter:
         columns = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
         if self.column not in columns:
             raise InputError(f"{path}: has no partition column {self.column!r}{name_hint(self.column, columns)}")
-        found: Any = columns[self.column]
+        column: Any = columns[self.column]
         wanted: Any = self.value
-        if found.isdecimal() and wanted.isdecimal():
-            found, wanted = int(found), int(wanted)
-        return bool(_COMPARISONS[self.comparison](found, wanted))
+        if column.isdecimal() and wanted.isdecimal():
+            column, wanted = int(column), int(wanted)
+        return bool(_COMPARISONS[self.comparison](column, wanted))
 
 
 def find_files(
@@ -108,10 +108,10 @@ def find_files(
     """
     if file_format not in (None, "jsonl", "parquet"):
         load_reader(str(file_format))
-    found = {file.path: file for path in paths for file in _files(path, file_format, filters)}
-    if not found:
+    files = {file.path: file for path in paths for file in _files(path, file_format, filters)}
+    if not files:
         raise InputError(f"no file to read in {', '.join(paths)}; expected JSON Lines or Parquet files")
-    return [found[path] for path in sorted(found)]
+    return [files[path] for path in sorted(files)]
 
 
 def _files(path: str, file_format: str | None, filters: Sequence[PartitionFilter]) -> Iterator[SourceFile]:
@@ -126,7 +126,7 @@ def _files(path: str, file_format: str | None, filters: Sequence[PartitionFilter
         _refuse_hidden_columns(name)
         if not name.isascii() and name != name.encode("utf-8", "replace").decode():
             raise InputError(f"{name!r}: the name of the file is not UTF-8; expected another name")
-        if all(one.keeps(name) for one in filters):
+        if all(partition_filter.keeps(name) for partition_filter in filters):
             info = system.info(name)
             version = str(info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("LastModified") or "")
             yield SourceFile(system.unstrip_protocol(name), file_format or _format_of(name), int(info["size"]), version)
@@ -167,7 +167,11 @@ def _delta_files(path: str, filters: Sequence[PartitionFilter]) -> list[str]:
             "deleted and columns renamed apart from the files; expected version 1"
         )
     columns = table.metadata().partition_columns
-    wanted = [(one.column, one.comparison, one.value) for one in filters if one.column in columns]
+    wanted = [
+        (partition_filter.column, partition_filter.comparison, partition_filter.value)
+        for partition_filter in filters
+        if partition_filter.column in columns
+    ]
     return [url_to_fs(uri)[1] for uri in table.file_uris(wanted or None)]
 
 

@@ -99,13 +99,13 @@ class AuditFolder:
                 return None
             text = system.cat_file(f"{path}/{MANIFEST_FILE}")
         try:
-            found = loads(text)
-            version = found["guardagent_audit"]
+            manifest = loads(text)
+            version = manifest["guardagent_audit"]
         except (ValueError, TypeError, KeyError):
             raise InputError(f"{self.url}/{MANIFEST_FILE}: is not the manifest of an audit") from None
         if version != MANIFEST_VERSION:
             raise InputError(f"{self.url}/{MANIFEST_FILE}: has version {version!r}; expected {MANIFEST_VERSION}")
-        return dict(found)
+        return dict(manifest)
 
     def write_manifest(self, values: Mapping[str, Any]) -> None:
         """Writes the manifest, after the folder is created if it is missing."""

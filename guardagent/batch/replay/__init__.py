@@ -169,14 +169,14 @@ def _holds_traces(path: Path) -> bool:
 
 
 def _verify(path: Path, key: bytes | None, report: ReplayReport) -> None:
-    found = verify_log(path, key=key)
-    if found.status == "tampered":
+    log_report = verify_log(path, key=key)
+    if log_report.status == "tampered":
         raise ContentError(
-            f"the log was changed: entry {found.first_bad} {found.problem}; run 'guardagent log verify'", path
+            f"the log was changed: entry {log_report.first_bad} {log_report.problem}; run 'guardagent log verify'", path
         )
-    if found.status == "unchecked":
-        report.notes.append(f"the log is not verified: {found.problem}")
-    report.notes += found.notes
+    if log_report.status == "unchecked":
+        report.notes.append(f"the log is not verified: {log_report.problem}")
+    report.notes += log_report.notes
 
 
 # --- logs
@@ -268,7 +268,9 @@ def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, r
             for line in chunk.lines:
                 try:
                     text = line.text(path)
-                    traces = [_read(text, path, line.number, one) for one in (against, candidate)]
+                    traces = [
+                        _read(text, path, line.number, replayed_policies) for replayed_policies in (against, candidate)
+                    ]
                 except InputError as error:
                     report.problems.append(str(error))
                     continue

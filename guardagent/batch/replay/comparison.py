@@ -103,11 +103,11 @@ class DifferenceTable:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        found = cls()
-        found.rows = {row["rule"]: RuleDifferences.from_dict(row) for row in values["rules"]}
+        table = cls()
+        table.rows = {row["rule"]: RuleDifferences.from_dict(row) for row in values["rules"]}
         for name in _COUNTS:
-            setattr(found, name, values[name])
-        return found
+            setattr(table, name, values[name])
+        return table
 
     def _row(self, rule: str) -> RuleDifferences:
         name = UNLISTED if rule == NO_RULE else rule

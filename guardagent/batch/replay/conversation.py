@@ -310,50 +310,56 @@ class LogSteps:
         Raises:
             InputError: the log cannot be read.
         """
-        last = {_conversation(one): one.entry.seq for one in self._entries()}
+        last = {_conversation(entry): entry.entry.seq for entry in self._entries()}
         end = max(last.values(), default=0)  # others may append meanwhile
         escalations: dict[str | None, _Escalations] = {}
-        for one in self._entries():
-            if one.entry.seq > end:
+        for log_entry in self._entries():
+            if log_entry.entry.seq > end:
                 break
-            self.progress(one.entry.seq, end)
-            name, call = _conversation(one), json.dumps(one.fields.get("call_id"), sort_keys=True)
+            self.progress(log_entry.entry.seq, end)
+            name, call = _conversation(log_entry), json.dumps(log_entry.fields.get("call_id"), sort_keys=True)
             waiting = escalations.setdefault(name, _Escalations())
-            is_last = last[name] == one.entry.seq
-            if one.fields["kind"] == "approval":
-                waiting.answer(call, one.fields.get("answer"))
+            is_last = last[name] == log_entry.entry.seq
+            if log_entry.fields["kind"] == "approval":
+                waiting.answer(call, log_entry.fields.get("answer"))
             else:
-                lifted = waiting.lifted.pop(call, frozenset()) if one.fields["kind"] == "verdict" else frozenset()
-                step = self._step(one, lifted, last=is_last)
+                lifted = waiting.lifted.pop(call, frozenset()) if log_entry.fields["kind"] == "verdict" else frozenset()
+                step = self._step(log_entry, lifted, last=is_last)
                 waiting.note(call, step)
                 yield step
             if is_last:
                 del escalations[name]
 
     def _entries(self) -> Iterator[ParsedEntry]:
-        return (one for one in Selection().entries(self.path) if one.fields.get("kind") in _KINDS)
+        return (entry for entry in Selection().entries(self.path) if entry.fields.get("kind") in _KINDS)
 
-    def _step(self, one: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
-        fields, conversation = one.fields, _conversation(one)
+    def _step(self, parsed_entry: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
+        fields, conversation = parsed_entry.fields, _conversation(parsed_entry)
         if fields["kind"] == "end":
-            return LogStep("end", conversation, self._call(one), _logged(fields), last=last)
+            return LogStep("end", conversation, self._call(parsed_entry), _logged(fields), last=last)
         if fields["kind"] == "verdict":
-            return LogStep("verdict", conversation, self._call(one), _logged(fields, lifted), last=last)
+            return LogStep("verdict", conversation, self._call(parsed_entry), _logged(fields, lifted), last=last)
         status, in_flight = fields.get("status"), fields.get("ended") is False
         status = status if status in _STATUSES else "unknown"
         output = recorded_value(fields.get("output"))
         return LogStep(
-            "outcome", conversation, self._call(one), status=status, output=output, in_flight=in_flight, last=last
+            "outcome",
+            conversation,
+            self._call(parsed_entry),
+            status=status,
+            output=output,
+            in_flight=in_flight,
+            last=last,
         )
 
-    def _call(self, one: ParsedEntry) -> LoggedCall:
-        fields = one.fields
+    def _call(self, parsed_entry: ParsedEntry) -> LoggedCall:
+        fields = parsed_entry.fields
         args, facts = recorded_value(fields.get("args", {})), recorded_value(fields.get("facts", {}))
         tool, permit, agent = fields.get("tool"), fields.get("permit"), fields.get("agent")
         readable = isinstance(args, Mapping) and isinstance(tool, str)
         place, nonce = (permit.get("place"), permit.get("nonce_hash")) if isinstance(permit, dict) else (None, None)
         return LoggedCall(
-            {"entry": one.entry.seq, "time": fields.get("time")},
+            {"entry": parsed_entry.entry.seq, "time": fields.get("time")},
             self.aliases.get(tool, tool) if isinstance(tool, str) else "",
             args if readable else None,
             self._facts(facts),
@@ -389,9 +395,9 @@ def _time(fields: Mapping[str, Any]) -> tuple[float | dt.datetime | None, str | 
         return None, None
 
 
-def _conversation(one: ParsedEntry) -> str | None:
+def _conversation(parsed_entry: ParsedEntry) -> str | None:
     """The key of an entry's conversation. Names redacted with a key stay distinct; without one they do not."""
-    value = one.fields.get("conversation")
+    value = parsed_entry.fields.get("conversation")
     if isinstance(value, dict):
         mark = value.get("redacted")
         return f"redacted {mark}" if isinstance(mark, str) and mark.startswith("hmac-") else None
@@ -469,7 +475,7 @@ class ReplayedConversation:
     def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
         self._candidate = candidate
         self._state = ConversationState(candidate.policies, state, facts, clock=Clock(lambda: None))
-        self._state.requests = tuple(one for one in candidate.policies.requests if not _asks_model(one[1]))
+        self._state.requests = tuple(request for request in candidate.policies.requests if not _asks_model(request[1]))
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
         self._problem = ""  # why no program can judge
@@ -569,8 +575,8 @@ class ReplayedConversation:
     def _rules_of_begun_calls(self, call: SessionCall, judged: Judgement) -> Iterator[str]:
         """Yields the rules whose answers would differ if the calls in flight had begun, so that they surely run."""
         trial = self._state.copied()
-        for one in trial.context.in_flight:
-            trial.began(one)
+        for begun_call in trial.context.in_flight:
+            trial.began(begun_call)
         other = trial.judge(call, replace(call.applicability, needs_more_checks=False)) or Judgement()
         first, second = _standing(judged), _standing(other)
         for rule in self._candidate.policies.rules:
@@ -603,8 +609,8 @@ class ReplayedConversation:
 
     def settle(self, step: LogStep, *, final: bool = False) -> None:
         """Records the outcome of a call in flight. `final`: whether the candidate's `failed_output` is applied."""
-        found = self._find(step.call)
-        if found is None:
+        place = self._find(step.call)
+        if place is None:
             call = self._session_call(step.call)
             self._uncertain.append(
                 (call, f"the log has an outcome of {call.tool!r} without the call that it belongs to")
@@ -613,19 +619,19 @@ class ReplayedConversation:
             return
         if step.in_flight:
             return
-        self._open.remove(found)
+        self._open.remove(place)
         if not is_complete(step.output):
             self._note_incomplete()
-        status = step.status if final else self._status(found.call, step.status, step.output)
-        self._state.settle(found.call, step.output, status)
+        status = step.status if final else self._status(place.call, step.status, step.output)
+        self._state.settle(place.call, step.output, status)
 
     def _find(self, call: LoggedCall) -> JudgedCall | None:
         """Returns the call in flight to which an outcome belongs: by its permit, else its id, else its tool."""
-        same_tool = [one for one in self._open if one.recorded.tool == call.tool]
+        same_tool = [judged_call for judged_call in self._open if judged_call.recorded.tool == call.tool]
         if call.nonce is not None:
-            return next((one for one in self._open if one.recorded.nonce == call.nonce), None)
+            return next((judged_call for judged_call in self._open if judged_call.recorded.nonce == call.nonce), None)
         if call.call_id is not None:
-            same_tool = [one for one in same_tool if one.recorded.call_id == call.call_id]
+            same_tool = [judged_call for judged_call in same_tool if judged_call.recorded.call_id == call.call_id]
         return same_tool[-1] if same_tool else None
 
     def _status(self, call: SessionCall, status: CallStatus, output: Any) -> CallStatus:
@@ -659,7 +665,7 @@ def _decision(rules: Mapping[str, str], unclear: Mapping[str, str]) -> str | Non
 
 def _reason(judged: Judgement, at_end: bool, rule: str) -> str:  # noqa: FBT001 - a value
     """The reason of a rule's answer. Call it before the next step: later it may see other values."""
-    results: Iterator[tuple[RuleMetadata, MonitorResult]] = (one for one in judged.broken if one[0].id == rule)
+    results: Iterator[tuple[RuleMetadata, MonitorResult]] = (pair for pair in judged.broken if pair[0].id == rule)
     for source, result in results:
         return message_of(source, result.explain(), None, earlier=not at_end)
     prefix = f"{rule}: " if rule else ""

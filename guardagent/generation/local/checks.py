@@ -197,7 +197,7 @@ class TurnChecker:
         denied = [verdict for verdict in verdicts if verdict.label]
         if not denied:
             pairs = zip(self.calls, verdicts, strict=True)
-            return tuple(GeneratedCall(tool, freeze(args), one, one.permit) for (tool, args), one in pairs)
+            return tuple(GeneratedCall(tool, freeze(args), pair, pair.permit) for (tool, args), pair in pairs)
         self.deny(max(denied, key=lambda verdict: verdict.decision.severity))
         self._withdraw(self._session, verdicts)
         return None
@@ -309,10 +309,10 @@ class MaskedTurn:
 
     def _push(self, token: int) -> bool:
         try:
-            found = self._turn.push(token)
+            token_push = self._turn.push(token)
         except (InvalidToken, MalformedCall):
             return False
-        for written in found:
+        for written in token_push:
             if not self._accept(written):
                 return False
             if written.is_complete:
@@ -345,11 +345,11 @@ class MaskedTurn:
 
     def _would_comply(self, token: int) -> bool:
         try:
-            found = self._turn.completed_by(token)
+            partial_calls = self._turn.completed_by(token)
         except MalformedCall:
             return False
         mark = self._checker.mark()
         try:
-            return all(self._accept(written) for written in found)
+            return all(self._accept(written) for written in partial_calls)
         finally:
             self._checker.rollback(mark)

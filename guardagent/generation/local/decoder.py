@@ -320,39 +320,41 @@ class Decoder:
 
     def _add(self, token: int) -> None:
         self._written += 1
-        found: Sequence[PartialCall] | None
+        partial_calls: Sequence[PartialCall] | None
         try:
-            found = self._turn.push(token)
+            partial_calls = self._turn.push(token)
         except InvalidToken:
             self._invalid.setdefault(len(self._turn.tokens), set()).add(token)
             return
         except MalformedCall as problem:
             self._checker.deny(unchecked_verdict(str(problem), checked_by="policy"))
-            found = None
+            partial_calls = None
         self._engine.step(token)
         if self._trie is not None:
             self._trie.push(token)
-        if found is None:
+        if partial_calls is None:
             self._backtrack(len(self._turn.tokens) - 1)
-        elif found:
-            self._check_completed(found)
+        elif partial_calls:
+            self._check_completed(partial_calls)
 
-    def _check_completed(self, found: Sequence[PartialCall]) -> None:
+    def _check_completed(self, partial_calls: Sequence[PartialCall]) -> None:
         """Checks what the last token completes; if any of it fails, backtracks."""
         mark, root = self._checker.mark(), self._turn.root
-        for at, written in enumerate(found):
-            if not self._complies(written, found[at + 1 :]):
+        for at, written in enumerate(partial_calls):
+            if not self._complies(written, partial_calls[at + 1 :]):
                 self._checker.rollback(mark)
                 self._turn.root = root
                 self._backtrack(self._turn.token_at(written.start))
                 return
-        if found[-1].is_complete or self._turn.root != root:
+        if partial_calls[-1].is_complete or self._turn.root != root:
             self._trie = None
 
     def _complies(self, written: PartialCall, later: Sequence[PartialCall]) -> bool:
         """Judges a complete call; queries whether a partial one can comply, unless the same token completes it."""
         if not written.is_complete:
-            return any(one.is_complete for one in later) or self._checker.can_comply(written.tool, written.args)
+            return any(partial_call.is_complete for partial_call in later) or self._checker.can_comply(
+                written.tool, written.args
+            )
         verdict = self._checker.check(written.tool, written.args)
         if verdict is not None and verdict.label:
             self._checker.deny(verdict)
@@ -503,14 +505,14 @@ def _penalties(defaults: Any) -> list[Processor]:
 def _warpers(temperature: float | None, top_k: int | None, top_p: float | None) -> list[Processor]:
     from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-    found: list[Processor] = []
+    processors: list[Processor] = []
     try:
-        found += [TemperatureLogitsWarper(float(temperature))] if temperature not in (None, 1.0) else []
-        found += [TopKLogitsWarper(top_k)] if top_k else []
-        found += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
+        processors += [TemperatureLogitsWarper(float(temperature))] if temperature not in (None, 1.0) else []
+        processors += [TopKLogitsWarper(top_k)] if top_k else []
+        processors += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
     except (TypeError, ValueError) as error:
         raise InputError(f"the sampling options are invalid: {error}") from None
-    return found
+    return processors
 
 
 # --- token sequences that the decoder must not try again

@@ -76,7 +76,7 @@ class Host(HookHost):
         if not isinstance(events, dict):
             return 0
         for event, hooks in list(events.items()):
-            others = [one for one in hooks if not is_ours(one)] if isinstance(hooks, list) else hooks
+            others = [hook for hook in hooks if not is_ours(hook)] if isinstance(hooks, list) else hooks
             count += len(hooks) - len(others)
             events[event] = others
             if not others:

@@ -111,9 +111,9 @@ def open_reader(source: LogSource) -> LogReader:
             Lines.
     """
     files = [source] if isinstance(source, Path | str) else list(source)
-    files = [_log_in(one) if not is_address(one) and Path(one).is_dir() else one for one in files]
-    modules = [_module(one) for one in files]
-    if not files or (len(files) > 1 and not all(getattr(one, "ROTATES", False) for one in modules)):
+    files = [_log_in(file) if not is_address(file) and Path(file).is_dir() else file for file in files]
+    modules = [_module(file) for file in files]
+    if not files or (len(files) > 1 and not all(getattr(module, "ROTATES", False) for module in modules)):
         raise InputError("several files are one log only as JSON Lines; expected one log, or .jsonl files in order")
     reader: LogReader = modules[0].LogReader(*map(_place, files))
     return reader
@@ -148,13 +148,13 @@ def _log_in(folder: Path | str) -> Path:
     """Returns the one log in a folder; the earlier files of a log belong to it."""
     known = (*STORES, *_ALIASES)
     try:
-        found = [one for one in Path(folder).iterdir() if not one.name.startswith(".")]
+        paths = [path for path in Path(folder).iterdir() if not path.name.startswith(".")]
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
-    logs = {current_path(one) for one in found if one.suffix.removeprefix(".") in known}
+    logs = {current_path(path) for path in paths if path.suffix.removeprefix(".") in known}
     if len(logs) == 1:
         return logs.pop()
-    names = ", ".join(sorted(one.name for one in logs))
+    names = ", ".join(sorted(log.name for log in logs))
     raise InputError(f"{Path(folder)}: has {f'several logs: {names}' if logs else 'no log'}; expected one, or its file")
 
 
@@ -170,5 +170,5 @@ def _module(log: Path | str) -> Any:
         raise InputError(
             f"no log has an address that begins with {kind!r}; expected postgresql://HOST/DATABASE, or a file"
         )
-    known = [f".{one}" for one in (*STORES, *_ALIASES) if _ALIASES.get(one, one) != "postgres"]
+    known = [f".{store}" for store in (*STORES, *_ALIASES) if _ALIASES.get(store, store) != "postgres"]
     raise UnknownNameError("kind of log", Path(log).suffix, known, where=str(log))

@@ -70,10 +70,10 @@ def _is_complete(tail: bytes) -> bool:
     Raises:
         DamagedLogError: something else follows the entry, which no interrupted write leaves behind.
     """
-    found = _LINE.match(tail)
-    if len(tail) >= _MAX_LINE or (found and found.end() < len(tail)):
+    match = _LINE.match(tail)
+    if len(tail) >= _MAX_LINE or (match and match.end() < len(tail)):
         raise DamagedLogError("has a changed end of line")
-    return found is not None
+    return match is not None
 
 
 def _end(tail: bytes, notes: list[str] | None) -> Iterator[Entry]:
@@ -86,12 +86,12 @@ def _end(tail: bytes, notes: list[str] | None) -> Iterator[Entry]:
 
 
 def _entry(line: bytes) -> Entry:
-    found = _LINE.fullmatch(line)
+    match = _LINE.fullmatch(line)
     try:
-        text, prev, seq, digest = (part.decode("ascii") for part in found.groups()) if found else ("",) * 4
+        text, prev, seq, digest = (part.decode("ascii") for part in match.groups()) if match else ("",) * 4
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise DamagedLogError("has a changed line")
     return Entry(int(seq), text, prev, digest)
 
@@ -184,7 +184,7 @@ class Store:
             opened = os.fstat(handle)
             if os.path.samestat(opened, os.stat(self._path)):  # noqa: PTH116 - faster
                 return handle
-            rotated = any(os.path.samestat(opened, one.stat()) for _, one in archives(self._path))
+            rotated = any(os.path.samestat(opened, path.stat()) for _, path in archives(self._path))
             self.close()
             if not rotated:
                 raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
@@ -297,9 +297,9 @@ def _archives_before(path: Path, file: BufferedReader) -> list[Path]:
     """Returns the earlier files; not those that follow, nor the file itself if it has its later name already."""
     first, opened = first_entry(file), os.fstat(file.fileno())
     return [
-        one
-        for number, one in archives(path)
-        if (first is None or number < first.seq) and not os.path.samestat(opened, one.stat())
+        path
+        for number, path in archives(path)
+        if (first is None or number < first.seq) and not os.path.samestat(opened, path.stat())
     ]
 
 

@@ -158,12 +158,12 @@ def _last(db: sqlite3.Connection) -> Entry | None:
 def _state(path: Path) -> tuple[bool, int, int]:
     """Returns whether a WAL file exists, and the main file's modification time and size."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return _wal(path).exists(), found.st_mtime_ns, found.st_size
+    return _wal(path).exists(), status.st_mtime_ns, status.st_size
 
 
 def _connect_reading(path: Path, wal: bool, *_: int) -> sqlite3.Connection:  # noqa: FBT001

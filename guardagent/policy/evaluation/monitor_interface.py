@@ -371,10 +371,10 @@ class Explanation:
 
 def blank_explanation() -> Explanation:
     """An empty explanation, in a third of the time of `Explanation()`."""
-    found: Explanation = new(Explanation)
-    found.needed, found.missing, found.because, found.evidence = "", (), "", EMPTY
-    found.sequences, found.changes, found.withheld, found.timed = (), None, (), False
-    return found
+    explanation: Explanation = new(Explanation)
+    explanation.needed, explanation.missing, explanation.because, explanation.evidence = "", (), "", EMPTY
+    explanation.sequences, explanation.changes, explanation.withheld, explanation.timed = (), None, (), False
+    return explanation
 
 
 @dataclass(slots=True)
@@ -398,16 +398,16 @@ class MonitorResult:
 
 
 def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:
-    found = [one.explain() for one in results]
+    explanations = [monitor_result.explain() for monitor_result in results]
     return Explanation(
-        needed=between.join(dict.fromkeys(one.needed for one in found if one.needed)),
-        missing=tuple(dict.fromkeys(call for one in found for call in one.missing)),
-        because="; ".join(dict.fromkeys(one.because for one in found if one.because)),
-        evidence={name: value for one in found for name, value in one.evidence.items()},
-        sequences=tuple(way for one in found for way in one.sequences),
-        changes=next((one.changes for one in found if one.changes), None),
-        withheld=tuple(value for one in found for value in one.withheld),
-        timed=any(one.timed for one in found),
+        needed=between.join(dict.fromkeys(explanation.needed for explanation in explanations if explanation.needed)),
+        missing=tuple(dict.fromkeys(call for explanation in explanations for call in explanation.missing)),
+        because="; ".join(dict.fromkeys(explanation.because for explanation in explanations if explanation.because)),
+        evidence={name: value for explanation in explanations for name, value in explanation.evidence.items()},
+        sequences=tuple(way for explanation in explanations for way in explanation.sequences),
+        changes=next((explanation.changes for explanation in explanations if explanation.changes), None),
+        withheld=tuple(value for explanation in explanations for value in explanation.withheld),
+        timed=any(explanation.timed for explanation in explanations),
     )
 
 

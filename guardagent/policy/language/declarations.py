@@ -121,7 +121,9 @@ def expanded(body: ast.Term, call: Call) -> ast.Term:
 
     Every node is new, since the compiler tells nodes apart by identity.
     """
-    uses = Counter(one.name for one in ast.walk(body) if isinstance(one, ast.Variable) and one.name in call.arguments)
+    uses = Counter(
+        node.name for node in ast.walk(body) if isinstance(node, ast.Variable) and node.name in call.arguments
+    )
     size = _size(body) + sum(number * _size(call.arguments[name]) for name, number in uses.items())
     if size > MAX_TERMS:
         call.fail(f"the definition expands to {size:,} terms; expected at most {MAX_TERMS:,}")
@@ -129,8 +131,8 @@ def expanded(body: ast.Term, call: Call) -> ast.Term:
     bound = _bound(body) - call.arguments.keys()
     taken = used | bound
     renamed = {name: _fresh(name, taken) for name in sorted(bound & used)}
-    found: ast.Term = _Expansion(call, renamed).node(body)
-    return found
+    term: ast.Term = _Expansion(call, renamed).node(body)
+    return term
 
 
 def _size(term: ast.Term) -> int:
@@ -138,26 +140,26 @@ def _size(term: ast.Term) -> int:
 
 
 def _names(term: ast.Term) -> set[str]:
-    named = (one for one in ast.walk(term) if isinstance(one, ast.Variable | ast.Label))
-    return {one.name for one in named} | _bound(term)
+    named = (node for node in ast.walk(term) if isinstance(node, ast.Variable | ast.Label))
+    return {node.name for node in named} | _bound(term)
 
 
 def _bound(term: ast.Term) -> set[str]:
     """The names that patterns and quantifiers in a term bind."""
-    found: set[str] = set()
-    for one in ast.walk(term):
-        if isinstance(one, ast.OverItems):
-            found.add(one.variable)
-        elif isinstance(one, ast.Pattern):
-            found |= {one.label} if one.label else set()
-            found |= {part.value.name for part in one.arguments if isinstance(part.value, ast.Variable)}
-    return found
+    names: set[str] = set()
+    for node in ast.walk(term):
+        if isinstance(node, ast.OverItems):
+            names.add(node.variable)
+        elif isinstance(node, ast.Pattern):
+            names |= {node.label} if node.label else set()
+            names |= {part.value.name for part in node.arguments if isinstance(part.value, ast.Variable)}
+    return names
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    found = next(one for at in count(2) if (one := f"{name}_{at}") not in taken)
-    taken.add(found)
-    return found
+    reply = next(one for at in count(2) if (one := f"{name}_{at}") not in taken)
+    taken.add(reply)
+    return reply
 
 
 class _Expansion:
@@ -170,7 +172,7 @@ class _Expansion:
             return _copied(self._call.arguments[node.name])
         if isinstance(node, ast.Argument):
             return ast.Argument(node.name, self._argument(node.value))
-        values = {one.name: self._value(getattr(node, one.name)) for one in fields(node)}
+        values = {field.name: self._value(getattr(node, field.name)) for field in fields(node)}
         if (name := _NAMES.get(type(node))) is not None:
             values[name] = self._renamed.get(values[name], values[name])
         return type(node)(**values)
@@ -206,4 +208,4 @@ def _copied(node: Any) -> Any:
         return tuple(map(_copied, node))
     if isinstance(node, ast.Place) or not hasattr(node, "__dataclass_fields__"):
         return node
-    return type(node)(**{one.name: _copied(getattr(node, one.name)) for one in fields(node)})
+    return type(node)(**{field.name: _copied(getattr(node, field.name)) for field in fields(node)})

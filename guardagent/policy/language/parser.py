@@ -132,7 +132,7 @@ def _constant(_: Printer, node: ast.Constant | ast.ExactValue) -> str:
 
 
 def _regex(text: str) -> str:
-    return "/" + re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", text) + "/"
+    return "/" + re.sub(r"(\\.)|/", lambda match: match[1] or r"\/", text) + "/"
 
 
 def _tool(name: str) -> str:
@@ -141,8 +141,8 @@ def _tool(name: str) -> str:
 
 def _pattern(to: Printer, node: ast.Pattern) -> str:
     arguments = ", ".join(
-        f"{one.name if _IDENTIFIER.fullmatch(one.name) else _quoted(one.name)}={to.text(one.value)}"
-        for one in node.arguments
+        f"{argument.name if _IDENTIFIER.fullmatch(argument.name) else _quoted(argument.name)}={to.text(argument.value)}"
+        for argument in node.arguments
     )
     label = f"{node.label}:" if node.label else ""
     return f"{label}{'|'.join(map(_tool, node.tools))}({arguments})"
@@ -238,13 +238,14 @@ def unknown_arguments(
         sets: the sets of tools, by name.
         signatures: the arguments of each known tool; None if it takes any.
     """
-    for one in named_arguments(rule):
-        written = [sets[name[1:]] if name.startswith("@") else [name] for name in one.tools]
+    for named_argument in named_arguments(rule):
+        written = [sets[name[1:]] if name.startswith("@") else [name] for name in named_argument.tools]
         for tool in sorted({tool for tools in written for tool in tools}):
             known = signatures.get(tool)
-            if known is not None and one.name not in known:
+            if known is not None and named_argument.name not in known:
                 yield UnknownArgument(
-                    f"unknown argument {one.name!r} of {tool!r}{name_hint(one.name, known)}", one.place
+                    f"unknown argument {named_argument.name!r} of {tool!r}{name_hint(named_argument.name, known)}",
+                    named_argument.place,
                 )
 
 
@@ -253,7 +254,7 @@ def named_arguments(rule: ast.Rule) -> Iterator[NamedArgument]:
     nodes = list(ast.walk(rule))
     patterns = [node for node in nodes if isinstance(node, ast.Pattern)]
     for pattern in patterns:
-        yield from (NamedArgument(pattern.tools, one.name, pattern.place) for one in pattern.arguments)
+        yield from (NamedArgument(pattern.tools, argument.name, pattern.place) for argument in pattern.arguments)
     for node in nodes:
         if isinstance(node, ast.Field) and isinstance(node.body, ast.OfCall) and node.body.what == "args":
             call_pattern = _pattern_of(node.body.call, patterns)

@@ -93,7 +93,7 @@ PRINTERS: dict[type, Any] = {
     ast.SetOf: lambda to, node: f"{{{to.joined(node.items, ', ')}}}",
     ast.SetOperation: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
     ast.Apply: lambda to, node: (
-        f"{node.function}({to.joined((one for one in node.arguments if one != ast.Zone()), ', ')})"
+        f"{node.function}({to.joined((argument for argument in node.arguments if argument != ast.Zone()), ', ')})"
     ),
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),

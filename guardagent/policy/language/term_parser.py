@@ -98,7 +98,7 @@ def qualified(tree: Node, declared: Declarations) -> Node:
     """Replaces the tags of a rule in an included file by their full names."""
     if declared.scopes != ("",):
         tree = deepcopy(tree)  # others read the same tree
-        for node in tree.find_pred(lambda one: one.data in ("group", "tagged")):
+        for node in tree.find_pred(lambda subtree: subtree.data in ("group", "tagged")):
             token = node.children[0]
             node.children[0] = token_at(token, declared.full(str(token), declared.tags))
     return tree
@@ -184,13 +184,13 @@ class RuleParser:
     # --- patterns of calls
 
     def _source_label(self, token: Any) -> str:
-        found = self._declared.find(str(token), self._declared.labels)
-        if found is None:
+        source_label = self._declared.find(str(token), self._declared.labels)
+        if source_label is None:
             self._fail(
                 f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
                 token,
             )
-        return found
+        return source_label
 
     def _pattern(self, tree: Node, scope: BoundNames, *, proposed: bool = False) -> ast.Pattern:
         """Reads a pattern and adds its label and variables to the scope."""
@@ -499,7 +499,7 @@ class RuleParser:
     def _t_apply(self, tree: Node, scope: BoundNames) -> ast.Term:
         """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
         name, *operands = tree.children
-        found = [one for one in operands if one is not None]
+        found = [operand for operand in operands if operand is not None]
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
             return special(name, found, scope)
@@ -516,17 +516,17 @@ class RuleParser:
         path = _path(body)
         if not path:
             self._fail(f"{str(name)!r} is applied to a value; expected 'name(...)' or 'file.name(...)'", name)
-        found = [one for one in operands if one is not None]
-        return self._applied(".".join((*path, str(name))), name, found, scope)
+        arguments = [operand for operand in operands if operand is not None]
+        return self._applied(".".join((*path, str(name))), name, arguments, scope)
 
     def _applied(self, name: str, token: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         """Applies a definition, or a function of the toolbox."""
         if (defined := self._declared.find(name, self._declared.definitions)) is not None:
             return self._expanded(defined, self._terms(operands, scope), token, scope)
-        found = self._declared.find(name, self._declared.functions)
-        if found is None:
+        function = self._declared.find(name, self._declared.functions)
+        if function is None:
             self._fail(f"unknown function {name!r}{name_hint(name, self._functions())}", token)
-        return ast.Apply(found, self._operands(operands, scope), place_of(token))
+        return ast.Apply(function, self._operands(operands, scope), place_of(token))
 
     def _functions(self) -> list[str]:
         declared = self._declared
@@ -560,7 +560,7 @@ class RuleParser:
     _f_last = _f_first
 
     def _operands(self, trees: Sequence[Node], scope: BoundNames) -> tuple[ast.Term | ast.RegexValue, ...]:
-        return tuple(self._operand(one, scope) for one in trees)
+        return tuple(self._operand(tree, scope) for tree in trees)
 
     def _operand(self, tree: Node, scope: BoundNames) -> ast.Term | ast.RegexValue:
         if tree.data == "regex":
@@ -592,9 +592,9 @@ class RuleParser:
         return ast.Sources(self._term(self._only(name, operands, "a value"), scope))
 
     def _f_seen(self, name: Any, operands: Sequence[Node], _: BoundNames) -> ast.Term:
-        if not operands or any(one.data != "variable" for one in operands):
+        if not operands or any(operand.data != "variable" for operand in operands):
             self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
-        return ast.Seen(tuple(self._source_label(one.children[0]) for one in operands))
+        return ast.Seen(tuple(self._source_label(operand.children[0]) for operand in operands))
 
     def _f_counter(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         counters = self._declared.counters
@@ -635,7 +635,9 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
         return NOT_IN_MAPPING
     if not isinstance(whole, ast.ListOf):
         return None
-    known: list[Any] = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
+    known: list[Any] = [
+        item.value if isinstance(item, ast.Constant) else [] for item in whole.items if not _is_open(item)
+    ]
     return None if is_searchable(known) else NOT_IN_MIXED
 
 

@@ -88,7 +88,7 @@ class Judgement:
         self.undecided = {**self.undecided, source.id: value}
         self.only_arguments_missing = self.only_arguments_missing and value.absent
         self._add_error("; ".join(value.why), source)
-        self.withheld += tuple([f"{source.id}: {one}" for one in result.explain().withheld])
+        self.withheld += tuple([f"{source.id}: {withheld_text}" for withheld_text in result.explain().withheld])
 
     def decision(self, lifted: Decision | None = None) -> Decision:
         """The most severe decision. `lifted`: violations with this decision are approved and do not count."""
@@ -393,7 +393,7 @@ class ConversationState:
     def _reopen(self, call: SessionCall, memento: Memento) -> None:
         call.output = call.status = None
         self.context.in_flight.append(call)
-        self.context.in_flight.sort(key=lambda one: one.place)
+        self.context.in_flight.sort(key=lambda in_flight_call: in_flight_call.place)
         self._restore(memento)
 
     def began(self, call: SessionCall) -> None:
@@ -489,7 +489,7 @@ class ConversationState:
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Restores a dumped conversation."""
-        self.calls = [SessionCall.loaded(place, one) for place, one in enumerate(data["calls"], 1)]
+        self.calls = [SessionCall.loaded(place, call) for place, call in enumerate(data["calls"], 1)]
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
             self.context.latest = call.time or self.context.latest
@@ -501,7 +501,7 @@ class ConversationState:
             else:
                 self._index_call(call)
         monitors = zip(self.policies.monitors, data["memory"], strict=True)
-        loaded = enumerate(monitor.loaded(one, self.calls) for monitor, one in monitors)
+        loaded = enumerate(monitor.loaded(memory_data, self.calls) for monitor, memory_data in monitors)
         self._memory = OnDemand(self.policies.memory_factories, dict(loaded))
         self._reported = _loaded_reported(data["said"])
         if self.context.provenance is not None:
@@ -567,8 +567,8 @@ class ConversationState:
 
     def _restore(self, memento: Memento) -> None:
         memory, self._reported = memento
-        for number, one in memory.items():
-            self._memory[number] = one
+        for number, monitor_memory in memory.items():
+            self._memory[number] = monitor_memory
 
     def _dumped_reported(self) -> dict[str, list[int]]:
         return {rule: sorted(places) for rule, places in self._reported.items()}
@@ -577,7 +577,9 @@ class ConversationState:
         return {rule: set(places) for rule, places in self._reported.items()}
 
     def _copied_memory(self, calls: Mapping[SessionCall, SessionCall]) -> OnDemand[Any]:
-        return self._memory.changed(lambda number, one: self.policies.monitors[number].copied(one, calls))
+        return self._memory.changed(
+            lambda number, monitor_memory: self.policies.monitors[number].copied(monitor_memory, calls)
+        )
 
 
 def _loaded_reported(data: Any) -> dict[str, set[int]]:

@@ -235,8 +235,8 @@ class SourceRecorder:
         """Returns what a call in flight keeps: the new messages, and the labels that its arguments pass on."""
         passing, kept = self.declared.passing, {}
         if passing:
-            found = self._look_up(call.args, session)
-            kept = {"labels": found.labels & passing, "possible": found.possible & passing & ~found.labels}
+            sources = self._look_up(call.args, session)
+            kept = {"labels": sources.labels & passing, "possible": sources.possible & passing & ~sources.labels}
         if self._pending:
             kept |= self.dumped()
             self._pending = []
@@ -252,7 +252,7 @@ class SourceRecorder:
 
     def dumped(self) -> dict[str, Any]:
         """The messages since the last call, as JSON. Everything else is in the calls."""
-        return {"messages": [list(one) for one in self._pending], "place": self._reader.dumped()}
+        return {"messages": [list(message) for message in self._pending], "place": self._reader.dumped()}
 
     def loaded(self, data: Any) -> None:
         """Restores the result of `dumped`, after the calls."""
@@ -346,13 +346,15 @@ class SourceRecorder:
                 return known
         if type(value) is Unknown:
             return value
-        found = self._look_up(value, session)
-        certain = self.declared.set_of(found.labels)
-        if type(value) is str and len(value) <= _REMEMBERED and not found.possible and not session.in_flight:
+        sources = self._look_up(value, session)
+        certain = self.declared.set_of(sources.labels)
+        if type(value) is str and len(value) <= _REMEMBERED and not sources.possible and not session.in_flight:
             self._remember(value, certain, session.facts)
-        if not found.possible & ~found.labels:
+        if not sources.possible & ~sources.labels:
             return certain
-        return Unknown(*(found.causes or ()), bounds=(certain, self.declared.set_of(found.labels | found.possible)))
+        return Unknown(
+            *(sources.causes or ()), bounds=(certain, self.declared.set_of(sources.labels | sources.possible))
+        )
 
     def lacks(self, label: Any, session: Surroundings) -> bool:
         """Whether surely no value has a label, because nothing that was recorded has it."""
@@ -470,17 +472,17 @@ class SourceRecorder:
         texts = [text for leaves in reader.by_labels.values() for text in (*leaves.strings, *leaves.names)]
         texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if number]
         indexes = self._indexes(session)
-        found: dict[str, dict[str, Any]] = {}
+        origins: dict[str, dict[str, Any]] = {}
         for text in texts:
             reading = self._scanner.read(text)
             for keys in (reading.keys, *(token.readings for token in reading.tokens)):
                 for origin in _origins(keys, indexes):
-                    if origin.labels and len(found) < _ORIGINS:
+                    if origin.labels and len(origins) < _ORIGINS:
                         value_text = shown(text if keys == reading.keys else keys[0])
                         labels = sorted(self.declared.set_of(origin.labels))
                         places = list(dict.fromkeys(place for bits, place in origin.places if bits & origin.labels))
-                        found.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})
-        return list(found.values())
+                        origins.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})
+        return list(origins.values())
 
     def _indexes(self, session: Surroundings | None) -> list[SourceIndex]:
         if session is None or not self.declared.facts:
@@ -511,7 +513,7 @@ def _raised(call: PastCall) -> tuple[int, int]:
 
 
 def _messages_of(kept: Any) -> list[HostMessage]:
-    return [HostMessage(*one) for one in (kept or {}).get("messages", ())]
+    return [HostMessage(*message) for message in (kept or {}).get("messages", ())]
 
 
 def _fact(facts: Any, path: Sequence[str]) -> Any:

@@ -243,13 +243,13 @@ def _of_call(to: TermWords, node: ast.OfCall, scope: SentenceScope) -> str:
 def _apply(to: TermWords, node: ast.Apply, scope: SentenceScope) -> str:
     operands, template = operands_of(node), template_of(node)
     if template is not None:
-        return template.format(*(to.operand(one, scope) for one in operands))
+        return template.format(*(to.operand(operand, scope) for operand in operands))
     return f"the result of {code(node.function)}{arguments_phrase(to, operands, scope)}"
 
 
 def operands_of(node: ast.Apply) -> list[Any]:
     """The arguments of a function as written: a time zone may be left out."""
-    return [one for one in node.arguments if one != ast.Zone()]
+    return [argument for argument in node.arguments if argument != ast.Zone()]
 
 
 def template_of(node: ast.Apply) -> str | None:
@@ -376,7 +376,7 @@ def _known(to: TermWords, node: ast.Known, scope: SentenceScope, *, negated: boo
 
 
 def _seen(_: TermWords, node: ast.Seen, __: SentenceScope, *, negated: bool) -> str:
-    return f"{'no' if negated else 'an'} output labelled {either([code(one) for one in node.labels])} has been seen"
+    return f"{'no' if negated else 'an'} output labelled {either([code(label) for label in node.labels])} has been seen"
 
 
 def _some(to: TermWords, node: ast.SomeCall, scope: SentenceScope, *, negated: bool) -> str:

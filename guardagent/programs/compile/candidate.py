@@ -83,28 +83,30 @@ def choose_examples(examples: Sequence[Example], count: int) -> list[Example]:
     """
     if count <= 0:
         return []
-    chosen = {one.id: one for one in _one_of_each(examples)}
-    words = {one.id: set(re.findall(r"\w+", f"{one.agent_input} {one.agent_output}")) for one in examples}
+    chosen = {example.id: example for example in _one_of_each(examples)}
+    words = {
+        example.id: set(re.findall(r"\w+", f"{example.agent_input} {example.agent_output}")) for example in examples
+    }
     while len(chosen) < min(count, len(examples)):
-        left = [one for one in examples if one.id not in chosen]
-        rarer = int(2 * sum(one.label for one in chosen.values()) <= len(chosen))
-        pool = [one for one in left if one.label == rarer] or left
+        left = [example for example in examples if example.id not in chosen]
+        rarer = int(2 * sum(example.label for example in chosen.values()) <= len(chosen))
+        pool = [example for example in left if example.label == rarer] or left
         known = [words[name] for name in chosen]
-        best = max(pool, key=lambda one: min(_distance(words[one.id], other) for other in known))
+        best = max(pool, key=lambda example: min(_distance(words[example.id], other) for other in known))
         chosen[best.id] = best
-    return [one for one in examples if one.id in chosen]
+    return [example for example in examples if example.id in chosen]
 
 
 def _one_of_each(examples: Sequence[Example]) -> Iterator[Example]:
     """Yields an allowed example, a denied one, and one for each sentence that examples violate."""
-    yield from [one for one in examples if one.label == 0][:1]
+    yield from [example for example in examples if example.label == 0][:1]
     denied = sorted(
-        (one for one in examples if one.label == 1), key=lambda one: len(one.clauses)
+        (example for example in examples if example.label == 1), key=lambda example: len(example.clauses)
     )  # fewest violated sentences first
     covered: set[int] = set()
-    for number in sorted({number for one in denied for number in one.clauses}):
+    for number in sorted({number for example in denied for number in example.clauses}):
         if number not in covered:
-            best = next(one for one in denied if number in one.clauses)
+            best = next(example for example in denied if number in example.clauses)
             covered |= set(best.clauses)
             yield best
     if not covered:
@@ -172,7 +174,7 @@ class Attempt:
         if self.proposal:
             return f"requests a function that the toolbox lacks: {self.proposal.name!r}"
         if self.needs_decision:
-            return f"disputes {', '.join(repr(one.id) for one in self.disputes)}"
+            return f"disputes {', '.join(repr(dispute.id) for dispute in self.disputes)}"
         if self.problems:
             return f"cannot run: {self.problems[0]}"
         runs = sum(tried.runs for tried in self.results)
@@ -189,7 +191,7 @@ class Attempt:
     @property
     def _skips_clause(self) -> bool:
         """Whether the model disputes a sentence as undecidable, so that the program ignores it."""
-        return any(one.clause for one in self.disputes)
+        return any(dispute.clause for dispute in self.disputes)
 
 
 # --- prompt data
@@ -210,7 +212,7 @@ def example_data(example: Example, hide: Hide) -> dict[str, str]:
 
 def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
     """Returns the prompt data of the shown failures, without repeating a shown example."""
-    above = {one.id for one in examples}
+    above = {example.id for example in examples}
     return [
         {
             **({} if _as_it_is(failure, above) else _run(failure.example, hide)),
@@ -224,27 +226,33 @@ def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example
 
 def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Example]) -> list[str]:
     """Returns for each shown failure a reference to the same shown example, if any."""
-    numbers = {one.id: number for number, one in enumerate(examples, start=1)}
+    numbers = {example.id: number for number, example in enumerate(examples, start=1)}
     shown = shown_failures(tried)
-    return [f", which is example {numbers[one.example.id]}" if _as_it_is(one, numbers) else "" for one in shown]
+    return [
+        f", which is example {numbers[failure.example.id]}" if _as_it_is(failure, numbers) else "" for failure in shown
+    ]
 
 
 def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
     """Returns the number of failures, and the kinds of those not shown."""
-    total, shown = sum(len(one.failures) for one in tried), shown_failures(tried)
+    total, shown = sum(len(examination_result.failures) for examination_result in tried), shown_failures(tried)
     if total == len(shown):
         return f" ({total} in all)"
-    more = Counter(one.test for row in tried for one in row.failures) - Counter(one.test for one in shown)
+    more = Counter(failure.test for row in tried for failure in row.failures) - Counter(
+        failure.test for failure in shown
+    )
     kinds = ", ".join(f"{count} of {test}" for test, count in more.items())
     return f" ({total} in all; {total - len(shown)} are left out here: {kinds})"
 
 
 def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
     """Selects failures within the word limit, of as many kinds of test as possible."""
-    rows = [one.failures for one in tried]
+    rows = [examination_result.failures for examination_result in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
-    words = accumulate(_FENCES + len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
-    return [one for at, one in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
+    words = accumulate(
+        _FENCES + len(f"{turn.example.agent_input} {turn.example.agent_output}".split()) for turn in turns
+    )
+    return [turn for at, turn in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
 
 
 def explanation(answer: str) -> str:
@@ -317,21 +325,28 @@ class Candidate:
         return [
             number
             for number in self.last.properties.numbers
-            if len({text for one in versions if (text := one.text_of(number))}) > 1
+            if len({text for version in versions if (text := version.text_of(number))}) > 1
         ]
 
     def findings(self) -> list[ProgramFinding]:
         """Returns findings about the writing: tests that did not run, and properties that changed."""
-        found = [ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked]
-        found += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
+        program_findings = [
+            ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked
+        ]
+        program_findings += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
         sets_no_rule = "the model claims that this sentence sets no rule: "
         idle = self.last.properties.no_rule_reasons.items()
-        found += [ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
+        program_findings += [
+            ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason
+        ]
         why = "the model changed this property after its first version; review it"
-        return [*found, *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties)]
+        return [
+            *program_findings,
+            *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
-        rounds = [one.to_dict() for one in self.attempts]
+        rounds = [attempt.to_dict() for attempt in self.attempts]
         return {"number": self.number, "passed": self.last.passed, "stopped": self.stopped or None, "rounds": rounds}
 
     def write(self) -> None:
@@ -353,7 +368,7 @@ class Candidate:
             if (self.last.passed and not self._has_new_advice) or self._needs_decision():
                 break
         if self.attempts and not self.last.passed:  # falls back to the version that passed before the advice
-            self.attempts += [one for one in self.attempts if one.passed][:1]
+            self.attempts += [attempt for attempt in self.attempts if attempt.passed][:1]
 
     @property
     def _has_new_advice(self) -> bool:
@@ -363,8 +378,8 @@ class Candidate:
 
     def _needs_decision(self) -> bool:
         """Whether the user has to decide, also because the model disputes every example that the last version fails."""
-        disputed = {one.id for one in self.disputes if not one.clause}
-        failing = {one.example.id for one in self.last.failures}
+        disputed = {dispute.id for dispute in self.disputes if not dispute.clause}
+        failing = {failure.example.id for failure in self.last.failures}
         if failing and failing <= disputed:
             self.stopped = "the model disputes every example that its program fails"
         return self.last.needs_decision or bool(failing and failing <= disputed)
@@ -407,8 +422,12 @@ class Candidate:
     def _disputed(self, answer: str) -> list[Dispute]:
         """Returns the disputes in an answer, except those that the user has accepted."""
         target, show = self._suite.target, self._context.redaction.restore
-        found = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
-        return [replace(one, why=show(one.why)) for one in found if one.clause not in self._suite.undecidable]
+        disputes = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
+        return [
+            replace(dispute, why=show(dispute.why))
+            for dispute in disputes
+            if dispute.clause not in self._suite.undecidable
+        ]
 
     def _examine(self, program: str, properties: Properties) -> Attempt:
         if (program, properties) not in self._results:  # the result is deterministic
@@ -467,7 +486,7 @@ class Candidate:
             **self._functions.prompt_data,
             **extra,
         }
-        shared = {"examples": [example_data(one, hide) for one in self._shown]}
+        shared = {"examples": [example_data(example, hide) for example in self._shown]}
         prompt = self._context.prompts.render(template, data, shared, **trusted)
         if prompt.unmarked in self._sent:
             raise _RepeatedPromptError
@@ -479,7 +498,9 @@ class Candidate:
 def _functions_for(suite: Suite, context: CompileContext) -> FunctionSelection:
     """Selects the functions that the request, specification or examples mention, or that a required check calls."""
     target = suite.target
-    runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose_examples(suite.examples, context.shown)]
+    runs = [
+        f"{example.agent_input}\n{example.agent_output}" for example in choose_examples(suite.examples, context.shown)
+    ]
     required = [check.text for check in target.required]
     return select(target.toolbox, (target.request, target.specification, *runs), required)
 

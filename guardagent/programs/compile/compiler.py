@@ -102,13 +102,15 @@ def compile_program(
         raise InputError(f"{counts}; expected at least 1, 0 and 0")
     written = _write_candidates(suite, context, candidates, rounds)
     passed = {
-        one.number: Trial(one.last.program, context.sandbox, target.toolbox) for one in written if one.last.passed
+        candidate.number: Trial(candidate.last.program, context.sandbox, target.toolbox)
+        for candidate in written
+        if candidate.last.passed
     }
     disputed = disagreements(passed, suite)
     if not passed:
         return Compilation(_failure_report(suite, written, context), None)
     number = most_cautious(list(passed), disputed)
-    chosen = next(one for one in written if one.number == number)
+    chosen = next(candidate for candidate in written if candidate.number == number)
     header = _header(passed[number].program, suite, context)
     source = write(passed[number].program, header)
     offset = source.count("\n") - _lines(passed[number].program)
@@ -141,7 +143,7 @@ def _suite_of(
         )
     _ = target.toolbox.functions  # loads the toolbox, so that an error shows here and not in a test
     kept, aside, undecidable = resolve_disputes(accept_disputes, read_examples(examples), target.clauses)
-    names = tuple(one.id for one in aside)
+    names = tuple(aside_example.id for aside_example in aside)
     suite = Suite(target, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
     for example in suite.examples:
         if odd := set(example.clauses) - {clause.number for clause in target.clauses}:
@@ -164,7 +166,7 @@ def _write_candidates(suite: Suite, context: CompileContext, candidates: int, ro
         try:
             candidate.write()
         except ModelError:
-            if not any(one.last.passed for one in attempts):
+            if not any(attempt.last.passed for attempt in attempts):
                 raise
             break
         attempts.append(candidate)

@@ -115,7 +115,7 @@ def _equal_details(expected: Any, actual: Any) -> bool:
         return expected.keys() == actual.keys() and all(_equal_details(expected[key], actual[key]) for key in expected)
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         rest = list(actual)
-        return len(expected) == len(actual) and all(_remove_equal(one, rest) for one in expected)
+        return len(expected) == len(actual) and all(_remove_equal(detail, rest) for detail in expected)
     return (type(expected) is type(actual) and expected == actual) or (
         _are_numbers(expected, actual) and expected == actual
     )
@@ -123,8 +123,8 @@ def _equal_details(expected: Any, actual: Any) -> bool:
 
 def _remove_equal(value: Any, among: list[Any]) -> bool:
     """Removes an equal value from a list, and returns whether there was one."""
-    for at, one in enumerate(among):
-        if _equal_details(value, one):
+    for at, candidate in enumerate(among):
+        if _equal_details(value, candidate):
             del among[at]
             return True
     return False
@@ -294,7 +294,7 @@ def _variants_in_turn(transformation: Transformation, suite: Suite) -> Iterator[
     """Yields the variants of all examples in turn: the first of each, then the second."""
     rows = ([(example, variant) for variant in transformation.variants(example, suite)] for example in suite.examples)
     for rank in zip_longest(*rows):
-        yield from (one for one in rank if one is not None)
+        yield from (pair for pair in rank if pair is not None)
 
 
 class _DecisionExamination:
@@ -313,7 +313,7 @@ class _DecisionExamination:
             return
         self._runs += 1
         for origin in self._undecided:
-            now, before = (getattr(one, f"agent_{origin}").split() for one in (variant.example, example))
+            now, before = (getattr(sample, f"agent_{origin}").split() for sample in (variant.example, example))
             if now != before:
                 self._decided[origin] += decided
                 self._undecided[origin] += [] if decided else [variant]
@@ -349,7 +349,10 @@ def _property_completeness(properties: Properties, suite: Suite) -> ExaminationR
     missing = [number for number in wanted if number not in properties.numbers]
     silent = [number for number in wanted if properties.no_rule_reasons.get(number) == ""]
     lacks = [f"no property for {_named_clauses(missing)}"] if missing else []
-    lacks += [f"the property of {_named_clauses([one])} only returns None, without a reason" for one in silent]
+    lacks += [
+        f"the property of {_named_clauses([clause_number])} only returns None, without a reason"
+        for clause_number in silent
+    ]
     why = "; ".join(lacks)
     if not why:
         return ExaminationResult("properties", "each clause has a property, or a reason for having none", len(wanted))
@@ -387,13 +390,13 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
 
 def _label_contradictions(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
     """Returns the properties that contradict a label: they are wrong, since the program matches all labels."""
-    found: dict[int, Failure] = {}
+    failures: dict[int, Failure] = {}
     for example in suite.examples:
         for number, failure in inquiry.failures(example, "", labelled=True).items():
-            found.setdefault(number, failure)
-        if len(found) == len(inquiry.counts):
+            failures.setdefault(number, failure)
+        if len(failures) == len(inquiry.counts):
             break
-    return found
+    return failures
 
 
 def _violations(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
@@ -406,10 +409,10 @@ def _violations(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
         random_changes(examples, places, suite.inputs),
     ):
         _check_batches(inquiry, islice(runs, suite.inputs), failing, deadline)
-    found: dict[int, Failure] = {}
+    failures: dict[int, Failure] = {}
     for number, run in list(failing.items())[:_MOST_FAILURES]:
-        found[number] = inquiry.failures(*shrink(run, partial(_violates, inquiry, number)))[number]
-    return found
+        failures[number] = inquiry.failures(*shrink(run, partial(_violates, inquiry, number)))[number]
+    return failures
 
 
 def _check_batches(inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[int, Run], deadline: float) -> None:
@@ -417,8 +420,8 @@ def _check_batches(inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[
     while (batch := list(islice(runs, _MOST_TOGETHER))) and time.monotonic() <= deadline:
         changed_runs = [apply_changes(*run) for run in batch]
         inquiry.prepare([run for run, _ in changed_runs])
-        for run, one in zip(batch, changed_runs, strict=True):
-            for number in inquiry.failures(*one):
+        for run, changed_run in zip(batch, changed_runs, strict=True):
+            for number in inquiry.failures(*changed_run):
                 failing.setdefault(number, run)
 
 

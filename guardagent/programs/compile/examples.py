@@ -61,7 +61,9 @@ class CompileTarget:
     @cached_property
     def required_checks(self) -> tuple[Check, ...]:
         """The required checks, which the host runs itself beside the program."""
-        return tuple(deny_on_crash(required_check(one, self.toolbox, self.data)) for one in self.required)
+        return tuple(
+            deny_on_crash(required_check(requirement, self.toolbox, self.data)) for requirement in self.required
+        )
 
 
 RUN_TEXTS = ("agent_input", "agent_output")
@@ -203,7 +205,7 @@ def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
 
 def _clauses(record: Mapping[str, Any], label: int, path: str, line: int) -> tuple[int, ...]:
     clauses = record.get("clauses") or []
-    if not isinstance(clauses, list) or not all(type(one) is int for one in clauses) or (clauses and label == 0):
+    if not isinstance(clauses, list) or not all(type(clause) is int for clause in clauses) or (clauses and label == 0):
         raise ContentError(
             f"key 'clauses' is {clauses!r}; expected the numbers of the sentences that a run with label 1 violates",
             path,
@@ -220,7 +222,7 @@ def _details(record: Mapping[str, Any], path: str, line: int) -> Mapping[str, An
 
 
 def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
-    twice = [one for one, count in Counter(example.id for example in examples).items() if count > 1]
+    twice = [name for name, count in Counter(example.id for example in examples).items() if count > 1]
     if twice:
         raise ContentError(f"id {twice[0]!r} appears twice; expected each id once", name)
     seen: dict[str, Example] = {}
@@ -355,19 +357,19 @@ class ValueLocation:
 def value_locations(text: str) -> list[ValueLocation]:
     """Returns the scalar values of a text, in order."""
     objects = list(objects_in(text))
-    found = [
+    value_locations = [
         ValueLocation(field.name, field.value, field.start, field.end)
         for field in fields_of(text)
         if not any(start < field.end and field.start < end for start, end, _ in objects)
     ]
     for start, end, record in objects:
-        found += [
+        value_locations += [
             ValueLocation(".".join(map(str, path)), value, start, end, 0, path, record)
             for path, value in _plain(record, ())
         ]
     seen = Counter[str]()
     numbered = []
-    for location in sorted(found, key=lambda place: place.start):
+    for location in sorted(value_locations, key=lambda place: place.start):
         numbered.append(dataclasses.replace(location, nth=seen[location.name]))
         seen[location.name] += 1
     return numbered
@@ -417,25 +419,25 @@ _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
 
 def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
     """Returns the names of the facts in examples, in the specification, and in the code of programs."""
-    found = {name for example in examples for name in example.facts}
-    found |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
-    found |= {name for source in sources for name in _fact_names(source)}
-    documented = " ".join(one for one in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", one))
+    names = {name for example in examples for name in example.facts}
+    names |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
+    names |= {name for source in sources for name in _fact_names(source)}
+    documented = " ".join(part for part in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", part))
     fields = {location.name for example in examples for _, location in example.locations()}
-    return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
+    return names | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
 
 
 def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
     """Returns fact -> (origin, name) of the field with the same name, else with the same value in all examples."""
     fields = dict.fromkeys((origin, location.name) for example in examples for origin, location in example.locations())
-    found = {}
+    linked_facts = {}
     for name in sorted(names):
         same = [field for field in fields if _snake(field[1]) == _snake(name)] or _fields_of_same_value(
             name, fields, examples
         )
         if same:
-            found[name] = same[0]
-    return found
+            linked_facts[name] = same[0]
+    return linked_facts
 
 
 def fact_value(text: Any) -> Any:
@@ -457,9 +459,13 @@ def _fields_of_same_value(
         for origin, field in fields
         if having
         and all(
-            [fact_value(location.value) for location in value_locations(getattr(one, origin)) if location.name == field]
-            == [fact_value(one.facts[name])]
-            for one in having
+            [
+                fact_value(location.value)
+                for location in value_locations(getattr(known_example, origin))
+                if location.name == field
+            ]
+            == [fact_value(known_example.facts[name])]
+            for known_example in having
         )
     ]
 

@@ -78,7 +78,11 @@ class PropertyChecker:
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Evaluates the properties on several runs at once, for speed only."""
-        new = {one.run: one for one in examples if one.run not in self._claims and "now" not in one.facts}
+        new = {
+            example.run: example
+            for example in examples
+            if example.run not in self._claims and "now" not in example.facts
+        }
         returned = self._trial.return_values(self._properties.program_of_many, list(new.values()))
         for run, claims in zip(new, returned, strict=False):
             self._claims[run] = self._read(claims)
@@ -176,7 +180,11 @@ class Change:
             return text if self.value is None else str(json.loads(self.value))
         numbers = [location.nth for location in value_locations(text) if location.name == self.name]
         for nth in reversed(numbers) if self.nth == ALL else [self.nth] if self.nth in numbers else []:
-            place = next(one for one in value_locations(text) if (one.name, one.nth) == (self.name, nth))
+            place = next(
+                value_location
+                for value_location in value_locations(text)
+                if (value_location.name, value_location.nth) == (self.name, nth)
+            )
             text = place.drop(text) if self.value is None else place.put(text, json.loads(self.value))
         return text
 
@@ -185,21 +193,21 @@ def possible_changes(suite: Suite) -> list[list[Change]]:
     """Returns the possible changes of each field and fact of the examples, the most promising first."""
     words, numbers = _constants(suite.sources)
     limits = list(dict.fromkeys([*suite.limits, *numbers]))
-    found: dict[tuple[str, str, int], list[Any]] = {}
+    changes: dict[tuple[str, str, int], list[Any]] = {}
     for example in suite.examples:
         for origin in RUN_TEXTS:
             for location in _changeable_locations(getattr(example, origin)):
-                found.setdefault((origin, location.name, location.nth), []).append(location.value)
+                changes.setdefault((origin, location.name, location.nth), []).append(location.value)
                 if location.nth:
-                    found.setdefault((origin, location.name, ALL), []).append(location.value)
-        found.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
+                    changes.setdefault((origin, location.name, ALL), []).append(location.value)
+        changes.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
         for name, value in example.facts.items():
             if isinstance(value, str | int | float | bool):
-                found.setdefault((FACTS, name, 0), []).append(value)
+                changes.setdefault((FACTS, name, 0), []).append(value)
     for name, (origin, linked) in suite.fact_links.items():
-        typed = [fact_value(value) for value in found.get((origin, linked, 0), ())]
-        found.setdefault((FACTS, name, 0), []).extend(typed)
-    return [_changes_of_field(*place, values, words, limits) for place, values in sorted(found.items())]
+        typed = [fact_value(value) for value in changes.get((origin, linked, 0), ())]
+        changes.setdefault((FACTS, name, 0), []).extend(typed)
+    return [_changes_of_field(*place, values, words, limits) for place, values in sorted(changes.items())]
 
 
 def sum_changes(example: Example, limits: Sequence[int | float]) -> Iterator[Change]:
@@ -225,8 +233,8 @@ def limit_changes(locations: Sequence[Sequence[Change]], limits: Sequence[int | 
 
 def kind_changes(suite: Suite) -> list[Change]:
     """Returns the changes that replace a word of an enumeration, or negate a boolean."""
-    found = [(location, value) for location, values in suite.kinds.items() for value in values]
-    return [Change(*place, _as_json(value)) for place, value in found if isinstance(fact_value(value), str | bool)]
+    changes = [(location, value) for location, values in suite.kinds.items() for value in values]
+    return [Change(*place, _as_json(value)) for place, value in changes if isinstance(fact_value(value), str | bool)]
 
 
 def _number(location: ValueLocation) -> int | float | None:
@@ -269,7 +277,7 @@ def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> It
 def _disguised(values: Iterable[Any]) -> list[str]:
     """Returns variants of known values: in capitals, or as part of another word."""
     known = [value for value in dict.fromkeys(values) if isinstance(value, str) and 0 < len(value) <= _LONGEST_WORD]
-    return [form for one in known[:_MOST_WORDS] for form in (one.upper(), f"former {one}", f"{one}-like")]
+    return [form for word in known[:_MOST_WORDS] for form in (word.upper(), f"former {word}", f"{word}-like")]
 
 
 def _constants(sources: Iterable[str]) -> tuple[list[str], list[int]]:
@@ -335,7 +343,7 @@ def shrink(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, st
     """Removes changes while the run still fails, and returns the run with a description of the rest."""
     example, changes = run
     for change in changes:
-        fewer = tuple(one for one in changes if one != change)
+        fewer = tuple(other_change for other_change in changes if other_change != change)
         if fails(*apply_changes(example, fewer)):
             changes = fewer
     return apply_changes(example, changes)

@@ -73,11 +73,11 @@ def read_proposal(answer: str, target: CompileTarget) -> FunctionProposal | None
     Raises:
         AnswerError: the proposal is incomplete or invalid.
     """
-    found = [value for value in objects(answer) if PROPOSAL_KEY in value]
-    if not found:
+    values = [value for value in objects(answer) if PROPOSAL_KEY in value]
+    if not values:
         return None
-    name, why = found[0].get(PROPOSAL_KEY), found[0].get("why")
-    if len(found) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
+    name, why = values[0].get(PROPOSAL_KEY), values[0].get("why")
+    if len(values) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
         raise AnswerError(f'invalid proposal; expected one JSON object {{"{PROPOSAL_KEY}": a name, "why": the reason}}')
     if name in target.toolbox or name.startswith("_"):
         raise AnswerError(
@@ -108,7 +108,7 @@ def _source_problem(source: str, name: str) -> str:
 
 def _unprintable_problem(text: str) -> str:
     """Returns the problem of an unprintable character, which could hide code from a reviewer."""
-    odd = next((one for one in text if not one.isprintable() and one not in "\n\t"), None)
+    odd = next((character for character in text if not character.isprintable() and character not in "\n\t"), None)
     return f"the proposal contains the unprintable character {odd!a}; expected printable text" if odd else ""
 
 
@@ -170,7 +170,7 @@ def read_disputes(
     Raises:
         AnswerError: a dispute refers to something that was not shown, or has no reason.
     """
-    found = []
+    disputes = []
     for value in objects(prose(answer)):
         if DISPUTE_KEY in value:
             match, why = _DISPUTED_PLACE.fullmatch(str(value[DISPUTE_KEY])), value.get("why")
@@ -179,8 +179,8 @@ def read_disputes(
                     f'invalid dispute; expected {{"{DISPUTE_KEY}": "example 2", "why": the reason}}, '
                     "or a run or clause instead"
                 )
-            found.append(_dispute(match[1].lower(), int(match[2]), why.strip(), examples, failures, clauses))
-    return found
+            disputes.append(_dispute(match[1].lower(), int(match[2]), why.strip(), examples, failures, clauses))
+    return disputes
 
 
 def resolve_disputes(
@@ -191,7 +191,10 @@ def resolve_disputes(
     Raises:
         InputError: an id belongs to no example and no sentence.
     """
-    names, numbers = {one.id for one in examples}, {f"clause-{one.number}": one.number for one in clauses}
+    names, numbers = (
+        {example.id for example in examples},
+        {f"clause-{clause.number}": clause.number for clause in clauses},
+    )
     wanted = set(ids)
     for name in sorted(wanted - names - set(numbers)):
         raise InputError(
@@ -199,7 +202,7 @@ def resolve_disputes(
             "dispute in the report: the id of an example, or 'clause-N'"
         )
     left_out = frozenset(numbers[name] for name in wanted - names)
-    kept, aside = ([one for one in examples if (one.id in wanted) is there] for there in (False, True))
+    kept, aside = ([example for example in examples if (example.id in wanted) is there] for there in (False, True))
     return kept, aside, left_out
 
 

@@ -42,10 +42,10 @@ class CompileReport:
     def candidate(self) -> Candidate:
         """The reported candidate: the chosen one, else the one with the fewest failures."""
         if self.chosen:
-            return next(one for one in self.candidates if one.number == self.chosen)
-        written = [one for one in self.candidates if one.attempts]
-        ran = [one for one in written if one.last.results]
-        return min(ran, key=lambda one: len(one.last.failures)) if ran else written[-1]
+            return next(candidate for candidate in self.candidates if candidate.number == self.chosen)
+        written = [candidate for candidate in self.candidates if candidate.attempts]
+        ran = [candidate for candidate in written if candidate.last.results]
+        return min(ran, key=lambda candidate: len(candidate.last.failures)) if ran else written[-1]
 
     @property
     def attempt(self) -> Attempt:
@@ -55,13 +55,17 @@ class CompileReport:
     @property
     def disputes(self) -> list[Dispute]:
         """The disputes of all candidates, without duplicates."""
-        return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
+        return list(dict.fromkeys(dispute for candidate in self.candidates for dispute in candidate.disputes))
 
     @property
     def proposals(self) -> list[FunctionProposal]:
         """The functions that the candidates propose, one per name."""
-        found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
-        return list(found.values())
+        proposals = {
+            candidate.last.proposal.name: candidate.last.proposal
+            for candidate in self.candidates
+            if candidate.last.proposal
+        }
+        return list(proposals.values())
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -77,8 +81,8 @@ class CompileReport:
             "properties": self.attempt.properties.source or None,
             "clauses": [row.to_dict() for row in self.clauses],
             "findings": [asdict(finding) for finding in self.findings],
-            "candidates": [one.to_dict() for one in self.candidates],
-            "disagreements": [one.to_dict() for one in self.disagreements],
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "disagreements": [disagreement.to_dict() for disagreement in self.disagreements],
             "model_calls": self.usage.calls,
             "usage": {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)},
         }
@@ -99,13 +103,13 @@ class CompileReport:
         return {"id": name, "expected": label, "given": actual, "passed": right, "error": error or None}
 
     def _lines(self) -> Iterator[str]:
-        rounds = sum(len(one.attempts) for one in self.candidates)
+        rounds = sum(len(candidate.attempts) for candidate in self.candidates)
         counts = f"{_counted(len(self.candidates), 'candidate')}, {_counted(rounds, 'version')}"
         yield f"{'PASSED' if self.passed else 'FAILED'}: {counts}"
         for problem in self.attempt.problems:
             yield f"  could not run: {_cut(problem)}"
-        for one in self.proposals:
-            yield f"  the toolbox lacks the function {one.name!r}: {_cut(one.why)}"
+        for proposal in self.proposals:
+            yield f"  the toolbox lacks the function {proposal.name!r}: {_cut(proposal.why)}"
         if self.candidate.stopped:
             yield f"  stopped early: {self.candidate.stopped}"
         yield from self._dispute_lines()
@@ -122,9 +126,9 @@ class CompileReport:
             yield f"set aside by '--accept-dispute', not tested: {', '.join(self._set_aside)}"
         if self.disputes:
             yield "disputed by the model; decide for each:"
-        for one in self.disputes:
-            yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
-            yield f"    if the model is right: {one.remedy}; otherwise change nothing"
+        for dispute in self.disputes:
+            yield f"  {dispute.id}, {_cut(dispute.about)}: {_cut(dispute.why)}"
+            yield f"    if the model is right: {dispute.remedy}; otherwise change nothing"
 
     def _test_lines(self) -> Iterator[str]:
         for tried in self.attempt.results:

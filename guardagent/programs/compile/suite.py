@@ -30,9 +30,9 @@ _SPELLED = re.compile(
 
 def limits_of(request: str) -> list[int | float]:
     """The numbers of a request, each once, in their order."""
-    found = [(match.start(), _number(match[0])) for match in _DIGITS.finditer(request)]
-    found += [(match.start(), _spelled(match)) for match in _SPELLED.finditer(request)]
-    return list(dict.fromkeys(number for _, number in sorted(found)))
+    limits = [(match.start(), _number(match[0])) for match in _DIGITS.finditer(request)]
+    limits += [(match.start(), _spelled(match)) for match in _SPELLED.finditer(request)]
+    return list(dict.fromkeys(number for _, number in sorted(limits)))
 
 
 def _number(text: str) -> int | float:
@@ -41,7 +41,7 @@ def _number(text: str) -> int | float:
 
 
 def _spelled(match: re.Match[str]) -> int:
-    first, unit, times = (one.lower() if one else "" for one in match.groups())
+    first, unit, times = (group.lower() if group else "" for group in match.groups())
     return (_WORDS[first] + _WORDS.get(unit, 0)) * _TIMES.get(times, 1)
 
 
@@ -87,21 +87,21 @@ class Suite:
     @cached_property
     def kinds(self) -> Mapping[tuple[str, str], tuple[Any, ...]]:
         """(origin, name) -> the values of a field or fact in the examples, if few enough for an enumeration."""
-        found: dict[tuple[str, str], list[Any]] = {}
+        kinds: dict[tuple[str, str], list[Any]] = {}
         for origin, name, value in self._values():
-            found.setdefault((origin, name), []).append(value)
-        distinct = {location: list(dict.fromkeys(values)) for location, values in found.items()}
+            kinds.setdefault((origin, name), []).append(value)
+        distinct = {location: list(dict.fromkeys(values)) for location, values in kinds.items()}
         return {
             place: tuple(values)
             for place, values in distinct.items()
-            if len(values) <= _MOST_VALUES and (place[0] == FACTS or len(found[place]) > len(values))
+            if len(values) <= _MOST_VALUES and (place[0] == FACTS or len(kinds[place]) > len(values))
         }
 
     def alternatives(self, origin: str, name: str, value: Any) -> list[Any]:
         """Alternatives to a value: others of its enumeration, its opposite, numbers at the limits."""
-        found = [one for one in self.kinds.get((origin, name), ()) if type(one) is type(value)]
-        found += near_values(value, self.limits)
-        return [one for one in dict.fromkeys(found) if one != value][:_MOST_OTHERS]
+        alternatives = [one for one in self.kinds.get((origin, name), ()) if type(one) is type(value)]
+        alternatives += near_values(value, self.limits)
+        return [alternative for alternative in dict.fromkeys(alternatives) if alternative != value][:_MOST_OTHERS]
 
     @cached_property
     def fact_links(self) -> Mapping[str, tuple[str, str]]:
@@ -132,7 +132,7 @@ def near_values(value: Any, limits: Sequence[int | float]) -> list[Any]:
     if text.lower() in _OPPOSITES:
         return [_OPPOSITES[text.lower()]]
     if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
-        return [str(number) for number in near_values(int(text), [one for one in limits if isinstance(one, int)])]
+        return [str(number) for number in near_values(int(text), [limit for limit in limits if isinstance(limit, int)])]
     return []
 
 
@@ -199,6 +199,8 @@ def citations_in(tree: ast.Module, suite: Suite, length: int) -> Iterator[tuple[
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(node, ast.Constant) and isinstance(text, str) and len(text) >= length and text not in known:
-            holders = [one for one in suite.examples if text in one.agent_input or text in one.agent_output]
+            holders = [
+                example for example in suite.examples if text in example.agent_input or text in example.agent_output
+            ]
             if len(holders) == 1 < len(suite.examples):
                 yield node, text, holders[0]

@@ -132,7 +132,7 @@ def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
     for name in without:
         if name not in _KIND:
             raise UnknownNameError("transformation", name, _KIND)
-    return [one for name, one in _KIND.load_all() if name not in without]
+    return [transformation for name, transformation in _KIND.load_all() if name not in without]
 
 
 _MEANINGLESS_WORDS = "Vexil torba quandrine."  # invented words, which no rule or text contains
@@ -184,10 +184,10 @@ def _field_run(lines: list[str], at: int) -> int:
     """Returns the number of consecutive field lines with the same indent."""
     indents: list[str] = []
     for line in lines[at:]:
-        found = fields_of(line)
-        if not found or (indents and found[0].indent != indents[0]):
+        fields = fields_of(line)
+        if not fields or (indents and fields[0].indent != indents[0]):
             break
-        indents.append(found[0].indent)
+        indents.append(fields[0].indent)
     return len(indents)
 
 
@@ -221,7 +221,7 @@ def changed_ids(example: Example, suite: Suite) -> Iterator[Variant]:
     """
     target = suite.target
     known = f"{target.request}\n{target.whole_specification}"
-    ids = [one for one in _ids(example) if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", known)]
+    ids = [id_ for id_ in _ids(example) if not re.search(rf"(?<!\w){re.escape(id_)}(?!\w)", known)]
     if not ids:
         return
     changed = replace(
@@ -234,18 +234,18 @@ def changed_ids(example: Example, suite: Suite) -> Iterator[Variant]:
 
 def _ids(example: Example) -> list[str]:
     text = f"{example.agent_input}\n{example.agent_output}"
-    found = [
+    words = [
         word for word in _ID_WORD.findall(text) if sum(map(str.isdigit, word)) >= 3 and not _PLAIN_WORD.fullmatch(word)
     ]
-    found += [match for match in _NAMED_ID.findall(text) if sum(map(str.isdigit, match)) >= 3]
+    words += [match for match in _NAMED_ID.findall(text) if sum(map(str.isdigit, match)) >= 3]
     for part in (example.id, *_ID_PARTS.split(example.id)):
         if re.search(r"\d", part) and len(part) > 1 and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text):
-            found.append(part)
-    return sorted(dict.fromkeys(found), key=len, reverse=True)
+            words.append(part)
+    return sorted(dict.fromkeys(words), key=len, reverse=True)
 
 
 def _with_changed_digits(text: str, ids: list[str]) -> str:
-    pattern = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in ids))
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(id_)}(?!\w)" for id_ in ids))
     return pattern.sub(lambda match: re.sub(r"\d", lambda digit: str((int(digit[0]) + 3) % 10), match[0]), text)
 
 
@@ -456,7 +456,9 @@ _MOST_JOINED = 6  # outputs that are joined to an example
 def joined_outputs(example: Example, suite: Suite) -> Iterator[Variant]:
     """Joins an output that the program denies to the output of an allowed example."""
     own = example.agent_output
-    for denied in [one for one in suite.examples if one.label == 1 and one.agent_output != own][:_MOST_JOINED]:
+    for denied in [example for example in suite.examples if example.label == 1 and example.agent_output != own][
+        :_MOST_JOINED
+    ]:
         more, other = denied.agent_output, replace(example, agent_output=denied.agent_output)
         for text, note in ((f"{more}\n{own}", "above"), (f"{own}\n{more}", "below")):
             joined = replace(example, agent_output=text, label=1)

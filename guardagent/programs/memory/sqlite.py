@@ -62,17 +62,24 @@ class Store:
         return count
 
     def __iter__(self) -> Iterator[Demonstration]:
-        last, found = -1, True
-        while found:  # in batches, so that a slow reader blocks nobody
+        last, is_full = -1, True
+        while is_full:  # in batches, so that a slow reader blocks nobody
             with self._read_transaction() as db:
                 query = f"SELECT id, {_COLUMNS} FROM demonstrations WHERE id > ? ORDER BY id LIMIT 256"  # noqa: S608
                 rows = db.execute(query, (last,)).fetchall() if db else []
             yield from (self._demonstration(row) for row in rows)
-            found, last = bool(rows), rows[-1][0] if rows else last
+            is_full, last = bool(rows), rows[-1][0] if rows else last
 
     def add(self, new: Sequence[Demonstration]) -> int:
         """Adds all new ones or none, and returns their number."""
-        rows = [(_digest(one), one, profile(one.agent_input, one.agent_output).tobytes()) for one in new]
+        rows = [
+            (
+                _digest(demonstration),
+                demonstration,
+                profile(demonstration.agent_input, demonstration.agent_output).tobytes(),
+            )
+            for demonstration in new
+        ]
         self._make()
         with self._open() as db, write_transaction(db):
             return sum(_insert(db, *row) for row in rows)
@@ -81,7 +88,11 @@ class Store:
         """Returns the demonstrations that the file has."""
         query = "SELECT 1 FROM demonstrations WHERE digest = ?"
         with self._read_transaction() as db:
-            return {one for one in demonstrations if db and db.execute(query, (_digest(one),)).fetchone()}
+            return {
+                demonstration
+                for demonstration in demonstrations
+                if db and db.execute(query, (_digest(demonstration),)).fetchone()
+            }
 
     def nearest(self, query: Query) -> list[Neighbour]:
         """Returns exactly the k nearest or farthest; ties in insertion order."""
@@ -90,8 +101,8 @@ class Store:
                 return []
             ids, profiles = self._index.up_to_date(db)
             best = search(query, profiles, lambda chosen: _read_texts(db, ids, chosen))
-            found = {at: self._demonstration(_row(db, int(ids[at]))) for _, at in best}
-        return [query.neighbour(found[at], distance) for distance, at in best]
+            demonstrations = {at: self._demonstration(_row(db, int(ids[at]))) for _, at in best}
+        return [query.neighbour(demonstrations[at], distance) for distance, at in best]
 
     def _demonstration(self, row: tuple[int, str, str, str, str]) -> Demonstration:
         number, agent_input, agent_output, plan, code = row
@@ -187,8 +198,8 @@ def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, profile_b
     return True
 
 
-def _digest(one: Demonstration) -> bytes:
-    return hashlib.sha256(one.to_json().encode()).digest()
+def _digest(demonstration: Demonstration) -> bytes:
+    return hashlib.sha256(demonstration.to_json().encode()).digest()
 
 
 def _row(db: sqlite3.Connection, number: int) -> tuple[int, str, str, str, str]:

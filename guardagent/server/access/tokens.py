@@ -119,8 +119,8 @@ class TokenStore:
             UnauthenticatedError: there is no such token, or it has expired or was revoked.
             AccessError: the file cannot be read, or is damaged.
         """
-        found = TOKEN.fullmatch(text)
-        row = None if found is None else self._row(found[1])
+        match = TOKEN.fullmatch(text)
+        row = None if match is None else self._row(match[1])
         stored = _NO_HASH if row is None or not isinstance(row[0], bytes) else row[0]
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
             raise UnauthenticatedError("the token is not valid")
@@ -149,8 +149,8 @@ class TokenStore:
             InputError: there is no such token.
             AccessError: the file cannot be written.
         """
-        found = TOKEN.fullmatch(name)
-        name = found[1] if found else name
+        match = TOKEN.fullmatch(name)
+        name = match[1] if match else name
         with self._file.transaction() as db:
             revoked = db.execute(
                 "UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?", (self._clock(), name)
@@ -180,7 +180,7 @@ def _issued(row: tuple[Any, ...]) -> IssuedToken:
         caller = Caller(principal, roles_of(roles.split()), tenant)
     except (InputError, TypeError, AttributeError) as error:
         raise _damaged(name, error) from None
-    if times[0] is None or not all(one is None or _is_time(one) for one in times):
+    if times[0] is None or not all(time is None or _is_time(time) for time in times):
         raise _damaged(name, "a time is not a number of seconds")
     return IssuedToken(name, caller, *times)
 

@@ -69,7 +69,7 @@ class ServerApplication:
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
         self._in_flight = self._streams = 0
-        self._router = Router([self._route(one) for one in ROUTES], redirect_slashes=False)
+        self._router = Router([self._route(route) for route in ROUTES], redirect_slashes=False)
         self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
@@ -249,7 +249,7 @@ def _options(route: ApiRoute, request: Request) -> dict[str, str]:
 
 def _key(request: Request) -> str | None:
     keys = request.headers.getlist("idempotency-key")
-    if len(keys) > 1 or any(not 0 < len(one) <= MAX_KEY or not one.isprintable() for one in keys):
+    if len(keys) > 1 or any(not 0 < len(key) <= MAX_KEY or not key.isprintable() for key in keys):
         raise RefusedError(400, f"the header Idempotency-Key is invalid; expected one, of up to {MAX_KEY} characters")
     return keys[0] if keys else None
 
@@ -285,9 +285,9 @@ async def event_stream(
     checked = loop.time()
     while True:
         entries = await run_in_threadpool(service.log.entries, tenant, after, 500)
-        for one in entries:
-            after = one["seq"]
-            yield _event(one)
+        for entry in entries:
+            after = entry["seq"]
+            yield _event(entry)
         if loop.time() - checked >= CHECK_SECONDS:
             if not await run_in_threadpool(still_admitted):
                 return

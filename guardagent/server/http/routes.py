@@ -342,7 +342,7 @@ def _described_route(route: ApiRoute) -> dict[str, Any]:
         {"name": name, "in": "query", "description": text, "schema": _OPTIONS.get(name, {"type": "string"})}
         for name, text in route.query.items()
     ]
-    found: dict[str, Any] = {
+    described_route: dict[str, Any] = {
         "summary": route.summary,
         "description": f"Roles: {roles}.",
         "operationId": _name(route),
@@ -350,8 +350,11 @@ def _described_route(route: ApiRoute) -> dict[str, Any]:
         "responses": {str(route.status): _success(route), "default": _described("An error.", "Error")},
     }
     if route.body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body.schema}}}
-    return found
+        described_route["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": route.body.schema}},
+        }
+    return described_route
 
 
 def _success(route: ApiRoute) -> dict[str, Any]:
@@ -369,5 +372,5 @@ def _described(text: str, schema: str) -> dict[str, Any]:
 
 
 def _name(route: ApiRoute) -> str:
-    parts = [one.strip("{}").replace(".json", "") for one in route.path.split("/")[1:] if one != "v1"]
+    parts = [part.strip("{}").replace(".json", "") for part in route.path.split("/")[1:] if part != "v1"]
     return "_".join([route.method.lower(), *parts])

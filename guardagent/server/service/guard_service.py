@@ -113,10 +113,10 @@ class Retention:
         now, keep = self._clock(), self._settings
         if keep.abandoned_days is not None:
             for tenant, items in self._older(SESSION, "created", now - keep.abandoned_days * _DAY):
-                for one in items:
+                for item in items:
                     if is_stopped():
                         return
-                    self._end(HostSession(one.name, tenant, number=one.number, **one.value))
+                    self._end(HostSession(item.name, tenant, number=item.number, **item.value))
         for kind, field, seconds, is_due in (
             (ANSWER, "since", keep.answer_hours * _HOUR, _is_always),
             (APPROVAL, "created", keep.approval_days * _DAY, partial(_is_decided, now)),
@@ -125,14 +125,14 @@ class Retention:
             for tenant, items in self._older(kind, field, now - seconds):
                 if is_stopped():
                     return
-                self._state.delete(kind, tenant, *(one.name for one in items if is_due(one)))
+                self._state.delete(kind, tenant, *(stored_item.name for stored_item in items if is_due(stored_item)))
 
     def _older(self, kind: str, field: str, before: float) -> Iterator[tuple[str, list[StoredItem]]]:
         """Yields tenants with items from before a time, some at once."""
         for tenant in self._state.tenants(kind):
             after = 0
             while page := self._state.oldest(kind, tenant, after, _PAGE):
-                older = [one for one in page if one.value[field] < before]
+                older = [stored_item for stored_item in page if stored_item.value[field] < before]
                 if not older:
                     break
                 yield tenant, older
@@ -330,8 +330,8 @@ class GuardService:
         if record.status in ("approved", "edited") and verdict.label == 0:
             self.approvals.use(session.tenant, approval)
         edits = record.args if record.status in ("edited", "used") and verdict.label == 0 else None
-        found = self._judged(session, guard, call, verdict)
-        return found if edits is None else {**found, "args": edits}  # also for a repeated request
+        judged = self._judged(session, guard, call, verdict)
+        return judged if edits is None else {**judged, "args": edits}  # also for a repeated request
 
     def record(self, request: ServiceRequest) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -422,9 +422,9 @@ class GuardService:
 
     def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
         """Returns the newest sessions of a tenant."""
-        found = self.sessions.page(tenant, before, limit)
-        cursor = str(found[-1].number) if len(found) == limit else None
-        return {"sessions": [_summary(one) for one in found], "cursor": cursor}
+        page = self.sessions.page(tenant, before, limit)
+        cursor = str(page[-1].number) if len(page) == limit else None
+        return {"sessions": [_summary(one) for one in page], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
         """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.
@@ -436,7 +436,7 @@ class GuardService:
         """
         session = self.sessions.read(tenant, name)
         entries = self.log.entries(tenant, None, MAX_TIMELINE, {"session": name})
-        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
+        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(entry) for entry in entries]}
         if session.status != "open":
             return {**shown, "calls": [], "rules": {}, "obligations": {}}
         current = self.guards.of(session).claimed_calls.session(session.conversation)
@@ -481,16 +481,16 @@ class GuardService:
             ForbiddenError: this approver may not decide on it.
         """
         version = APPROVAL_ANSWER.read(body, is_open=True)["version"]
-        answer = read_approval({name: one for name, one in body.items() if name != "version"}, "")
-        found, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
+        answer = read_approval({name: value for name, value in body.items() if name != "version"}, "")
+        answer_approval, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
         entry = {"kind": "approval_answer", "approval": name, "choice": answer.choice, "by": caller.id}
-        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": found["status"]})
-        return found
+        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": answer_approval["status"]})
+        return answer_approval
 
     def list_policies(self, tenant: str) -> JSON:
         """Returns the policies that a tenant may use."""
         names = self.policies.names(tenant)
-        return {"policies": [{"name": one, "version": self.policies.current(one).digest} for one in names]}
+        return {"policies": [{"name": name, "version": self.policies.current(name).digest} for name in names]}
 
     def show_policy(self, tenant: str, name: str) -> JSON:
         """Returns a policy with its rules in plain English.
@@ -572,11 +572,11 @@ class GuardService:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
-        found: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+        json: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
         if verdict.decision is Decision.ESCALATE:
             rules = self.policies.settings(session.policy, session.tenant).approvals
-            found["approval"] = self.approvals.request(session, call, verdict, rules)
-        return found
+            json["approval"] = self.approvals.request(session, call, verdict, rules)
+        return json
 
     def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""
@@ -617,17 +617,17 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     """
     if user is None:
         return dict(_plain(caller.principal.value))
-    found = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
-    assert found is not None
-    if found.tenant != caller.tenant:
+    principal = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
+    assert principal is not None
+    if principal.tenant != caller.tenant:
         raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
-    return dict(_plain(found.value))
+    return dict(_plain(principal.value))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _reads_messages(version: Policies) -> bool:

@@ -100,15 +100,15 @@ class Attachments:
         Raises:
             UnknownItemError: the tenant has no such attachment.
         """
-        found = self._state.get(_KIND, tenant, name)
-        if found is None:
+        item = self._state.get(_KIND, tenant, name)
+        if item is None:
             raise UnknownItemError(f"there is no attachment {name[:80]!r}; expected the id of one that was attached")
-        return _attachment(tenant, found.value)
+        return _attachment(tenant, item.value)
 
 
 def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
     text = json.dumps([tenant, content], sort_keys=True, separators=(",", ":"))
-    tools = tuple(read_tool(one, f"tools[{at}]") for at, one in enumerate(content["tools"]))
+    tools = tuple(read_tool(tool, f"tools[{at}]") for at, tool in enumerate(content["tools"]))
     name = f"at_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
     aliases = freeze(content["aliases"])
     return ToolAttachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))
@@ -185,10 +185,10 @@ class HostSessions:
             )
         if self._state.add(SESSION, session.tenant, session.id, session.content):
             return session
-        found = self.read(session.tenant, session.id)
-        if _opening(found) != _opening(session):
+        host_session = self.read(session.tenant, session.id)
+        if _opening(host_session) != _opening(session):
             raise RequestConflictError(f"another session has the id {session.id!r}; expected a new id")
-        return found
+        return host_session
 
     def of_caller(self, caller: Caller, name: str) -> HostSession:
         """Returns a session of a caller, who opened it; its status may be outdated.
@@ -196,10 +196,10 @@ class HostSessions:
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        found = self.known(caller.tenant, name)
-        if found.owner != caller.id:
+        host_session = self.known(caller.tenant, name)
+        if host_session.owner != caller.id:
             raise _unknown(name)
-        return found
+        return host_session
 
     def known(self, tenant: str, name: str) -> HostSession:
         """Returns a session of a tenant; its status may be outdated.
@@ -207,13 +207,13 @@ class HostSessions:
         Raises:
             UnknownItemError: the tenant has no such session.
         """
-        found = self._known.get((tenant, name))
-        if found is None:
-            found = self.read(tenant, name)
+        host_session = self._known.get((tenant, name))
+        if host_session is None:
+            host_session = self.read(tenant, name)
             while len(self._known) >= _CACHED:
                 self._known.pop(next(iter(self._known)), None)
-            self._known[tenant, name] = found
-        return found
+            self._known[tenant, name] = host_session
+        return host_session
 
     def read(self, tenant: str, name: str) -> HostSession:
         """Returns a session of a tenant with its current status.
@@ -231,17 +231,17 @@ class HostSessions:
         item = self._state.get(SESSION, session.tenant, session.id)
         if item is None:
             raise _unknown(session.id)
-        found = HostSession(session.id, session.tenant, number=item.number, **item.value)
-        if found.status != "open":
-            return found
-        ended = replace(found, status="ended", verdict=verdict)
+        host_session = HostSession(session.id, session.tenant, number=item.number, **item.value)
+        if host_session.status != "open":
+            return host_session
+        ended = replace(host_session, status="ended", verdict=verdict)
         stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
         return ended if stored else self.read(session.tenant, session.id)
 
     def page(self, tenant: str, before: int | None, limit: int) -> list[HostSession]:
         """Returns the newest sessions of a tenant, those with numbers below `before`."""
         items = self._state.page(SESSION, tenant, before, limit)
-        return [HostSession(one.name, tenant, number=one.number, **one.value) for one in items]
+        return [HostSession(item.name, tenant, number=item.number, **item.value) for item in items]
 
 
 def new_session(
@@ -394,8 +394,8 @@ class GuardCache:
             while len(self._recent) > most:
                 released.append(self._recent.popitem(last=False))
                 self._states.pop(released[-1][0], None)
-        for name, one in released:
-            one.release(name)
+        for name, tool_guard in released:
+            tool_guard.release(name)
 
 
 def _parts(conversation: str) -> tuple[str, str]:
@@ -407,12 +407,12 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     """Returns the operator's function for the state of a session; it gets the session's id."""
     module, _, name = place.partition(":")
     try:
-        found: Mapping[str, Any] = vars(importlib.import_module(module))
+        namespace: Mapping[str, Any] = vars(importlib.import_module(module))
     except ImportError as error:
         raise InputError(f"the state {place!r} cannot be imported: {error}; expected 'module:callable'") from None
-    if name not in found:
-        raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
-    return lambda conversation: found[name](_parts(conversation)[1])
+    if name not in namespace:
+        raise UnknownNameError("function", name, (one for one in namespace if not one.startswith("_")), module)
+    return lambda conversation: namespace[name](_parts(conversation)[1])
 
 
 # --- finished runs
@@ -439,8 +439,8 @@ class RunGuards:
     def __init__(self, settings: Mapping[str, AgentSettings], log: Callable[[str], AuditLog]) -> None:
         self._settings, self._log = settings, log
         self._guards = {
-            name: GuardAgent(agent=one.agent, mode=one.mode, model=one.model, locked=one.locked)
-            for name, one in settings.items()
+            name: GuardAgent(agent=setting.agent, mode=setting.mode, model=setting.model, locked=setting.locked)
+            for name, setting in settings.items()
         }
 
     def judge(self, caller: Caller, body: Any) -> Verdict:

@@ -48,11 +48,11 @@ class PolicyCatalogue:
 
     def __init__(self, settings: Mapping[str, PolicySettings]) -> None:
         self._settings = dict(settings)
-        self._loaded = {name: load_policies(one.files) for name, one in settings.items()}
+        self._loaded = {name: load_policies(setting.files) for name, setting in settings.items()}
 
     def names(self, tenant: str) -> list[str]:
         """Returns the names of the policies that a tenant may use."""
-        return [name for name, one in self._settings.items() if one.may_be_used_by(tenant)]
+        return [name for name, setting in self._settings.items() if setting.may_be_used_by(tenant)]
 
     def settings(self, name: str, tenant: str) -> PolicySettings:
         """Returns the settings of a policy.
@@ -60,10 +60,10 @@ class PolicyCatalogue:
         Raises:
             UnknownItemError: the tenant has no such policy.
         """
-        found = self._settings.get(name)
-        if found is None or not found.may_be_used_by(tenant):
+        setting = self._settings.get(name)
+        if setting is None or not setting.may_be_used_by(tenant):
             raise UnknownItemError(f"there is no policy {name!r}; expected one of {', '.join(self.names(tenant))}")
-        return found
+        return setting
 
     def current(self, name: str) -> Policies:
         """Returns the current version of a policy."""
@@ -128,8 +128,8 @@ class CandidatePolicies:
 
     def chosen(self, tenant: str, name: str) -> str:
         """Returns the id of the candidate that judges new sessions too; empty if there is none."""
-        found = self._state.get(_CHOSEN, tenant, name)
-        return "" if found is None else str(found.value["candidate"])
+        item = self._state.get(_CHOSEN, tenant, name)
+        return "" if item is None else str(item.value["candidate"])
 
     def choose(self, tenant: str, name: str, text: str | None) -> str:
         """Sets the candidate of new sessions, or none. Returns its id.
@@ -263,14 +263,14 @@ class PolicyHistory:
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
         """Returns the versions of a policy, the newest first."""
         items = self._state.page(_KIND, name, None, limit)
-        return [PolicyVersionRecord(one.name, one.value["since"], one.value["rules"]) for one in items]
+        return [PolicyVersionRecord(item.name, item.value["since"], item.value["rules"]) for item in items]
 
 
 def changes(earlier: PolicyVersionRecord, later: PolicyVersionRecord) -> list[RuleChange]:
     """Returns the rules that were added, removed or changed, by their ids."""
     names = sorted({*earlier.rules, *later.rules})
-    found = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
-    return [one for one in found if one.earlier != one.later]
+    rule_changes = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
+    return [rule_change for rule_change in rule_changes if rule_change.earlier != rule_change.later]
 
 
 # --- violations
@@ -306,19 +306,19 @@ def rule_hits(
         digests: the versions that count.
         verdicts: entries of the log, in order.
     """
-    found = {name: RuleHits({}) for name in policies.ids}
+    rule_hits = {name: RuleHits({}) for name in policies.ids}
     order = {rule.id for rule in policies.rules if needs_earlier_step(rule)}
     for entry in verdicts:
         if entry.get("policy") not in digests:
             continue
         violated = list(dict.fromkeys(entry.get("rules") or ()))
         for name in violated:
-            if name in found:
-                hits = found[name]
+            if name in rule_hits:
+                hits = rule_hits[name]
                 hits.decisions[entry["decision"]] = hits.decisions.get(entry["decision"], 0) + 1
-                hits.near_misses += all(one in order for one in violated)
+                hits.near_misses += all(rule_id in order for rule_id in violated)
                 hits.last = entry["time"]
-    return found
+    return rule_hits
 
 
 # --- reports
@@ -352,11 +352,11 @@ class PolicyReports:
         """
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
-        words, digests = policies_in_words(current), {one.digest for one in self._history.versions(name)}
+        words, digests = policies_in_words(current), {version.digest for version in self._history.versions(name)}
         verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, digests | {current.digest}, verdicts)
         shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
-        rules = [{"id": one, "words": words[one].text if one in words else "", "hits": hits[one]} for one in hits]
+        rules = [{"id": hit, "words": words[hit].text if hit in words else "", "hits": hits[hit]} for hit in hits]
         return {
             "name": name,
             "digest": current.digest,
@@ -376,7 +376,7 @@ class PolicyReports:
         current = self._policies.current(name)
         if current.digest not in self._lint:
             report = lint_report(current, seconds=_LINT_SECONDS)
-            findings = [asdict(one) for one in report.findings]
+            findings = [asdict(finding) for finding in report.findings]
             self._lint = {current.digest: {"findings": findings, "undecided": report.undecided}}
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
@@ -387,11 +387,11 @@ class PolicyReports:
             UnknownItemError: the tenant has no such policy.
         """
         self._policies.settings(name, tenant)
-        found = self._history.versions(name)
-        pairs = zip(found, [*found[1:], None], strict=True)
+        versions = self._history.versions(name)
+        pairs = zip(versions, [*versions[1:], None], strict=True)
         return {
             "name": name,
-            "versions": [(one, None if earlier is None else changes(earlier, one)) for one, earlier in pairs],
+            "versions": [(pair, None if earlier is None else changes(earlier, pair)) for pair, earlier in pairs],
         }
 
     def words(self, name: str, digest: str, rules: Iterable[str]) -> dict[str, str]:
@@ -400,7 +400,9 @@ class PolicyReports:
         if version is not None:
             known = {rule: words.text for rule, words in policies_in_words(version).items()}
         else:
-            known = next((dict(one.rules) for one in self._history.versions(name) if one.digest == digest), {})
+            known = next(
+                (dict(version.rules) for version in self._history.versions(name) if version.digest == digest), {}
+            )
         return {rule: known[rule] for rule in rules if rule in known}
 
 
@@ -418,7 +420,7 @@ class WorkflowReports:
 
     def all(self, tenant: str) -> dict[str, Report | str]:
         """Returns the report on each workflow of a tenant, or why there is none."""
-        names = [name for name, one in self._settings.items() if _may_see(one, tenant)]
+        names = [name for name, setting in self._settings.items() if _may_see(setting, tenant)]
         return {name: self._report_or_problem(tenant, name) for name in names}
 
     def report(self, tenant: str, name: str) -> Report:
@@ -428,18 +430,18 @@ class WorkflowReports:
             UnknownItemError: the tenant has no such workflow.
             InputError: its graph cannot be read.
         """
-        found = self._settings.get(name)
-        if found is None or not _may_see(found, tenant):
+        setting = self._settings.get(name)
+        if setting is None or not _may_see(setting, tenant):
             raise UnknownItemError(f"there is no workflow {name[:80]!r}; the settings of the server name them")
-        policies = self._policies.current(found.policy) if found.policy else None
+        policies = self._policies.current(setting.policy) if setting.policy else None
         try:
-            changed = found.graph.stat()
+            changed = setting.graph.stat()
         except OSError as error:
             raise InputError(f"the graph of the workflow {name!r} cannot be read: {error.strerror}") from None
         key = (changed.st_mtime_ns, changed.st_size, None if policies is None else policies.digest)
         made = self._made.get(name)
         if made is None or made[0] != key:
-            made = self._made[name] = key, verify(found.graph, policies, name=name)
+            made = self._made[name] = key, verify(setting.graph, policies, name=name)
         return made[1]
 
     def picture(self, tenant: str, name: str) -> str:

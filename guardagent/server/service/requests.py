@@ -154,13 +154,13 @@ class RepeatedRequests:
                     raise _running()
         return self._run(tenant, name, begun, run)
 
-    def _earlier(self, found: StoredItem, digest: str, now: float) -> Any:
+    def _earlier(self, stored_item: StoredItem, digest: str, now: float) -> Any:
         """The answer of an earlier request; None if its server is gone."""
-        if found.value["request"] != digest:
+        if stored_item.value["request"] != digest:
             raise RepeatedKeyError("another request had this key; expected a new key for each request")
-        if found.value["answer"] is None and now - found.value["since"] < RUNNING_SECONDS:
+        if stored_item.value["answer"] is None and now - stored_item.value["since"] < RUNNING_SECONDS:
             raise _running()
-        return found.value["answer"]
+        return stored_item.value["answer"]
 
     def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
         try:

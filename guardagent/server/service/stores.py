@@ -51,7 +51,7 @@ class TenantCounters:
     def reserve(
         self, reservation: str, amounts: Sequence[CountedAmount], now: float, seen: Mapping[CounterKey, Any]
     ) -> None:
-        own = [replace(one, key=self._own(one.key)) for one in amounts]
+        own = [replace(amount, key=self._own(amount.key)) for amount in amounts]
         self.store.reserve(reservation, own, now, {self._own(key): version for key, version in seen.items()})
 
     def settle(self, reservation: str) -> None:
@@ -61,7 +61,7 @@ class TenantCounters:
         self.store.release(reservation)
 
     def pending(self) -> list[Reservation]:
-        return [one for one in self.store.pending() if one.counter.startswith(self._prefix)]
+        return [reservation for reservation in self.store.pending() if reservation.counter.startswith(self._prefix)]
 
     @property
     def _prefix(self) -> str:
@@ -131,7 +131,7 @@ def _addresses(settings: ServerSettings) -> tuple[str, str, str, str]:
     if not colon or scheme == "memory":
         raise InputError("the state is kept in no store; expected 'sqlite:FOLDER', 'postgresql://…' or 'redis://…'")
     if scheme != "sqlite":
-        parts = [_with_suffix(settings.state, one) for one in ("_ledger", "_counters", "_state")]
+        parts = [_with_suffix(settings.state, suffix) for suffix in ("_ledger", "_counters", "_state")]
         return parts[0], parts[1], parts[2], _logs(settings.log, Path(DEFAULT_FOLDER))
     if not rest:
         raise InputError("'sqlite:' has no folder; expected an address such as 'sqlite:guardagent-state'")
@@ -146,7 +146,7 @@ def _logs(log: str, folder: Path) -> str:
 
 def _with_suffix(address: str, suffix: str) -> str:
     """Returns the address with a schema or prefix of its own; the stores have different ones by default."""
-    return _OPTION.sub(lambda found: f"{found[1]}={found[2]}{suffix}", address)
+    return _OPTION.sub(lambda match: f"{match[1]}={match[2]}{suffix}", address)
 
 
 def _folder(path: Path) -> str:
@@ -205,7 +205,7 @@ class LogQueries:
         if "session" in wanted:
             wanted["conversation"] = f"{tenant}/{wanted.pop('session')}"
         wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]  # as it stands in an entry
-        found: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
+        entries: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
         for entry in self._newest(tenant, after or 0):
             if before is not None and entry.seq >= before:
                 continue
@@ -213,10 +213,10 @@ class LogQueries:
                 continue
             fields = json.loads(entry.text)
             if all(str(fields.get(name)) == value for name, value in wanted.items()):
-                found.append({"seq": entry.seq, **fields})
-            if after is None and len(found) == limit:
+                entries.append({"seq": entry.seq, **fields})
+            if after is None and len(entries) == limit:
                 break
-        return [*found][::-1]
+        return [*entries][::-1]
 
     def last(self, tenant: str) -> int:
         """Returns the number of the last entry; 0 without any."""
@@ -262,7 +262,7 @@ class TokenDesk:
 
     def list(self, admin: Caller) -> dict[str, Any]:
         """Returns the tokens that an admin sees, without their secrets."""
-        return {"tokens": [_shown(one) for one in self._store().list() if admin.can_see(one.caller.tenant)]}
+        return {"tokens": [_shown(token) for token in self._store().list() if admin.can_see(token.caller.tenant)]}
 
     def create(self, admin: Caller, body: Any) -> dict[str, Any]:
         """Creates a token, whose text nothing shows again.
@@ -288,7 +288,7 @@ class TokenDesk:
             UnknownItemError: the admin sees no such token.
         """
         store = self._store()
-        if not any(one.id == name and admin.can_see(one.caller.tenant) for one in store.list()):
+        if not any(token.id == name and admin.can_see(token.caller.tenant) for token in store.list()):
             raise UnknownItemError(f"there is no token {name[:40]!r}; expected the id of one, such as ga_0123456789ab")
         store.revoke(name)
         return {"id": name, "status": "revoked"}
@@ -299,13 +299,13 @@ class TokenDesk:
         return self._tokens
 
 
-def _shown(one: IssuedToken) -> dict[str, Any]:
+def _shown(issued_token: IssuedToken) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "principal": one.caller.id,
-        "roles": sorted(one.caller.roles),
-        "tenant": one.caller.tenant,
-        "created": one.created,
-        "expires": one.expires,
-        "revoked": one.revoked,
+        "id": issued_token.id,
+        "principal": issued_token.caller.id,
+        "roles": sorted(issued_token.caller.roles),
+        "tenant": issued_token.caller.tenant,
+        "created": issued_token.created,
+        "expires": issued_token.expires,
+        "revoked": issued_token.revoked,
     }

@@ -85,8 +85,8 @@ class TableCounters:
         )
         with self._tables.connected() as db:
             return [
-                Reservation(one, counter, key, number(amount), time)
-                for one, counter, key, amount, time in db.execute(query)
+                Reservation(reservation, counter, key, number(amount), time)
+                for reservation, counter, key, amount, time in db.execute(query)
             ]
 
     def _close(self, reservation: str, *, counts: bool) -> None:
@@ -121,8 +121,8 @@ def _read(db: StatementRunner, key: CounterKey, now: float) -> tuple[CounterRead
     if not rows:
         return CounterReading(0, 0, None), now, []
     settled, pending, version, clock = rows[0][:4]
-    found = [FoundAmount(*row[4:]) for row in rows if row[4] is not None]
-    return reading_of(key, (settled, pending, version, clock), found, now)
+    found_amounts = [FoundAmount(*row[4:]) for row in rows if row[4] is not None]
+    return reading_of(key, (settled, pending, version, clock), found_amounts, now)
 
 
 def _version(db: StatementRunner, key: CounterKey) -> Any:
@@ -133,8 +133,8 @@ def _version(db: StatementRunner, key: CounterKey) -> Any:
 def _add(db: StatementRunner, reservation: str, counted: CountedAmount, now: float) -> None:
     key = counted.key
     reading, clock, expired = _read(db, key, now)
-    for one in expired:
-        db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (one, key.counter))
+    for expired_id in expired:
+        db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (expired_id, key.counter))
     expires = None if key.window is None else clock + 2 * key.window  # so that a clock that goes back frees nothing
     totals = str(reading.settled), str(reading.pending + counted.amount)
     db.execute(_PUT, (key.counter, key.key, *totals, secrets.randbits(62), clock, expires))  # a version of no other row
@@ -146,21 +146,21 @@ def _add(db: StatementRunner, reservation: str, counted: CountedAmount, now: flo
 
 def _settle(db: StatementRunner, row: tuple[str, str, str], amount: str, *, counts: bool) -> None:
     reservation, counter, key = row
-    found = db.execute(
+    rows = db.execute(
         "SELECT settled, pending, expires FROM keys WHERE counter = ? AND key = ?", (counter, key)
     ).fetchone()
-    if found is None:
+    if rows is None:
         raise CounterError(f"the counter {counter!r} lacks the total of a key; its tables were changed or are damaged")
-    settled, pending = number(found[0]) + (number(amount) if counts else 0), number(found[1]) - number(amount)
+    settled, pending = number(rows[0]) + (number(amount) if counts else 0), number(rows[1]) - number(amount)
     db.execute(
         "UPDATE keys SET settled = ?, pending = ? WHERE counter = ? AND key = ?",
         (str(settled), str(pending), counter, key),
     )
-    if counts and found[2] is not None:  # the amount leaves the window later
+    if counts and rows[2] is not None:  # the amount leaves the window later
         db.execute("UPDATE amounts SET pending = 0 WHERE reservation = ? AND counter = ?", (reservation, counter))
         return
     db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (reservation, counter))
-    if found[2] is None and not settled and not pending:
+    if rows[2] is None and not settled and not pending:
         db.execute("DELETE FROM keys WHERE counter = ? AND key = ?", (counter, key))
 
 

@@ -144,13 +144,13 @@ class ReviewEntry:
     @property
     def rule_hashes(self) -> dict[str, str]:
         """The rules that a confirmation of this entry is about, with their hashes."""
-        return {one.id: one.hash for one in self.rules}
+        return {rule.id: rule.hash for rule in self.rules}
 
     @property
     def quotes(self) -> list[str]:
         """The words of the sentence that its rules rest on."""
-        found = [self.quote(one) for one in self.rules]
-        return [one for one in found if one]
+        quotes = [self.quote(rule) for rule in self.rules]
+        return [quote for quote in quotes if quote]
 
     def quote(self, rule: RuleEntry) -> str:
         """The words of the sentence that a rule rests on; empty if it quotes none."""
@@ -173,12 +173,12 @@ class ReviewEntry:
 
     @property
     def open_questions(self) -> tuple[ReviewQuestion, ...]:
-        return tuple(one.question for one in self.questions if one.answer is None)
+        return tuple(question.question for question in self.questions if question.answer is None)
 
     @property
     def choices(self) -> dict[str, tuple[ReviewQuestion, int]]:
         """The choices of all questions by the keys of the dialogue: a, b, …, and a2, b2, … after the last letter."""
-        found = [(one.question, at) for one in self.questions for at in range(len(one.question.choices))]
+        found = [(question.question, at) for question in self.questions for at in range(len(question.question.choices))]
         keys = (f"{letter}{turn if turn > 1 else ''}" for turn in count(1) for letter in _LETTERS)
         return dict(zip(keys, found, strict=False))
 
@@ -192,13 +192,13 @@ class ReviewEntry:
         """The reason why nobody can confirm the entry; empty if somebody can."""
         if number := len(self.open_questions):
             return f"{number} open question{'s' if number > 1 else ''}"
-        if any(one.answer and not one.answer.applied for one in self.questions):
+        if any(question.answer and not question.answer.applied for question in self.questions):
             return f"the answer is not applied yet; {_AGAIN}"
-        if self.sentence and (missing := [one.id for one in self.rules if not one.hash]):
+        if self.sentence and (missing := [rule.id for rule in self.rules if not rule.hash]):
             return f"the policy file has no rule {missing[0]!r} any more; restore it, or {_AGAIN}"
         if self.fate == "rule" and not self.rules:
             return f"it has no rule; {_AGAIN}"
-        is_open = self.fate == "open" or any(one.readings == "open" for one in self.rules)
+        is_open = self.fate == "open" or any(rule.readings == "open" for rule in self.rules)
         return f"it is not decided what becomes of it; {_AGAIN}" if is_open else ""
 
     @property
@@ -238,15 +238,15 @@ def own_words(line: str, entry: ReviewEntry) -> tuple[ReviewQuestion, str]:
         InputError: there are no words, too many, or such that nobody can read; or it is not clear which question they
             answer.
     """
-    found = _LINE.match(line)
-    words = " ".join(found["words"].split()) if found else ""
-    if not found or not words:
+    match = _LINE.match(line)
+    words = " ".join(match["words"].split()) if match else ""
+    if not match or not words:
         raise InputError("there are no words after 'neither:'; expected what is to hold instead")
     if len(words) > LONGEST:
         raise InputError(f"the answer has {len(words):,} characters; expected at most {LONGEST:,}")
     if not words.isprintable():
         raise InputError("the answer has characters that cannot be shown; expected text")
-    return _question(found["key"], entry), words
+    return _question(match["key"], entry), words
 
 
 def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
@@ -254,7 +254,7 @@ def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
         if key.lower() not in entry.choices:
             raise InputError(f"{key!r} is no key of a choice; expected one of {', '.join(entry.choices)}")
         return entry.choices[key.lower()][0]
-    possible = entry.open_questions or tuple(one.question for one in entry.questions)
+    possible = entry.open_questions or tuple(question.question for question in entry.questions)
     if len(possible) != 1:
         raise InputError("there are several questions; expected the key of a choice of one of them: 'neither a: …'")
     return possible[0]
@@ -265,7 +265,7 @@ def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
 
 def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:
     """Splits a text into parts that are quoted and parts that are not, in order."""
-    spans = sorted(span for one in quotes for span in find_quote(text, one))
+    spans = sorted(span for quote in quotes for span in find_quote(text, quote))
     found, at = [], 0
     for start, end in spans:
         found += [(text[at:start], False), (text[max(at, start) : end], True)]
@@ -304,7 +304,7 @@ class ReviewDossier:
     @property
     def counts(self) -> Counter[Standing]:
         """The number of entries of each standing."""
-        return Counter(one.standing for one in self.entries)
+        return Counter(entry.standing for entry in self.entries)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -332,31 +332,37 @@ def read_dossier(policies: Path) -> ReviewDossier:
     loaded = load_policies(policies)
     rules = _rules_now(loaded, review)
     entries = tuple(_entry(review, *pair) for pair in _sentences_and_rules(review, rules))
-    shown = {id(finding) for one in entries for finding in one.findings}
-    general = tuple(one for one in review.findings if id(one) not in shown)
+    shown = {id(finding) for entry in entries for finding in entry.findings}
+    general = tuple(finding for finding in review.findings if id(finding) not in shown)
     return ReviewDossier(policies, loaded, review, entries, general)
 
 
 def _rules_now(policies: Policies, review: Review) -> dict[str, RuleEntry]:
     """The rules of a policy file, and those of a review that it no longer has, by id."""
-    recorded = {one.id: one for one in review.rules}
+    recorded = {rule.id: rule for rule in review.rules}
     hashes, words = rule_hashes(policies), policies_in_words(policies)
     sources = () if policies.source is None else policies.source.rules
-    lines = {path: path.read_text("utf-8-sig", "replace").splitlines() for path in {one.path for one in sources}}
-    found = {
-        one.id: RuleEntry(
-            one.id, hashes[one.id], words[one.id].text, _excerpt(lines[one.path][one.line - 1 :]), recorded.get(one.id)
+    lines = {path: path.read_text("utf-8-sig", "replace").splitlines() for path in {source.path for source in sources}}
+    rule_entries = {
+        source.id: RuleEntry(
+            source.id,
+            hashes[source.id],
+            words[source.id].text,
+            _excerpt(lines[source.path][source.line - 1 :]),
+            recorded.get(source.id),
         )
-        for one in sources
+        for source in sources
     }
-    known = {name for one in review.sentences for name in one.rules}
+    known = {name for sentence in review.sentences for name in sentence.rules}
     known |= {name for confirmed in review.confirmations for name in confirmed.rules}
-    return found | {name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(found))}
+    return rule_entries | {
+        name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(rule_entries))
+    }
 
 
 def _excerpt(lines: Sequence[str]) -> str:
     """The first line, and those below it that are indented more."""
-    indents = [len(one) - len(one.lstrip()) if one.strip() else None for one in lines]
+    indents = [len(line) - len(line.lstrip()) if line.strip() else None for line in lines]
     ends = (at for at, indent in enumerate(indents) if at and indent is not None and indent <= (indents[0] or 0))
     return dedent("\n".join(lines[: next(ends, None)])).strip()
 
@@ -367,27 +373,29 @@ def _sentences_and_rules(
     """Yields each sentence with its rules, and those that rest on none, also if they were confirmed and are gone."""
     for sentence in review.sentences:
         yield sentence, tuple(rules[name] for name in sentence.rules)
-    resting = {name for one in review.sentences for name in one.rules}
-    alone = {name for one in review.confirmations if not one.sentence for name in one.rules}
-    yield from ((None, (one,)) for name, one in rules.items() if name not in resting and (one.hash or name in alone))
+    resting = {name for sentence in review.sentences for name in sentence.rules}
+    alone = {name for confirmation in review.confirmations if not confirmation.sentence for name in confirmation.rules}
+    yield from ((None, (rule,)) for name, rule in rules.items() if name not in resting and (rule.hash or name in alone))
 
 
 def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
     """The entry, with its last confirmation: an earlier one that fits again is not what a person said last."""
-    names, name = {one.id for one in rules}, sentence.hash if sentence else ""
+    names, name = {rule.id for rule in rules}, sentence.hash if sentence else ""
 
     def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:
         return name in hashes or bool(names.intersection(about))
 
-    answers = {one.question: one for one in review.answers}
-    questions = [one for one in review.questions if concerns(one.sentences, one.rules)]
+    answers = {answer.question: answer for answer in review.answers}
+    questions = [question for question in review.questions if concerns(question.sentences, question.rules)]
     entry = ReviewEntry(
         sentence,
         rules,
-        tuple(one for one in review.findings if concerns(one.sentences, one.rules)),
-        tuple(QuestionEntry(one, answers.get(one.id)) for one in questions),
+        tuple(finding for finding in review.findings if concerns(finding.sentences, finding.rules)),
+        tuple(QuestionEntry(question, answers.get(question.id)) for question in questions),
     )
-    about = sorted((one for one in review.confirmations if is_about(one, entry)), key=_moment)
+    about = sorted(
+        (confirmation for confirmation in review.confirmations if is_about(confirmation, entry)), key=_moment
+    )
     if not about:
         return entry
     last = about[-1]
@@ -396,8 +404,8 @@ def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleE
     return replace(entry, confirmation=last) if is_valid else replace(entry, void=last)
 
 
-def _moment(one: Confirmation) -> dt.datetime:
-    return dt.datetime.fromisoformat(one.at)
+def _moment(confirmation: Confirmation) -> dt.datetime:
+    return dt.datetime.fromisoformat(confirmation.at)
 
 
 def is_about(confirmation: Confirmation, entry: ReviewEntry) -> bool:
@@ -440,7 +448,7 @@ class ReviewStore:
         """
 
         def change(review: Review) -> Review:
-            kept = [one for one in review.answers if one.question != question.id]
+            kept = [answer for answer in review.answers if answer.question != question.id]
             choice, words = (None, answer) if isinstance(answer, str) else (answer, "")
             new = RecordedAnswer(question.id, choice, self.by, _now(), words=words)
             return replace(review, answers=(*kept, new))
@@ -460,7 +468,7 @@ class ReviewStore:
             raise InputError(f"{shown.name}: cannot be confirmed: {shown.obstacle}")
 
         def change(review: Review) -> Review:
-            kept = tuple(one for one in review.confirmations if not is_about(one, shown))
+            kept = tuple(confirmation for confirmation in review.confirmations if not is_about(confirmation, shown))
             if not shown.sentence and not shown.rules[0].hash:
                 return replace(review, confirmations=kept)
             name = shown.sentence.hash if shown.sentence else ""
@@ -483,22 +491,28 @@ def _now() -> str:
 
 
 def _with_edits(rules: Iterable[ReviewedRule], entry: ReviewEntry) -> tuple[ReviewedRule, ...]:
-    known = {one.id: one for one in rules}
-    for one in entry.rules:
-        if one.recorded is None:
-            known[one.id] = ReviewedRule(one.id, one.hash, {}, one.words, readings="edited")
-        elif one.recorded.hash != one.hash:
-            known[one.id] = replace(one.recorded, hash=one.hash, words=one.words, readings="edited")
+    known = {rule.id: rule for rule in rules}
+    for edited_rule in entry.rules:
+        if edited_rule.recorded is None:
+            known[edited_rule.id] = ReviewedRule(
+                edited_rule.id, edited_rule.hash, {}, edited_rule.words, readings="edited"
+            )
+        elif edited_rule.recorded.hash != edited_rule.hash:
+            known[edited_rule.id] = replace(
+                edited_rule.recorded, hash=edited_rule.hash, words=edited_rule.words, readings="edited"
+            )
     return tuple(known.values())
 
 
 def _difference(shown: ReviewEntry, current: ReviewDossier) -> str:
     """Says who was quicker, or that the content is another."""
-    same = next((one for one in current.entries if one.sentence == shown.sentence and one.rules == shown.rules), None)
-    quicker = [] if same is None else [one.answer for one in same.questions if one.answer]
+    same = next(
+        (entry for entry in current.entries if entry.sentence == shown.sentence and entry.rules == shown.rules), None
+    )
+    quicker = [] if same is None else [question.answer for question in same.questions if question.answer]
     if same and same.confirmation and same.confirmation != shown.confirmation:
         return f"{shown.name}: {same.confirmation.by} has confirmed it meanwhile; nothing was saved"
-    if new := [one for one in quicker if one not in [old.answer for old in shown.questions]]:
+    if new := [answer for answer in quicker if answer not in [old.answer for old in shown.questions]]:
         return f"{shown.name}: {new[0].by} has answered meanwhile; nothing was saved"
     return f"{shown.name}: it has changed since it was shown; nothing was saved"
 
@@ -528,7 +542,7 @@ def case_row(record: Mapping[str, Any]) -> CaseRow:
     """Returns the row of a record of `check` or `audit`, whose values may be anything."""
     is_trace = "proposed" not in record
     calls = _list(record.get("events" if is_trace else "history"))
-    parts = [*(_earlier(one) for one in calls), *_known(record)]
+    parts = [*(_earlier(call) for call in calls), *_known(record)]
     call = "the end of the conversation" if is_trace else _call(record["proposed"])
     return CaseRow(call, "; ".join(parts) or "nothing", _expected(record))
 
@@ -540,7 +554,7 @@ def _list(value: Any) -> list[Any] | tuple[Any, ...]:
 def _call(value: Any) -> str:
     if not isinstance(value, Mapping) or not isinstance(value.get("args", {}), Mapping):
         return format_value(value, _LONGEST)
-    arguments = ", ".join(f"{name}={format_value(one)}" for name, one in value.get("args", {}).items())
+    arguments = ", ".join(f"{name}={format_value(argument)}" for name, argument in value.get("args", {}).items())
     return f"{value.get('tool')}({arguments})"
 
 
@@ -556,7 +570,7 @@ def _known(record: Mapping[str, Any]) -> Iterator[str]:
     for name in _KNOWN:
         value = record.get(name)
         if isinstance(value, Mapping) and name not in ("state", "principal"):
-            yield from (f"{key}: {format_value(one)}" for key, one in value.items())
+            yield from (f"{key}: {format_value(part)}" for key, part in value.items())
         elif value is not None:
             yield f"{name}: {format_value(value, _LONGEST)}"
 

@@ -43,20 +43,20 @@ def selection(name: str) -> Selection:
     Raises:
         UnknownNameError: there is none of this name.
     """
-    found = next((one for one in _STANDINGS if one == name), None)
-    if found is None:
+    selection = next((standing for standing in _STANDINGS if standing == name), None)
+    if selection is None:
         raise UnknownNameError("selection", name, _STANDINGS, where="--only")
-    return found
+    return selection
 
 
 def selected(dossier: ReviewDossier, only: Selection) -> list[ReviewEntry]:
     """The entries with an open question, those that are not confirmed, or all."""
-    return [one for one in dossier.entries if one.standing in _STANDINGS[only]]
+    return [entry for entry in dossier.entries if entry.standing in _STANDINGS[only]]
 
 
 def summary(dossier: ReviewDossier) -> str:
     """Counts confirmed entries, open questions and answers that wait for `translate`."""
-    counts, waiting = dossier.counts, sum(not one.applied for one in dossier.review.answers)
+    counts, waiting = dossier.counts, sum(not answer.applied for answer in dossier.review.answers)
     parts = [f"{counts['confirmed']:,} of {len(dossier.entries):,} confirmed"]
     if count := len(dossier.review.open_questions):
         parts.append(f"{count:,} question{'s' if count > 1 else ''} open")
@@ -67,7 +67,7 @@ def summary(dossier: ReviewDossier) -> str:
 
 def status_lines(dossier: ReviewDossier) -> list[str]:
     """Returns a line for everything that is open, and the summary."""
-    return [" ".join(printable(one).split()) for one in (*dossier.problems, summary(dossier))]
+    return [" ".join(printable(problem).split()) for problem in (*dossier.problems, summary(dossier))]
 
 
 def status_record(dossier: ReviewDossier, only: Selection) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def status_record(dossier: ReviewDossier, only: Selection) -> dict[str, Any]:
         "sentences": len(dossier.review.sentences),
         "confirmed": dossier.counts["confirmed"],
         "open_questions": len(dossier.review.open_questions),
-        "entries": [_record(one) for one in selected(dossier, only)],
+        "entries": [_record(entry) for entry in selected(dossier, only)],
     }
 
 
@@ -89,10 +89,10 @@ def _record(entry: ReviewEntry) -> dict[str, Any]:
     return {
         "sentence": sentence and {"number": sentence.number, "place": sentence.place, "text": sentence.text},
         "fate": entry.fate,
-        "rules": [{"id": one.id, "note": one.note} for one in entry.rules],
+        "rules": [{"id": rule.id, "note": rule.note} for rule in entry.rules],
         "standing": entry.standing,
         "obstacle": entry.obstacle,
-        "questions": [{"id": one.id, "text": one.text} for one in entry.open_questions],
+        "questions": [{"id": open_question.id, "text": open_question.text} for open_question in entry.open_questions],
         "confirmed_by": entry.confirmation and entry.confirmation.by,
     }
 
@@ -115,9 +115,9 @@ def review_page(dossier: ReviewDossier) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=visible
     )
-    others = [one for one in dossier.entries if not one.sentence]
-    chapters = groupby((one for one in dossier.entries if one.sentence), _path)
-    counts = Counter(one.fate for one in dossier.review.sentences)
+    others = [entry for entry in dossier.entries if not entry.sentence]
+    chapters = groupby((entry for entry in dossier.entries if entry.sentence), _path)
+    counts = Counter(sentence.fate for sentence in dossier.review.sentences)
     return environment.from_string(folder.joinpath("page.html.j2").read_text(encoding="utf-8")).render(
         dossier=dossier,
         review=dossier.review,
@@ -139,10 +139,14 @@ def review_page(dossier: ReviewDossier) -> str:
 def _tasks(entries: Sequence[ReviewEntry]) -> Iterator[tuple[str, str, list[ReviewEntry]]]:
     """Yields the entries that need a person, the most urgent first, with a title and a tone."""
     wanted = [
-        ("Open questions", "question", [one for one in entries if one.open_questions]),
-        ("Blocking findings", "blocking", [one for one in entries if any(each.blocking for each in one.findings)]),
-        ("Wait for 'translate'", "waiting", [one for one in entries if one.standing == "waiting"]),
-        ("To be confirmed", "unconfirmed", [one for one in entries if one.standing == "unconfirmed"]),
+        ("Open questions", "question", [entry for entry in entries if entry.open_questions]),
+        (
+            "Blocking findings",
+            "blocking",
+            [entry for entry in entries if any(each.blocking for each in entry.findings)],
+        ),
+        ("Wait for 'translate'", "waiting", [entry for entry in entries if entry.standing == "waiting"]),
+        ("To be confirmed", "unconfirmed", [entry for entry in entries if entry.standing == "unconfirmed"]),
     ]
     yield from (one for one in wanted if one[2])
 

@@ -48,8 +48,8 @@ class GraphIndex:
     @classmethod
     def of(cls, graph: Graph) -> GraphIndex:
         """Returns the index of a graph, and caches it there: a graph is immutable."""
-        found = vars(graph).get(_INDEX_KEY)
-        return found if found is not None else cls._built(graph).kept_on(graph)
+        variable = vars(graph).get(_INDEX_KEY)
+        return variable if variable is not None else cls._built(graph).kept_on(graph)
 
     @classmethod
     def _built(cls, graph: Graph) -> GraphIndex:
@@ -197,8 +197,8 @@ def components(successors: Neighbours) -> Iterator[list[int]]:
                     low[above] = min(low[above], low[node])
                 if low[node] == order[node]:
                     component = _popped(node, stack)
-                    for one in component:
-                        order[one] = closed
+                    for member in component:
+                        order[member] = closed
                     yield component
 
 

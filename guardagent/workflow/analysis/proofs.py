@@ -81,8 +81,8 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        found = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
-        yield replace(found, every_run=every_run(runs, rule, policies.tags))
+        rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
+        yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
@@ -204,7 +204,7 @@ def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]
         return f"parts of the graph are unknown: {', '.join(map(repr, unsure[:_SHOWN]))}{more}"
     if graph.notes:
         return f"parts of the graph are unknown: {'; '.join(graph.notes[:_SHOWN])}"
-    if policies.ignored or any(one.suppressed or one.check == "suppressions" for one in findings):
+    if policies.ignored or any(finding.suppressed or finding.check == "suppressions" for finding in findings):
         return "findings of the graph are suppressed"
     return ""
 
@@ -241,7 +241,9 @@ def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
         case ast.AllOf(parts) | ast.AnyOf(parts):
             combined = all_of if isinstance(rule, ast.AllOf) is not negated else any_of
             orders = [order_of(part, negated=negated) for part in parts]
-            return ToolOrder(combined(one.necessary for one in orders), combined(one.sufficient for one in orders))
+            return ToolOrder(
+                combined(order.necessary for order in orders), combined(order.sufficient for order in orders)
+            )
         case ast.Temporal(formula):
             wanted = negation(formula) if negated else formula
             return ToolOrder(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))

@@ -124,7 +124,7 @@ class Report:
     def passed(self) -> bool:
         if self.strict and self.unknown:
             return False
-        counting = [one for one in self.findings if one.suppressed is None and one.severity == "error"]
+        counting = [finding for finding in self.findings if finding.suppressed is None and finding.severity == "error"]
         return not counting and all(rule.status != "violated" for rule in self.rules)
 
     def node_of(self, finding: GraphFinding) -> Node | None:
@@ -175,5 +175,5 @@ class ReportListing:
         """Returns one report as it is, and several as a list."""
         if self.is_single:
             return self.reports[0].to_dict()
-        unread = {"unread": [one.to_dict() for one in self.unread]} if self.unread else {}
-        return {"reports": [one.to_dict() for one in self.reports], **unread}
+        unread = {"unread": [place.to_dict() for place in self.unread]} if self.unread else {}
+        return {"reports": [report.to_dict() for report in self.reports], **unread}

@@ -60,7 +60,7 @@ def graph_page(listing: GraphListing) -> str:
     if listing.is_single:
         graph = listing.single()
         return listing_page(graph.name, "1 workflow", [_section(graph, "")], ())
-    sections = [_section(one.graph, f" · {one.file}:{one.line}") for one in listing.workflows]
+    sections = [_section(workflow.graph, f" · {workflow.file}:{workflow.line}") for workflow in listing.workflows]
     summary = f"{len(sections):,} workflows, {len(listing.unread):,} places not read"
     return listing_page(listing.target, summary, sections, listing.unread)
 

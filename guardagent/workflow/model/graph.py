@@ -75,12 +75,12 @@ class UnknownPart:
 
 def mark(*several: Unseen | str | None) -> dict[str, Any] | None:
     """Returns the mark for a node's metadata; None if nothing is unknown. The first one gives the place."""
-    found = list(dict.fromkeys(Unseen(one) if isinstance(one, str) else one for one in several if one))
-    if not found:
+    marks = list(dict.fromkeys(Unseen(one) if isinstance(one, str) else one for one in several if one))
+    if not marks:
         return None
-    more = [f"and {len(found) - MOST_REASONS} more"] if len(found) > MOST_REASONS else []
-    reasons = "; ".join([found[0].reason, *map(str, found[1:MOST_REASONS]), *more])
-    return replace(found[0], reason=reasons).to_dict()
+    more = [f"and {len(marks) - MOST_REASONS} more"] if len(marks) > MOST_REASONS else []
+    reasons = "; ".join([marks[0].reason, *map(str, marks[1:MOST_REASONS]), *more])
+    return replace(marks[0], reason=reasons).to_dict()
 
 
 def merged(old: object, *more: Unseen | str | None) -> dict[str, Any] | None:
@@ -139,7 +139,7 @@ def mark_problem(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _problem_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
-    if wrong := next((one for one in value if one not in _KEYS), None):
+    if wrong := next((unknown_key for unknown_key in value if unknown_key not in _KEYS), None):
         return "", f"unknown key {wrong[:60]!r}{name_hint(wrong[:60], _KEYS)}"
     reason, line, file = (value.get(key) for key in _KEYS)
     if type(reason) is not str or not reason:
@@ -323,4 +323,4 @@ def _without_own_file(metadata: Mapping[str, Any], key: str) -> object:
     value = metadata[key]
     if not isinstance(value, Mapping) or value.get("file") != metadata.get("file"):
         return value
-    return {name: one for name, one in value.items() if name != "file"}
+    return {name: entry for name, entry in value.items() if name != "file"}

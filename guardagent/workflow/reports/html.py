@@ -86,8 +86,8 @@ HTML = ReportFormat(".html", render, render_all)
 def _section(report: Report) -> PageSection:
     walks = WitnessWalks(report.graph, [*report.findings, *report.rules])
     groups = {
-        "Findings": [_finding(report, one, walks) for one in report.findings],
-        "Rules": [_rule(one, walks) for one in report.rules],
+        "Findings": [_finding(report, finding, walks) for finding in report.findings],
+        "Rules": [_rule(rule, walks) for rule in report.rules],
         "Notes": [single_line(note) for note in report.notes],
     }
     facts = f"{graph_facts(report.graph)} · {summary(report)}"
@@ -107,8 +107,8 @@ def _rule(rule: RuleResult, walks: WitnessWalks) -> str:
     return "\n".join([single_line(text), single_line(every_run_line(rule.every_run)), *_path(rule, walks)])
 
 
-def _path(found: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
-    for line in walk_lines(walks.of(found)):
+def _path(graph_finding: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
+    for line in walk_lines(walks.of(graph_finding)):
         yield "".join(text for text, _ in line)
 
 
@@ -191,8 +191,8 @@ class PageView:
         self.graph = excerpt(report)
         self._ids = {node.id: f"n{index}" for index, node in enumerate(self.graph.nodes)}
         self._arrows = _arrow_ids(self.graph)
-        self.findings = [self._finding(index, one) for index, one in enumerate(findings)]
-        self.rules = [self._rule(len(findings) + index, one) for index, one in enumerate(rules)]
+        self.findings = [self._finding(index, finding) for index, finding in enumerate(findings)]
+        self.rules = [self._rule(len(findings) + index, rule) for index, rule in enumerate(rules)]
         self.more = len(report.findings) - len(self.findings) + len(report.rules) - len(self.rules)
         self.nodes = [self._node(node) for node in self.graph.nodes]
         self.notes = [single_line(note) for note in other_notes(report)]
@@ -207,7 +207,7 @@ class PageView:
     @property
     def walks(self) -> list[ResultCard]:
         """The cards with a witness to walk through."""
-        return [one for one in [*self.findings, *self.rules] if one.steps and one.level != "suppressed"]
+        return [finding for finding in [*self.findings, *self.rules] if finding.steps and finding.level != "suppressed"]
 
     def marks(self) -> dict[str, NodeMark]:
         """Returns the marks of the nodes with findings."""
@@ -314,7 +314,7 @@ def excerpt(report: Report) -> Graph:
     chosen = set(islice(dict.fromkeys(_node_ids(report)), _MOST_NODES)) | {graph.entry_id, *graph.exit_ids[:1]}
     nodes = tuple(node for node in graph.nodes if node.id in chosen)
     edges = tuple(edge for edge in graph.edges if edge.source in chosen and edge.target in chosen)
-    exits = tuple(one for one in graph.exit_ids if one in chosen)
+    exits = tuple(exit_id for exit_id in graph.exit_ids if exit_id in chosen)
     return replace(graph, nodes=nodes, edges=edges[: svg.MOST_ARROWS], exit_ids=exits)
 
 

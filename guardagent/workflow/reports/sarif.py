@@ -42,9 +42,12 @@ def render_all(listing: ReportListing) -> str:
     """Returns a SARIF log of one run with the results of all reports; unread places are notifications of errors."""
     policy_rules = [rule for report in listing.reports for rule in report.rules]
     rules = list({rule["id"]: rule for rule in [*_check_rules(), *map(_policy_rule, policy_rules)]}.values())
-    parts = [_SarifReport(one, rules, _MOST_STEPS // max(1, len(listing.reports))) for one in listing.reports]
+    parts = [_SarifReport(report, rules, _MOST_STEPS // max(1, len(listing.reports))) for report in listing.reports]
     results = [result for part in parts for result in part.results()]
-    notifications = [*(one for part in parts for one in part.notifications()), *map(_unread, listing.unread)]
+    notifications = [
+        *(notification for part in parts for notification in part.notifications()),
+        *map(_unread, listing.unread),
+    ]
     about = [part.properties() for part in parts]
     run = {
         "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": rules}},
@@ -113,7 +116,7 @@ class _SarifReport:
         return self._result(_policy_id(rule), "error", message, rule, last)
 
     def _result(
-        self, rule_id: str, level: str, message: str, found: GraphFinding | RuleResult, node: Node | None
+        self, rule_id: str, level: str, message: str, graph_finding: GraphFinding | RuleResult, node: Node | None
     ) -> _Json:
         location = self._location(node)
         identity = "\0".join([rule_id, self._report.graph.name, node.id if node else "", message])
@@ -124,17 +127,17 @@ class _SarifReport:
             "message": _message(message),
             "locations": [location] if location else [],
             "partialFingerprints": {"guardagent/v1": hashlib.sha256(_bytes(identity)).hexdigest()},
-            **self._flows(found),
+            **self._flows(graph_finding),
         }
 
-    def _flows(self, found: GraphFinding | RuleResult) -> _Json:
-        if not found.witness:
+    def _flows(self, graph_finding: GraphFinding | RuleResult) -> _Json:
+        if not graph_finding.witness:
             return {}
-        self._steps_left -= len(found.witness)
+        self._steps_left -= len(graph_finding.witness)
         if self._steps_left < 0:
             self._without_path += 1
             return {}
-        return {"codeFlows": [self._flow(self._walks.of(found).steps)]}
+        return {"codeFlows": [self._flow(self._walks.of(graph_finding).steps)]}
 
     def _flow(self, steps: Sequence[WitnessStep]) -> _Json:
         locations = [

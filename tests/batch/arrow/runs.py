@@ -42,17 +42,17 @@ def verdicts(out: Path) -> dict[str, Row]:
     rows = [
         {name: value for name, value in row.items() if name != "elapsed_ms"} for row in AuditFolder(str(out)).rows()
     ]
-    found = {row["trace"]: row for row in rows}
-    assert len(found) == len(rows), "one verdict for each trace"
-    return found
+    by_trace = {row["trace"]: row for row in rows}
+    assert len(by_trace) == len(rows), "one verdict for each trace"
+    return by_trace
 
 
 def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
     """The verdict of a session on each trace, in the columns that depend on it."""
-    found = {}
+    expected = {}
     for record in records:
         verdict = judge_trace(policies, read_trace(json.dumps(record), "records", 1, policies.failed_output))
-        found[record["id"]] = {
+        expected[record["id"]] = {
             "decision": str(verdict.decision),
             "label": verdict.label,
             "rules": list(verdict.rules),
@@ -64,4 +64,4 @@ def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
             "started": record["events"][0]["time"],
             "ended": record["events"][-1]["time"],
         }
-    return found
+    return expected

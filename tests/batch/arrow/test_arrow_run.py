@@ -111,6 +111,6 @@ def _workers(pid: int) -> list[int]:
     """The processes that work for a run."""
     try:
         children = psutil.Process(pid).children(recursive=True)
-        return [one.pid for one in children if not any("resource_tracker" in part for part in one.cmdline())]
+        return [child.pid for child in children if not any("resource_tracker" in part for part in child.cmdline())]
     except psutil.Error:
         return []

@@ -26,10 +26,10 @@ def test_spans_in_several_files_are_one_conversation(tmp_path: Path) -> None:
     files = find_files([str(tmp_path / "in")], file_format="otel")
     work = audit_work(bundle_of(tmp_path, POLICY))
     counts = run_work(files, work, str(tmp_path / "out"), options={"workers": "1"})
-    found = verdicts(tmp_path / "out")
-    assert found["c1"]["rules"] == ["order_was_read", "receipt"], "the login came first"
-    assert found["c1"]["events"] == 2
-    assert "were not recorded" in found["t2"]["error"]
+    by_trace = verdicts(tmp_path / "out")
+    assert by_trace["c1"]["rules"] == ["order_was_read", "receipt"], "the login came first"
+    assert by_trace["c1"]["events"] == 2
+    assert "were not recorded" in by_trace["t2"]["error"]
     assert (counts.traces, counts.unreadable, counts.status) == (2, 1, 2)
 
 

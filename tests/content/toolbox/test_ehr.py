@@ -176,7 +176,7 @@ def columns(name: str) -> st.SearchStrategy[str]:
 def programs(draw: st.DrawFn) -> tuple[str, Expected]:
     """Draw a program in straight lines, and what it reads."""
     lines: list[str] = []
-    found: dict[str, set[str]] = {}
+    reads: dict[str, set[str]] = {}
     bound: dict[str, str] = {}
     for _ in range(draw(st.integers(1, 12))):
         variable = draw(st.sampled_from("abc"))
@@ -184,7 +184,7 @@ def programs(draw: st.DrawFn) -> tuple[str, Expected]:
         if table is None or draw(st.booleans()):
             table = bound[variable] = draw(st.sampled_from(sorted(SCHEMA)))
             lines.append(f"{variable} = LoadDB({table!r})")
-            found.setdefault(table, set())
+            reads.setdefault(table, set())
             continue
         column = draw(columns(table))
         other = draw(st.sampled_from("abc"))
@@ -203,10 +203,10 @@ def programs(draw: st.DrawFn) -> tuple[str, Expected]:
                 )
             )
         )
-        found[table].add(column)
+        reads[table].add(column)
         if lines[-1].startswith(other):
             bound[other] = table
-    return "\n".join(lines), {name: sorted(read) for name, read in found.items()}
+    return "\n".join(lines), {name: sorted(read) for name, read in reads.items()}
 
 
 @given(programs())
@@ -244,10 +244,10 @@ PIECES = [
 def test_any_text_is_read_or_refused(text: str) -> None:
     """No text makes it fail in another way."""
     try:
-        found = columns_read(text, SCHEMA)
+        by_table = columns_read(text, SCHEMA)
     except ValueError:
         return
-    assert all(isinstance(column, str) for read in found.values() for column in read)
+    assert all(isinstance(column, str) for read in by_table.values() for column in read)
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
     assert not report.passed
     assert FEW[request_name][fault] in {tried.name for tried in report.attempt.results if tried.failures}
-    assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
+    assert [hint[:60] for hint in report.attempt.advice] == ADVICE.get(fault, [])
 
 
 @pytest.mark.slow

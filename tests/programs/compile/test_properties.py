@@ -45,17 +45,17 @@ def tried(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def findings(report: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(one["kind"], one["message"]) for one in report["findings"]]
+    return [(finding["kind"], finding["message"]) for finding in report["findings"]]
 
 
 @pytest.mark.slow
 def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compiler) -> None:
     """And which clauses have none, or one that says nothing."""
     exit_status, report = compiler(GOOD)
-    one = tried(report)["property_1"]
-    assert (exit_status, one["failures"], report["properties"].strip()) == (0, [], PROPERTY.strip())
-    assert one["runs"] > 50
-    assert "distinct runs: deny" in one["about"]
+    property_1 = tried(report)["property_1"]
+    assert (exit_status, property_1["failures"], report["properties"].strip()) == (0, [], PROPERTY.strip())
+    assert property_1["runs"] > 50
+    assert "distinct runs: deny" in property_1["about"]
     assert ("unchecked", "no property for clause 2") in findings(report)
     exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND))
     assert "the property of clause 2 makes no claim about any of" in str(findings(report))
@@ -67,7 +67,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     exit_status, report = compiler(TWELVE_ARE_FINE + block(PROPERTY), block(RIGHT))
     assert exit_status == 0
     first, second = report["candidates"][0]["rounds"]
-    assert [one["name"] for one in first["tried"] if one["failed"]] == ["property_1"]
+    assert [row["name"] for row in first["tried"] if row["failed"]] == ["property_1"]
     assert {"name": "property_1", "failed": 0} in second["tried"]
     mend = compiler.prompts[2]
     assert "property_1 says deny; the Loans of agent_input: 12\n" in mend
@@ -213,8 +213,8 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     first = Example("a", "Role: nurse\nAge: 17", '{"rows": 3, "ok": true}', 0, {"role": "nurse", "limit": 2})
     second = Example("b", "Role: cook\nAge: 40", "free words", 1, {"role": "cook"})
     here = replace(world(first, second), sources=("x > 18",))
-    made = {(one.origin, one.name): one for of in possible_changes(here) for one in of}
-    every = [str(one) for of in possible_changes(here) for one in of]
+    made = {(change.origin, change.name): change for of in possible_changes(here) for change in of}
+    every = [str(change) for of in possible_changes(here) for change in of]
     for note in (
         "the Role of agent_input: cook",
         "the Role of agent_input missing",
@@ -240,10 +240,10 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
 
 def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     """Each number of the request, one less and one more, alone and as a sum; a run that fails is made simple."""
-    one = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
-    place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
+    example = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
+    place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [example])
     assert place.limits == [1500, 21]
-    notes = [apply_changes(*run)[1] for run in single_changes([one], possible_changes(place), place.limits)]
+    notes = [apply_changes(*run)[1] for run in single_changes([example], possible_changes(place), place.limits)]
     for note in (
         "the Age of agent_input: 22",
         "the n.x of agent_output: 1499",
@@ -251,9 +251,9 @@ def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     ):
         assert note in notes
     assert notes.index("the Age of agent_input missing") < notes.index("the Age of agent_input: unknown")
-    runs = list(random_changes([one], possible_changes(place), 50))
-    assert runs == list(random_changes([one], possible_changes(place), 50))
-    old = (one, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
+    runs = list(random_changes([example], possible_changes(place), 50))
+    assert runs == list(random_changes([example], possible_changes(place), 50))
+    old = (example, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
     run, note = shrink(old, lambda run, _note: "Age: 7" in run.agent_input)
     assert (run.agent_input, note) == ("Role: nurse\nAge: 7", "the Age of agent_input: 7")
 

@@ -48,11 +48,11 @@ def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
 def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=WRONG))
     result = author(tmp_path).draft((4, 5))
-    assert [one.message for one in result.problems] == ["allows the sixth book"]
+    assert [problem.message for problem in result.problems] == ["allows the sixth book"]
     assert len(server.requests) == 3
     part = usable_part(result)
     assert part is not None
-    assert ([one.id for one in part.rules], part.sentences) == (["card_checked"], (5,))
+    assert ([rule.id for rule in part.rules], part.sentences) == (["card_checked"], (5,))
 
 
 def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
 
     def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
-        return (replace(one, fatal=False) for one in limit_problem(draft, inputs))
+        return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
 
     result = DraftAuthor("draft", context(tmp_path), model, harmless).draft((4, 5))
     assert len(result.problems) == 1

@@ -65,5 +65,5 @@ def test_a_draft_that_says_the_same_follows_too(context: TranslationContext, oth
     first = draft(replace(DOUBT, follows="Yes."))
     (question,) = ambiguity_questions([DOUBT], context)
     known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    found = read_group(SentenceGroup((4,), first, other), context, known, [DOUBT], [question])
-    assert any(found.mending) is mended
+    group = read_group(SentenceGroup((4,), first, other), context, known, [DOUBT], [question])
+    assert any(group.mending) is mended

@@ -134,5 +134,5 @@ def slotted_rows(job: AuditJob, splits: Sequence[int], numbers: Sequence[int]) -
     slot_of[list(numbers)] = np.arange(len(numbers))
     for split in splits:
         for batch in rows_of(job.splits[split]):
-            found = pa.array(slot_of[partitions_of(batch, job.partitions).to_numpy()])
-            yield batch.append_column(SHUFFLED.field(SLOT), found).filter(pc.greater_equal(found, 0))
+            array = pa.array(slot_of[partitions_of(batch, job.partitions).to_numpy()])
+            yield batch.append_column(SHUFFLED.field(SLOT), array).filter(pc.greater_equal(array, 0))

@@ -49,8 +49,8 @@ def _sorted_files(
         with duckdb.connect(config=dict(config)) as connection:
             connection.register("rows", rows)
             query = connection.sql(_SORTED.format(partitions=job.partitions), params={"numbers": list(numbers)})
-            found = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
-            for number, batches in groupby(found, lambda one: one[0]):
+            ordered = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
+            for number, batches in groupby(ordered, lambda one: one[0]):
                 seen.add(number)
                 yield number, _written((batch for _, batch in batches), folder / f"{number}.arrow")
     except duckdb.Error as error:
@@ -74,7 +74,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
         table = pa.Table.from_batches([batch])
         for number in table.column("partition").unique().to_pylist():
             part = table.filter(pa.compute.equal(table.column("partition"), number))
-            yield from ((number, one) for one in part.drop_columns("partition").to_batches())
+            yield from ((number, batch) for batch in part.drop_columns("partition").to_batches())
 
 
 def _written(batches: Iterator[pa.RecordBatch], file: Path) -> Path:

@@ -53,7 +53,7 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(one.nbytes for one in held) >= SPLIT_BYTES:
+        if sum(record_batch.nbytes for record_batch in held) >= SPLIT_BYTES:
             yield pa.Table.from_batches(held, EVENTS)
             held = []
     if held:

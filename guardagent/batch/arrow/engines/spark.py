@@ -103,8 +103,8 @@ def _new_context(properties: Mapping[str, str], log: BinaryIO) -> SparkContext:
     first = SparkConf().setAll(list(properties.items()))
     gateway = SparkContext._gateway or launch_gateway(first, {"stdout": log, "stderr": log})  # noqa: SLF001
     conf = SparkConf(_jvm=gateway.jvm).setAll(list(properties.items()))
-    if found := _WITHOUT_RETRIES.fullmatch(conf.get("spark.master", "local[*]")):
-        conf.set("spark.master", f"local[{found[1] or 1},4]")  # a task of a killed worker runs again, as on a cluster
+    if match := _WITHOUT_RETRIES.fullmatch(conf.get("spark.master", "local[*]")):
+        conf.set("spark.master", f"local[{match[1] or 1},4]")  # a task of a killed worker runs again, as on a cluster
         for name, value in _ON_ONE_MACHINE.items():
             conf.setIfMissing(name, value)  # no port is open to other machines
     conf.setIfMissing("spark.app.name", "guardagent audit")
@@ -239,7 +239,7 @@ class _Action(Thread):
     def rows(self) -> list[Any]:
         if self._error is not None:
             text = str(self._error)
-            raise driver_error(text, "spark", killed=any(one in text for one in _KILLED)) from None
+            raise driver_error(text, "spark", killed=any(phrase in text for phrase in _KILLED)) from None
         return self._rows
 
     def cancel(self) -> None:

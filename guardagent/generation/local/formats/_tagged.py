@@ -118,11 +118,11 @@ class TaggedReader(ArgumentReader):
         return self._schema(tool, key).parse(value), end + len(self._value_mark)
 
     def _schema(self, tool: str, key: str) -> BareSchema:
-        found = self._tools.get(tool)
-        if found is None:
+        schema = self._tools.get(tool)
+        if schema is None:
             return BareSchema(True, {})  # noqa: FBT003 - a schema
-        arguments = _arguments(found.schema_text)
-        return arguments.get(key) or BareSchema(found.schema["additionalProperties"], found.schema)
+        arguments = _arguments(schema.schema_text)
+        return arguments.get(key) or BareSchema(schema.schema["additionalProperties"], schema.schema)
 
     def _check(self, tool: str) -> None:
         """Checks a complete call where the schema of the tool says more than those of its arguments."""
@@ -144,4 +144,4 @@ def _end(text: bytearray, mark: bytes, at: int) -> int:
 def _arguments(schema_text: str) -> dict[str, BareSchema]:
     """The schemas of the declared arguments, given the schema of a tool as JSON."""
     schema = json.loads(schema_text)
-    return {name: BareSchema(one, schema) for name, one in schema["properties"].items()}
+    return {name: BareSchema(property_schema, schema) for name, property_schema in schema["properties"].items()}

@@ -98,17 +98,17 @@ class _LiteralRules:
 
     def _alternatives(self, schema: Mapping[str, Any]) -> list[str]:
         if "const" in schema or "enum" in schema:
-            return [quoted(_written(one)) for one in schema.get("enum", [schema.get("const")])]
+            return [quoted(_written(value)) for value in schema.get("enum", [schema.get("const")])]
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list):
-                return [self.literal(one) for one in schema[key]]
+                return [self.literal(alternative) for alternative in schema[key]]
         types = _own_types(schema)
         if types == _ALL_TYPES and "any" not in self._by_reference:
             self._by_reference["any"] = rule = self._named()
-            self.lines.append(f"{rule}: {' | '.join(self._typed(one, {}) for one in sorted(types))}")
+            self.lines.append(f"{rule}: {' | '.join(self._typed(type_, {}) for type_ in sorted(types))}")
         if types == _ALL_TYPES:
             return [self._by_reference["any"]]
-        return [self._typed(one, schema) for one in sorted(types)]
+        return [self._typed(type_, schema) for type_ in sorted(types)]
 
     def _typed(self, kind: str, schema: Mapping[str, Any]) -> str:
         match kind:
@@ -153,8 +153,8 @@ class _LiteralRules:
         properties, required = schema.get("properties") or {}, schema.get("required") or ()
         names = [self._named() for _ in range(2 * len(properties) + 2)]
         first, later = names[::2], names[1::2]
-        for at, (name, one) in enumerate(properties.items()):
-            member = f"{key(name)} {self.literal(one)} {later[at + 1]}"
+        for at, (name, property_schema) in enumerate(properties.items()):
+            member = f"{key(name)} {self.literal(property_schema)} {later[at + 1]}"
             self.lines += [
                 f"{first[at]}: {member}" + ("" if name in required else f" | {first[at + 1]}"),
                 f'{later[at]}: ", " {member}' + ("" if name in required else f" | {later[at + 1]}"),
@@ -170,7 +170,7 @@ class _LiteralRules:
 def _written(value: Any) -> str:
     """A literal of Python, with double quotes."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_written(key)}: {_written(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_written(key)}: {_written(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
     if value is None or isinstance(value, bool):
@@ -307,7 +307,7 @@ class PythonicReader(ArgumentReader):
 
 def _parsed(text: bytearray) -> Any:
     words = {word.encode(): json.dumps(value).encode() for word, value in _PYTHON_WORDS.items()}
-    return parse_value(_WORD.sub(lambda found: words.get(found[0], found[0]), text))
+    return parse_value(_WORD.sub(lambda match: words.get(match[0], match[0]), text))
 
 
 # --- values without quotes
@@ -358,10 +358,10 @@ class BareSchema:
             string = text.decode()
         except UnicodeDecodeError:
             raise MalformedCall("a string is not UTF-8") from None
-        found = string if self.is_string else self._either(string)
-        if (self._needs_check or not isinstance(found, str)) and not conforms(self.schema, found):
+        string_either = string if self.is_string else self._either(string)
+        if (self._needs_check or not isinstance(string_either, str)) and not conforms(self.schema, string_either):
             raise MalformedCall("an argument does not conform to its schema")
-        return found
+        return string_either
 
     def _either(self, string: str) -> Any:
         try:
@@ -376,7 +376,7 @@ class BareSchema:
             return None
         if "const" in self.schema:
             return [self.schema["const"]]
-        return [one for one in self.schema["enum"] if isinstance(one, str)] if "enum" in self.schema else None
+        return [choice for choice in self.schema["enum"] if isinstance(choice, str)] if "enum" in self.schema else None
 
     def length(self) -> str:
         """The repetition of characters in the grammar."""
@@ -407,7 +407,7 @@ def value_rules(name: str, schema: BareSchema, end: tuple[str, str, str], litera
         yield f"{name}: ({name}_json{words}) {closing}"
         yield f"{name}_json: {json_grammar(schema.schema)}"
     elif (strings := schema.strings()) is not None:
-        listed = [quoted(one) for one in strings if mark not in one]
+        listed = [quoted(string) for string in strings if mark not in string]
         if not listed:
             raise InputError(f"the tool format cannot write any of the values {strings!r}, which contain {mark!r}")
         yield f"{name}: ({' | '.join(listed)}) {closing}"
@@ -427,7 +427,7 @@ def _text_rules(name: str, length: str, end: tuple[str, str, str], literal: Lite
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{one}" if one in _SPECIAL else one for one in text)
+    return "".join(f"\\{character}" if character in _SPECIAL else character for character in text)
 
 
 # --- schemas
@@ -437,26 +437,26 @@ def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:
     """The types of JSON that a schema may allow."""
     if not isinstance(schema, Mapping) or not depth:
         return _ALL_TYPES
-    found = _own_types(schema)
+    types = _own_types(schema)
     if isinstance(reference := schema.get("$ref"), str):
-        found &= _types(_referenced(reference, root), root, depth - 1)
+        types &= _types(_referenced(reference, root), root, depth - 1)
     for key in ("anyOf", "oneOf"):
         if isinstance(members := schema.get(key), list):
-            found &= frozenset().union(*(_types(one, root, depth - 1) for one in members))
-    for one in schema.get("allOf") or ():
-        found &= _types(one, root, depth - 1)
-    return found
+            types &= frozenset().union(*(_types(member, root, depth - 1) for member in members))
+    for subschema in schema.get("allOf") or ():
+        types &= _types(subschema, root, depth - 1)
+    return types
 
 
 def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     named = schema.get("type")
-    found = _ALL_TYPES if named is None else frozenset([named] if isinstance(named, str) else named)
-    if "number" in found:
-        found |= {"integer"}
+    types = _ALL_TYPES if named is None else frozenset([named] if isinstance(named, str) else named)
+    if "number" in types:
+        types |= {"integer"}
     for key in _LITERALS:
         if key in schema:
-            found &= frozenset().union(*map(_types_of, schema[key] if key == "enum" else [schema[key]]))
-    return found
+            types &= frozenset().union(*map(_types_of, schema[key] if key == "enum" else [schema[key]]))
+    return types
 
 
 def _types_of(value: Any) -> frozenset[str]:
@@ -476,10 +476,10 @@ def _types_of(value: Any) -> frozenset[str]:
 
 def _referenced(reference: str, root: Mapping[str, Any]) -> Any:
     """The schema at a local reference; None if there is none."""
-    found: Any = root
+    node: Any = root
     for step in reference.removeprefix("#/").split("/"):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
+    return node
 
 
 def check_schema(tool: ClosedSchema) -> None:

@@ -309,12 +309,14 @@ class ObjectReader:
         return copy
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        found: list[PartialCall] = []
+        partial_calls: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
             start = (
-                self._find_call(text, start) if self._call is None else self._read_call(self._call, text, start, found)
+                self._find_call(text, start)
+                if self._call is None
+                else self._read_call(self._call, text, start, partial_calls)
             )
-        return found
+        return partial_calls
 
     def _find_call(self, text: bytearray, at: int) -> int:
         """Advances to the start of a call, or to the end of the block."""
@@ -325,13 +327,13 @@ class ObjectReader:
         self.is_closed = bool(self._closing) and text.endswith(self._closing, self._between, at + 1)
         return at + 1
 
-    def _read_call(self, call: JsonScanner, text: bytearray, start: int, found: list[PartialCall]) -> int:
+    def _read_call(self, call: JsonScanner, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
         for member in call.read(text, start, len(text)):
             if not member.path:
                 self._call = None
-                found.append(self._complete_call(parse_value(text[member.start : member.end])))
+                partial_calls.append(self._complete_call(parse_value(text[member.start : member.end])))
                 return member.end
-            found += self._partial_call(member, text)
+            partial_calls += self._partial_call(member, text)
         return len(text)
 
     def _partial_call(self, member: JsonMember, text: bytearray) -> list[PartialCall]:
@@ -374,33 +376,37 @@ class NamedReader:
         return copy
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        found: list[PartialCall] = []
+        partial_calls: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
-            start = self._find_call(text, start, found) if self._object is None else self._read_call(text, start, found)
-        return found
+            start = (
+                self._find_call(text, start, partial_calls)
+                if self._object is None
+                else self._read_call(text, start, partial_calls)
+            )
+        return partial_calls
 
-    def _find_call(self, text: bytearray, start: int, found: list[PartialCall]) -> int:
+    def _find_call(self, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
         """Advances to the arguments of a call, or to the end of the block."""
         self._between = start if self._between is None else self._between
         head = self._head.match(text, self._between)
         if head is not None:
             self._tool, self._last, self._args = head[1].decode(errors="replace"), head.start(1), EMPTY
             self._object = JsonScanner(1)
-            found.append(PartialCall(self._tool, EMPTY, self._last))
+            partial_calls.append(PartialCall(self._tool, EMPTY, self._last))
             return head.end()
         self.is_closed = bool(self._closing) and text.find(self._closing, self._between) >= 0
         return len(text)
 
-    def _read_call(self, text: bytearray, start: int, found: list[PartialCall]) -> int:
+    def _read_call(self, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
         assert self._object is not None
         for member in self._object.read(text, start, len(text)):
             value = parse_value(text[member.start : member.end])
             if not member.path:
-                found.append(PartialCall(self._tool, value, self._last, is_complete=True))
+                partial_calls.append(PartialCall(self._tool, value, self._last, is_complete=True))
                 self._object, self._between, self.is_closed = None, member.end, not self._closing
                 return member.end
             self._args, self._last = {**self._args, member.path[0]: value}, member.start
-            found.append(PartialCall(self._tool, self._args, self._last))
+            partial_calls.append(PartialCall(self._tool, self._args, self._last))
         return len(text)
 
 
