@@ -23,7 +23,7 @@ from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.hosts import proposed_ids
+from guardagent.enforcement.host_adapter import proposed_ids
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.agent_framework.adapter.approvals import (
     ANSWER,

@@ -31,7 +31,8 @@ from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids
+from guardagent.enforcement.host_adapter import ListedTools, proposed_ids
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import (
     ASSISTANT_PARTS,

@@ -30,20 +30,27 @@ from crewai.utilities.agent_utils import parse_tools
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids, unaccepted_names
+from guardagent.enforcement.host_adapter import HostAdapter, unaccepted_names
+from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.crewai.adapter.agents import (
     AGENT_PARTS,
     CREW_PARTS,
     EXECUTOR_PARTS,
-    CrewParts,
     guarded_agent_class,
     guarded_crew_class,
     guarded_executor_class,
     watch_last_tasks,
 )
-from guardagent.frameworks.crewai.adapter.calls import CrewArguments, CrewCalls, CrewTool, guarded_tool, server_of
-from guardagent.frameworks.crewai.adapter.runs import CrewHalted, CrewRun, CrewScope, conversation, scope
+from guardagent.frameworks.crewai.adapter.calls import CrewArguments, CrewTool, guarded_tool, server_of
+from guardagent.frameworks.crewai.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
+    CrewHalted,
+    CrewRun,
+    CrewScope,
+    conversation,
+)
 
 __all__ = ["CrewHalted", "conversation", "guarded"]
 
@@ -122,8 +129,8 @@ def guarded(
     return crew
 
 
-class CrewAttachment(CrewParts):
-    """Guards the tools of agents."""
+class CrewAttachment(HostAdapter[CrewScope]):
+    """One guard, and the crews and agents that it guards."""
 
     def __init__(
         self,
@@ -132,15 +139,18 @@ class CrewAttachment(CrewParts):
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str] = frozenset(),
     ) -> None:
-        self.guard, self._name, self._unjudged, self._unguarded = guard, naming(named), unjudged, unguarded
-        self._calls = CrewCalls(guard, self._name)
-        self._listed = ListedTools(guard)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unjudged, self._unguarded = unjudged, unguarded
+
+    def __deepcopy__(self, memo: Any) -> CrewAttachment:
+        """Returns itself: copies of an agent have the same guard."""
+        return self
 
     # --- crews and agents
 
     def guard_crew(self, crew: Any) -> Any:
         watch_last_tasks()
-        if self._is_new(crew, CREW_PARTS):
+        if self._takes_over(crew, CREW_PARTS):
             kind: Any = type(crew)
             crew.__class__ = guarded_crew_class(kind)
             crew._guardagent = self  # noqa: SLF001 - of the guarded class
@@ -154,7 +164,7 @@ class CrewAttachment(CrewParts):
         if not isinstance(agent, Agent):
             found = type(agent).__name__
             raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
-        if self._is_new(agent, AGENT_PARTS):
+        if self._takes_over(agent, AGENT_PARTS):
             self._refuse_remote(agent)
             kind: Any = type(agent)
             guarded_executor_class(agent.executor_class)
@@ -164,16 +174,16 @@ class CrewAttachment(CrewParts):
                 agent.agent_executor = None  # it has the tools themselves
         return agent
 
-    def _is_new(self, host: Any, parts: Iterable[str]) -> bool:
+    def _takes_over(self, host: Any, parts: Iterable[str]) -> bool:
+        """Whether a crew or an agent has no guard yet. One that has it gets this attachment instead of its own."""
         owner = getattr(host, "_guardagent", None)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError(f"this {type(host).__name__} has another guard already; expected one guard for all")
-        if owner is None:
+        if self.is_new(owner, f"this {type(host).__name__}", "one guard for all"):
             require_parts(host, *parts)
-        elif owner is not self:
-            self._listed.specs = {**owner._listed.specs, **self._listed.specs}  # noqa: SLF001 - of the same class
+            return True
+        if owner is not self:
+            self.listed.specs = {**owner.listed.specs, **self.listed.specs}
             host._guardagent = self  # noqa: SLF001 - of the guarded class
-        return owner is None
+        return False
 
     def _refuse_remote(self, agent: Any) -> None:
         """Refuses tools that run elsewhere, where no guard sees them."""
@@ -203,14 +213,14 @@ class CrewAttachment(CrewParts):
         read = [self._read(one) for one in own]
         unread = self._unaccepted(zip(own, read, strict=True))
         made = [
-            guarded_tool(tool, arguments, self._calls, unread=arguments.spec.name in unread)
+            guarded_tool(tool, arguments, self, unread=arguments.spec.name in unread)
             for tool, arguments in zip(own, read, strict=True)
         ]
         return [*made, *(one for one in tools if isinstance(one, DeferredToolResultReader))]
 
     def _bare(self, tool: Any) -> Any:
         """Returns the tool behind a guarded one of this attachment; others as they are."""
-        return tool.guarded_by(self._calls) if isinstance(tool, CrewTool) else tool
+        return tool.guarded_by(self) if isinstance(tool, CrewTool) else tool
 
     def _read(self, tool: Any) -> CrewArguments:
         """Reads a tool's declaration, and guards the agents that it delegates to."""
@@ -222,7 +232,7 @@ class CrewAttachment(CrewParts):
         named = sanitize_tool_name(tool.name)
         require_parts(tool, "_run", "_arun", "_validate_kwargs", "args_schema", "format_output_for_agent")
         arguments = CrewArguments.of(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
-        self._listed.add(arguments.spec)
+        self.listed.add(arguments.spec)
         return arguments
 
     def _unaccepted(self, tools: Iterable[tuple[BaseTool, CrewArguments]]) -> set[str]:
@@ -244,27 +254,29 @@ class CrewAttachment(CrewParts):
         for tool in tools:
             self._read(tool)
         if not any(one.mcps or one.apps for one in agents):
-            self._listed.check()
+            self.listed.check()
 
     # --- runs
 
-    def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
-        if executor is not None:
-            self._listed.check()  # the host makes executors before it knows all tools
-        around = scope()
-        outer = around.run if around is not None else None
-        run = CrewRun(outer, executor=executor, last_task=last_task)
-        if around is not None and around.inside:
-            return CrewScope(around.conversation, run, around.call)
-        named = self._name() or (around.conversation if around is not None else None)
-        if named:
-            self.guard.turn(named)
-        return CrewScope(named, run)
+    def begin_run(self, executor: Any = None, last_task: Any = None) -> CrewScope:
+        """Returns the surroundings of a new run: within a tool, those of the call.
 
-    def propose(self, proposed: Any) -> CrewScope:
-        around = scope() or CrewScope(self._name())
-        call_id = proposed[0] if proposed else None
+        Args:
+            executor: the executor of an agent's run; its tools are compared with the rules.
+            last_task: the last task of a crew's run.
+
+        Raises:
+            InputError: a rule names a tool that is probably a misspelling of one of the agents'.
+        """
+        if executor is not None:
+            self.listed.check()  # the host makes executors before it knows all tools
+        return self.begin(lambda outer: CrewRun(outer, executor=executor, last_task=last_task))
+
+    def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
+        """Notes a call that a model proposed. Returns the surroundings in which it runs."""
+        around = self.around()
+        call_id = next(iter(proposed), None) if proposed else None
         if not isinstance(call_id, str) or around.call is not None:
             return around
-        proposed_ids(self.guard, around.conversation).add(call_id)
+        self.proposed(around).add(call_id)
         return replace(around, tool_id=call_id)

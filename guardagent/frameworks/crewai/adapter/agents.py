@@ -1,14 +1,13 @@
 """The classes of guarded agents, crews and executors: each is a subclass of the original class.
 
-`CrewParts` has the parts of an attachment that they use. An executor runs the steps of one agent.
+An executor runs the steps of one agent.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crewai import Agent, Crew
 from crewai.agents.agent_executor import AgentExecutor
@@ -21,7 +20,6 @@ from crewai.utilities.agent_utils import extract_tool_call_info, is_inside_event
 from pydantic import PrivateAttr
 
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.crewai.adapter.calls import judge_output, judge_result, judge_task
 from guardagent.frameworks.crewai.adapter.runs import (
@@ -29,70 +27,12 @@ from guardagent.frameworks.crewai.adapter.runs import (
     CrewScope,
     RunEndedError,
     enter,
-    last_user_text,
+    request_text,
     scope,
 )
 
-# --- the attachment
-
-
-class CrewParts(ABC):
-    """One guard, and the crews and agents that it guards.
-
-    Attributes:
-        guard: decides.
-    """
-
-    guard: EnforcementPoint
-
-    def __deepcopy__(self, memo: Any) -> CrewParts:
-        """Returns itself: copies of an agent have the same guard."""
-        return self
-
-    @abstractmethod
-    def guard_agent(self, agent: Any) -> Any:
-        """Guards an agent in place, and returns it.
-
-        Raises:
-            InputError: it cannot be guarded.
-        """
-
-    @abstractmethod
-    def guard_crew(self, crew: Any) -> Any:
-        """As `guard_agent`, for a crew and its agents."""
-
-    @abstractmethod
-    def guard_executor(self, executor: Any) -> None:
-        """Guards the tools of an executor before it runs.
-
-        Raises:
-            InputError: a tool cannot be guarded.
-        """
-
-    @abstractmethod
-    def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
-        """Returns the guarded forms of tools.
-
-        Raises:
-            InputError: one cannot be guarded.
-        """
-
-    @abstractmethod
-    def begin(self, executor: Any = None, last_task: Any = None) -> CrewScope:
-        """Returns the surroundings of a new run: within a tool, those of the call.
-
-        Args:
-            executor: the executor of an agent's run; its tools are compared with the rules.
-            last_task: the last task of a crew's run.
-
-        Raises:
-            InputError: a rule names a tool that is probably a misspelling of one of the agents'.
-        """
-
-    @abstractmethod
-    def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
-        """Notes a call that a model proposed. Returns the surroundings in which it runs."""
-
+if TYPE_CHECKING:
+    from guardagent.frameworks.crewai.adapter import CrewAttachment
 
 # --- agents
 
@@ -121,7 +61,7 @@ def guarded_agent_class(base: Any) -> Any:
 class _CrewAgent(Agent):
     """Runs its tasks in a conversation, with guarded tools. Its copies are guarded, too."""
 
-    _guardagent: CrewParts | None = PrivateAttr(default=None)
+    _guardagent: CrewAttachment | None = PrivateAttr(default=None)
 
     def copy(self) -> Any:
         return attachment_of(self).guard_agent(super().copy())
@@ -154,44 +94,44 @@ class _CrewAgent(Agent):
         attachment = attachment_of(self)
         if _within_run():
             return super().execute_task(task, *args, **kwargs)
-        with enter(attachment.begin()):
-            return judge_result(attachment.guard, task.description, super().execute_task(task, *args, **kwargs))
+        with enter(attachment.begin_run()):
+            return judge_result(attachment, task.description, super().execute_task(task, *args, **kwargs))
 
     async def aexecute_task(self, task: Any, *args: Any, **kwargs: Any) -> Any:
         attachment = attachment_of(self)
         if _within_run():
             return await super().aexecute_task(task, *args, **kwargs)
-        with enter(attachment.begin()):
+        with enter(attachment.begin_run()):
             result = await super().aexecute_task(task, *args, **kwargs)
-            return judge_result(attachment.guard, task.description, result)
+            return judge_result(attachment, task.description, result)
 
     def kickoff(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
         refuse_restoring(args, kwargs)
-        with enter(attachment_of(self).begin()):
+        with enter(attachment_of(self).begin_run()):
             return super().kickoff(messages, *args, **kwargs)  # inside an event loop the coroutine below
 
     async def kickoff_async(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
         refuse_restoring(args, kwargs)
-        with enter(attachment_of(self).begin()):
+        with enter(attachment_of(self).begin_run()):
             return await super().kickoff_async(messages, *args, **kwargs)
 
     def _build_output_from_result(self, result: Any, executor: Any, *args: Any, **kwargs: Any) -> Any:
         output = super()._build_output_from_result(result, executor, *args, **kwargs)
-        return judge_output(attachment_of(self).guard, last_user_text(executor.state.messages), output)
+        return judge_output(attachment_of(self), request_text(executor.state.messages), output)
 
     def _finalize_kickoff(self, output: Any, executor: Any, inputs: Any, form: Any, messages: Any, *args: Any) -> Any:
         """Judges the output again if a guardrail of the host has changed it."""
         output = super()._finalize_kickoff(output, executor, inputs, form, messages, *args)
-        return judge_output(attachment_of(self).guard, last_user_text(messages), output)
+        return judge_output(attachment_of(self), request_text(messages), output)
 
 
-def attachment_of(guarded: Any) -> CrewParts:
+def attachment_of(guarded: Any) -> CrewAttachment:
     """Returns the attachment of a guarded crew or agent.
 
     Raises:
         InputError: it has none, so that nothing may run.
     """
-    found: CrewParts | None = guarded._guardagent  # noqa: SLF001 - of the guarded classes
+    found: CrewAttachment | None = guarded._guardagent  # noqa: SLF001 - of the guarded classes
     if found is None:
         raise InputError(f"this {type(guarded).__name__} has lost its guard; attach the guard again")
     return found
@@ -239,7 +179,7 @@ def guarded_crew_class(base: Any) -> Any:
 class _GuardedCrew(Crew):
     """Runs its tasks in a conversation, with guarded agents. Its copies are guarded, too."""
 
-    _guardagent: CrewParts | None = PrivateAttr(default=None)
+    _guardagent: CrewAttachment | None = PrivateAttr(default=None)
 
     def copy(self) -> Any:
         return attachment_of(self).guard_crew(super().copy())
@@ -275,17 +215,17 @@ class _GuardedCrew(Crew):
         attachment_of(self).guard_crew(self)
 
     def _execute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
-        with enter(attachment_of(self).begin(last_task=tasks[-1] if tasks else None)):
+        with enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
             return super()._execute_tasks(tasks, *args, **kwargs)
 
     async def _aexecute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
-        with enter(attachment_of(self).begin(last_task=tasks[-1] if tasks else None)):
+        with enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
             return await super()._aexecute_tasks(tasks, *args, **kwargs)
 
     def _create_crew_output(self, task_outputs: Any) -> Any:
         answers = [one for one in task_outputs if one.raw]
         if answers:  # the last task may have been skipped
-            judge_task(attachment_of(self).guard, answers[-1])
+            judge_task(attachment_of(self), answers[-1])
         return super()._create_crew_output(task_outputs)
 
 
@@ -326,7 +266,7 @@ def _judge_last_task(context: StepContext) -> None:
     if run is None or run.last_task is not context.task or not isinstance(context.payload, TaskOutput):
         return
     try:
-        judge_task(attachment_of(context.task.agent).guard, context.payload)
+        judge_task(attachment_of(context.task.agent), context.payload)
     except HookAborted:
         raise
     except Exception as error:
@@ -363,12 +303,12 @@ def guarded_executor_class(base: Any) -> Any:
 class _CrewExecutor(AgentExecutor):
     """Runs within a run of the guard, and ends when its guard ends the run."""
 
-    _guardagent: CrewParts | None = PrivateAttr(default=None)
+    _guardagent: CrewAttachment | None = PrivateAttr(default=None)
 
     def invoke(self, inputs: dict[str, Any]) -> Any:
         if is_inside_event_loop():
             return self.invoke_async(inputs)
-        with enter(_attachment(self).begin(self)):
+        with enter(_attachment(self).begin_run(self)):
             try:
                 _check()
                 return super().invoke(inputs)
@@ -376,7 +316,7 @@ class _CrewExecutor(AgentExecutor):
                 return {"output": ended.reason}
 
     async def invoke_async(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        with enter(_attachment(self).begin(self)):
+        with enter(_attachment(self).begin_run(self)):
             try:
                 _check()
                 return await super().invoke_async(inputs)  # type: ignore[no-any-return]
@@ -421,8 +361,8 @@ def _guarded_steps_class(base: Any) -> Any:
     return type(base.__name__, (_CrewSteps, base), {"__module__": base.__module__})
 
 
-def _attachment(executor: Any) -> CrewParts:
-    found: CrewParts | None = executor._guardagent  # noqa: SLF001 - of this module
+def _attachment(executor: Any) -> CrewAttachment:
+    found: CrewAttachment | None = executor._guardagent  # noqa: SLF001 - of this module
     if found is None:
         raise InputError("this executor has lost its guard; attach the guard again")
     return found

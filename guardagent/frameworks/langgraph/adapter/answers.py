@@ -15,7 +15,7 @@ from typing import Any
 
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.proposal import conversation_of
 from guardagent.frameworks.langgraph.adapter.runs import (

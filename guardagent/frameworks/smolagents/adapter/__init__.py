@@ -22,7 +22,9 @@ from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.hosts import ListedTools, Named, as_judged, naming, noted_denial, proposed_ids
+from guardagent.enforcement.host_adapter import ListedTools, noted_denial, proposed_ids
+from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement.tool_arguments import as_judged
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.agents import (
     PARTS,

@@ -32,8 +32,9 @@ from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutio
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import bound_by_name, finished, named_by_schema, read_signature, withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import bound_by_name, finished, named_by_schema, read_signature
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.runs import SmolagentsRun, SmolagentsScope, chat, enter, scope
 from guardagent.types import Verdict, unchecked_verdict

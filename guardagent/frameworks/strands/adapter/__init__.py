@@ -45,7 +45,8 @@ from strands.types._events import EventLoopStopEvent, ModelStopReason
 from strands.types.tools import AgentTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids
+from guardagent.enforcement.host_adapter import UNREAD, ListedTools, proposed_ids
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.approvals import (
     is_structured_output,

@@ -18,7 +18,7 @@ from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, 
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope, last_user_text, message_text, tool_uses
 from guardagent.types import Decision, Verdict

@@ -23,15 +23,9 @@ from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments, plain_value
 from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import (
-    HostApproval,
-    copied_values,
-    noted_denial,
-    paused_calls,
-    refuse_opaque,
-    same_arguments,
-)
+from guardagent.enforcement.host_adapter import HostApproval, noted_denial, paused_calls
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.strands.adapter.approvals import ask_host, explained, is_resumed
 from guardagent.frameworks.strands.adapter.runs import RETURNED, UNNAMED, StrandsScope, outcome_of, scope, within

@@ -12,7 +12,7 @@ from strands.types.exceptions import EventLoopException
 
 from guardagent.enforcement import Outcome
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Verdict
 
