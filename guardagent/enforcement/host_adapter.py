@@ -315,10 +315,6 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
             InputError: they do not fit the tool, or one cannot be judged.
         """
 
-    @abstractmethod
-    def work(self, args: dict[str, Any]) -> Operation:
-        """Returns the work of the tool with these arguments."""
-
     def options(self) -> dict[str, Any]:
         """Returns what the host knows of the call, as options of a `HostCall`."""
         around = self.around
@@ -361,14 +357,17 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     # --- the life of the call
 
-    def steps(self) -> Procedure[Any]:
+    def steps(self, work: Callable[[dict[str, Any]], Operation]) -> Procedure[Any]:
         """Judges the call, runs its tool with the judged arguments, and returns the output.
+
+        Args:
+            work: returns the work of the tool with these arguments.
 
         Raises:
             ToolDenied: the call may not run.
         """
         call, args = yield from self.allowed()
-        return (yield from self.run(call, args))
+        return (yield from self.run(call, work(args)))
 
     def allowed(self) -> Procedure[tuple[HostCall, dict[str, Any]]]:
         """Judges the call. Returns it as it may run, with its permit used, and the arguments of its tool.
@@ -392,12 +391,12 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
             raise self.noted(denied) from None
         return call, {**args, **self.apart}
 
-    def run(self, call: HostCall, args: dict[str, Any]) -> Procedure[Any]:
-        """Runs the tool of an allowed call, records the outcome, and returns the output."""
-        return self.execute(call, self.adapter.surroundings.within(self.inside(call), self.work(args)))
+    def run(self, call: HostCall, work: Operation) -> Procedure[Any]:
+        """Runs the tool of an allowed call in its surroundings, records the outcome, and returns the output."""
+        return self.execute(call, self.adapter.surroundings.within(self.inside(call), work))
 
     def execute(self, call: HostCall, work: Operation) -> Procedure[Any]:
-        """Runs a tool, records the outcome, and returns the output."""
+        """Runs the tool of an allowed call, records the outcome, and returns the output."""
         outcome, failure = partial(self._ended, call, self.outcome), partial(self._ended, call, self.failure)
         return self.guard.lifecycle.execute(call, work, outcome, failure)
 

@@ -229,7 +229,7 @@ class CrewInvocation(ToolInvocation[CrewScope]):
             details = {"decision": str(denied.verdict.decision.value), "rules": list(denied.verdict.rules)}
             return ToolFailure(message=str(denied), details=details)
         try:
-            return (yield from self.run(call, args))
+            return (yield from self.run(call, self.tool.work(args)))
         except Exception as error:
             if self.around.run is None or self.around.run.executor is None:
                 raise
@@ -242,9 +242,6 @@ class CrewInvocation(ToolInvocation[CrewScope]):
     def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
         fitted = self.arguments.validate({**edited, **self.apart})
         return self.arguments.bind((), {**fitted, **self.apart})[0]
-
-    def work(self, args: dict[str, Any]) -> Operation:
-        return self.tool.work(args)
 
     def options(self) -> dict[str, Any]:
         around, run, options = self.around, self.around.run, super().options()
