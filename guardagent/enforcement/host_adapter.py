@@ -287,6 +287,8 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
             hand-off.
         own: copies of the arguments that are judged, as the tool gets them.
         apart: the arguments that are neither judged nor logged.
+        unread: the arguments of a call that cannot be judged, as far as they are known.
+        proposed: the proposed call.
     """
 
     edits_run: ClassVar[bool] = False
@@ -296,6 +298,8 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         self.adapter, self.guard, self.name, self.around = adapter, adapter.guard, name, around
         self.own: dict[str, Any] = {}
         self.apart: dict[str, Any] = {}
+        self.unread: Mapping[str, Any] = {}
+        self.proposed: HostCall
 
     # --- how the calls of a host look
 
@@ -377,7 +381,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         """
         try:
             self.own, self.apart = self.bind()
-            proposed = self.call(plain_arguments(self._shown(self.own)), self._validated)
+            self.proposed = proposed = self.call(self.plain(), self._validated)
         except Exception as error:  # noqa: BLE001 - whatever a host's validation raises
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None
@@ -436,12 +440,14 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         self, args: Mapping[str, Any], validate_edit: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     ) -> HostCall:
         """Returns the proposed call, with arguments as rules read them."""
-        options = self.options() if self.target is None else {"action": HANDOFF, **self.options()}
-        return HostCall(self.name, args, self.around.conversation, validate_edit=validate_edit, **options)
+        options = {"validate_edit": validate_edit, **self.options()}
+        if self.target is not None:
+            options["action"] = HANDOFF
+        return HostCall(self.name, args, self.around.conversation, **options)
 
     def refusal(self, problem: str) -> Procedure[ToolDenied]:
         """Denies a call that cannot be judged, and returns the denial."""
-        verdict = yield from self.guard.lifecycle.refuse(self.call({}), problem)
+        verdict = yield from self.guard.lifecycle.refuse(self.call(self.unread), problem)
         return self.noted(ToolDenied(self.name, verdict))
 
     def noted(self, denied: ToolDenied) -> ToolDenied:
@@ -454,10 +460,9 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         Raises:
             InputError: the tool would get other arguments than the judged ones.
         """
-        shown = self._shown(self.own)
-        plain = plain_arguments(shown)
+        plain = self.plain()
         if self.edits_run:
-            return self._hosts(as_judged(judged, shown, plain))
+            return self._hosts(as_judged(judged, self._shown(self.own), plain))
         if same_arguments(plain, judged):
             return self.own
         edited = self.rebind(self._hosts(judged))
@@ -472,6 +477,14 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             yield from self.guard.lifecycle.withdraw(call, problem, used=True)
             raise PermitVoidError(call.tool, unchecked_verdict(problem, checked_by="policy")) from None
+
+    def plain(self) -> Mapping[str, Any]:
+        """Returns the arguments as rules read them.
+
+        Raises:
+            InputError: one has no such form.
+        """
+        return plain_arguments(self._shown(self.own))
 
     def _validated(self, edited: Mapping[str, Any]) -> Mapping[str, Any]:
         return plain_arguments(self._shown(self.rebind(self._hosts(edited))))

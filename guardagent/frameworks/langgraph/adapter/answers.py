@@ -17,8 +17,8 @@ from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.proposal import conversation_of
 from guardagent.frameworks.langgraph.adapter.runs import (
+    conversation_of,
     ends_run,
     last_of,
     messages_of,

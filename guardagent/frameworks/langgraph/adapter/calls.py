@@ -1,40 +1,175 @@
-"""Guards the tool calls of an agent at its ToolNode."""
+"""Guards the tool calls of an agent at its ToolNode: from a model's proposal to the message that answers it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
+from guardagent.enforcement.decisions import gave_up
+from guardagent.enforcement.host_adapter import HostAdapter
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
-from guardagent.frameworks.langgraph.adapter.proposal import (
-    ToolCallProposal,
+from guardagent.frameworks.langgraph.adapter.runs import (
+    Chat,
+    RunningTool,
+    RunStopped,
+    Task,
+    TaskRun,
     conversation_of,
     enclosing_tool,
     mark_running,
+    messages_of,
     require_nested,
+    state_of,
 )
-from guardagent.frameworks.langgraph.adapter.runs import RunStopped, Task, messages_of, state_of
-from guardagent.frameworks.langgraph.adapter.tools import (
-    ToolSignature,
-    guarded_tool,
-    refuse_substitutes,
-    signature_of,
-    spec_of,
-)
+from guardagent.frameworks.langgraph.adapter.signatures import signature_of, spec_of
+from guardagent.frameworks.langgraph.adapter.tools import ToolSignature, guarded_tool, refuse_substitutes
+from guardagent.types import Decision, Verdict
 
 _WAIT_SECONDS = 0.01
 _HOSTS_HANDLERS = {
-    ("langgraph.prebuilt.tool_node", f"ToolNode.{one}.<locals>.execute") for one in ("_run_one", "_arun_one")
+    ("langgraph.prebuilt.tool_node", f"ToolNode.{name}.<locals>.execute") for name in ("_run_one", "_arun_one")
 }
+_SURROUNDINGS = HostSurroundings("langgraph", HostScope)  # unused: a running tool marks the host's configuration, too
 
 Handler = Callable[[Any], Any]
 
+# --- a proposal
 
-class GuardedCalls:
+MARK = "guardagent"
+"""The key of the verdict in the artifact of a denial's message, which no model sees."""
+
+_as_key = json.JSONEncoder(sort_keys=True, default=repr).encode
+
+
+@dataclass(slots=True)
+class ToolCallProposal:
+    """A tool call that a model proposes.
+
+    Attributes:
+        calls: judge it.
+        conversation: as `conversation_of`.
+        tool_call: the call as the model wrote it.
+        task: the host's task in which it runs.
+        run: the run of that task; None until it has begun.
+        config: the host's configuration of the call.
+        step: the message of the model that proposes it.
+        alone: whether no other call runs in the task.
+        used: the number of permits used for it.
+        denial: the last verdict that denies it.
+        stopped: the error with which the run ends.
+        id: the host's id of it.
+        key: identifies it in its task.
+        running_tool: marks the tool as running.
+    """
+
+    calls: GuardedCalls
+    conversation: str
+    tool_call: Mapping[str, Any]
+    task: Task
+    config: Mapping[str, Any]
+    messages: Sequence[Any] = ()
+    seen: Sequence[str] = ()
+    step: str | None = None
+    alone: bool = True
+    run: TaskRun | None = None
+    used: int = 0
+    denial: Verdict | None = None
+    stopped: RunStopped | None = None
+    id: str = field(init=False)
+    key: Any = field(init=False)
+    running_tool: RunningTool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.id = str(self.tool_call.get("id") or "")
+        self.key = (self.step, self.id, self.tool_call["name"], _as_key(self.tool_call["args"]))
+        self.running_tool = RunningTool(self.calls.guard, self.conversation, self.id)
+
+    def options(self) -> dict[str, Any]:
+        """Returns what the host knows of the call, as options of a `HostCall`."""
+        agent = (self.config.get("metadata") or {}).get("lc_agent_name")
+        options = {"agent": agent, "step": self.step, "messages": Chat(self.messages), "seen": self.seen}
+        return {**options, "id": self.id} if self.id else options
+
+    def allow(self) -> None:
+        """Notes that a permit was used and the tool runs."""
+        self.used += 1
+        self.denial = None
+        self.calls.shared.strikes.drop(self.conversation)
+
+    def deny(self, verdict: Verdict) -> Any:
+        """Returns the host's error message for a denial.
+
+        Raises:
+            RunStopped: a rule halts the run, or the agent continues after it gave up.
+        """
+        self.denial = verdict
+        strikes = self.calls.shared.strikes
+        before = strikes.get(self.conversation, self.step)
+        if verdict.decision is Decision.HALT or (gave_up(verdict) and before != self.step):
+            self.stopped = RunStopped(str(self.tool_call["name"]), verdict)
+            raise self.stopped
+        if gave_up(verdict):
+            strikes.put(self.conversation, self.step)
+        return self.message(verdict)
+
+    def refuse(self, why: str) -> Any:
+        """Denies a call that was not judged; it counts as a denial, and is logged."""
+        name, args = str(self.tool_call["name"]), self.tool_call.get("args")
+        call = HostCall(name, args if isinstance(args, Mapping) else {}, self.conversation, **self.options())
+        return self.deny(self.calls.guard.refuse(call, why))
+
+    def message(self, verdict: Verdict) -> Any:
+        from langchain_core.messages import ToolMessage
+
+        summary = {"decision": str(verdict.decision), "rules": list(verdict.rules), "reasons": list(verdict.reasons)}
+        return ToolMessage(
+            content=verdict.feedback(),
+            name=self.tool_call["name"],
+            tool_call_id=self.tool_call.get("id") or "",
+            status="error",
+            artifact={MARK: {**summary, "gave_up": gave_up(verdict)}},
+        )
+
+    def accept(self, answer: Any) -> Any:
+        """Checks the answer that the inner middlewares return, before the host gets it.
+
+        An answer is valid if the tool ran, or if it is an error, such as the host's message about invalid arguments. A
+        result without a tool run is refused: the model would rely on a call that never happened.
+
+        Raises:
+            RunStopped: the run stops, even if a middleware swallowed that.
+        """
+        if self.stopped is not None:
+            raise self.stopped
+        if self.used:
+            return answer
+        if self.denial is not None:
+            return self.message(self.denial)
+        if getattr(answer, "status", None) == "error":
+            return answer
+        return self.refuse(
+            f"{self.tool_call['name']!r} was answered without a call: a middleware after the guard did that, or called "
+            "another tool instead; put the guard last"
+        )
+
+    def end(self, answer: Any) -> Any:
+        """Stores the answer, which the host gets again if it repeats its task after the tool ran."""
+        if self.used:
+            self.task.ended[self.key] = answer
+        return answer
+
+
+# --- the calls of a ToolNode
+
+
+class GuardedCalls(HostAdapter[HostScope]):
     """Wraps each call of a ToolNode.
 
     Args:
@@ -42,6 +177,9 @@ class GuardedCalls:
         messages_key: the key of the messages in the graph's state.
         unguarded: tools that the model's provider runs, and that may run unjudged.
         nested: whether to refuse calls of an agent that does not run within a guarded tool of another agent.
+
+    Attributes:
+        shared: the state of the guard.
     """
 
     def __init__(
@@ -52,9 +190,9 @@ class GuardedCalls:
         *,
         nested: bool = False,
     ) -> None:
-        self.guard, self._nested = guard, nested
-        self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
-        self._shared, self._answers = state_of(guard), Answers(guard)
+        super().__init__(guard, _SURROUNDINGS, None, "")
+        self._nested, self._messages_key, self._unguarded = nested, messages_key, frozenset(unguarded)
+        self.shared, self._answers = state_of(guard), Answers(guard)
         self._signatures: dict[str, ToolSignature] = {}
         self._specs: dict[str, ToolSpec] = {}
 
@@ -76,10 +214,10 @@ class GuardedCalls:
         specs = {tool.name: spec_of(tool) for tool in tools}
         if all(self._specs.get(name) == spec for name, spec in specs.items()):
             return
-        everywhere = {**self._shared.tools, **specs}
-        if everywhere != self._shared.tools:
+        everywhere = {**self.shared.tools, **specs}
+        if everywhere != self.shared.tools:
             self.guard.attach(everywhere.values())
-            self._shared.tools.update(specs)
+            self.shared.tools.update(specs)
         self._specs.update(specs)
 
     def _accept_provided(self, tool: Mapping[str, Any]) -> None:
@@ -95,13 +233,14 @@ class GuardedCalls:
 
     def wrap(self, request: Any, handler: Handler) -> Any:
         """Wraps one tool call, in the host's form. Returns the message that answers it."""
-        proposal, task, key, pad = self._propose(request)
+        proposal = self._propose(request)
+        task, key = proposal.task, proposal.key
         while not task.begin(key):
             time.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(pad)
+            proposal.run = task.enter(_scratchpad(proposal.config))
             response = proposal.accept(handler(self._guarded(request, proposal, handler)))
             if not self.guard.judges_answers:
                 return proposal.end(response)
@@ -114,13 +253,14 @@ class GuardedCalls:
 
     async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap`, of a coroutine function."""
-        proposal, task, key, pad = self._propose(request)
+        proposal = self._propose(request)
+        task, key = proposal.task, proposal.key
         while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
             await asyncio.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(pad)
+            proposal.run = task.enter(_scratchpad(proposal.config))
             response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
             if not self.guard.judges_answers:
                 return proposal.end(response)
@@ -131,30 +271,19 @@ class GuardedCalls:
         finally:
             task.running.discard(key)
 
-    def _propose(self, request: Any) -> tuple[ToolCallProposal, Task, Any, Any]:
+    def _propose(self, request: Any) -> ToolCallProposal:
         config = getattr(request.runtime, "config", None) or {}
         if self._nested:
             require_nested(self.guard, config)
         conversation, inside = conversation_of(self.guard, config), enclosing_tool(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
-        task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
+        task = self.shared.tasks.of((conversation, namespace)) if namespace else Task()
         source = _proposing_message(messages, request.tool_call.get("id"))
         if inside is None:
             self._turn(conversation, messages)
-        proposal = ToolCallProposal(
-            self.guard,
-            conversation,
-            request.tool_call,
-            task,
-            config,
-            messages,
-            self._seen(messages),
-            source,
-            _is_alone(config, messages),
-            strikes=self._shared.strikes,
-        )
-        return proposal, task, proposal.key, _scratchpad(config)
+        seen, alone = self._seen(messages), _is_alone(config, messages)
+        return ToolCallProposal(self, conversation, request.tool_call, task, config, messages, seen, source, alone)
 
     def _guarded(self, request: Any, proposal: ToolCallProposal, handler: Handler) -> Any:
         """Returns the request with the guarded copy of its tool."""
@@ -180,21 +309,21 @@ class GuardedCalls:
     def _seen(self, messages: Sequence[Any]) -> list[str]:
         """Returns the ids of the calls whose results the messages show, without errors and unknown tools."""
         return [
-            one.tool_call_id
-            for one in messages
-            if getattr(one, "type", "") == "tool"
-            and one.status != "error"
-            and (one.name is None or one.name in self._specs)
+            message.tool_call_id
+            for message in messages
+            if getattr(message, "type", "") == "tool"
+            and message.status != "error"
+            and (message.name is None or message.name in self._specs)
         ]
 
     def _turn(self, conversation: str, messages: Sequence[Any]) -> None:
         """Starts a new turn if the last user message is new. The input of a nested agent is not a user message."""
-        last = next((one for one in reversed(messages) if getattr(one, "type", "") == "human"), None)
+        last = next((message for message in reversed(messages) if getattr(message, "type", "") == "human"), None)
         if last is None:
             return
         key = last.id or repr(last.content)
-        if self._shared.turns.put((conversation, key)):
-            self._shared.strikes.drop(conversation)
+        if self.shared.turns.put((conversation, key)):
+            self.shared.strikes.drop(conversation)
             self.guard.turn(conversation)
 
 
@@ -215,7 +344,7 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
     """Whether the host runs a separate task for the call."""
     if (config.get("metadata") or {}).get("langgraph_triggers") in (("__pregel_push",), ["__pregel_push"]):
         return True
-    last = next((one for one in reversed(messages) if getattr(one, "type", "") == "ai"), None)
+    last = next((message for message in reversed(messages) if getattr(message, "type", "") == "ai"), None)
     return len(getattr(last, "tool_calls", ())) <= 1 if last is not None else False
 
 

@@ -1,4 +1,4 @@
-"""The host's tasks, the state of a guard, and the host's messages and tool results as rules read them.
+"""The host's tasks and conversations, the state of a guard, and messages and tool results as rules read them.
 
 A task runs one or more calls, and restarts from the beginning after an interrupt. LangGraph hands answers of people to
 the `interrupt()` calls of a task in the order in which these come. Calls of one task run side by side, in no fixed
@@ -14,6 +14,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from weakref import WeakKeyDictionary
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, interrupt
 
-from guardagent.enforcement import EnforcementPoint, Outcome, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, ToolDenied
 
@@ -50,6 +51,14 @@ class TaskRun:
     pending: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class EditedArguments:
+    """A reviewer's arguments of a call, as rules read them and as the tool gets them."""
+
+    args: Mapping[str, Any]
+    own: dict[str, Any]
+
+
 @dataclass(slots=True)
 class Task:
     """One task, through all its runs.
@@ -58,6 +67,7 @@ class Task:
         ended: the answer to each call that ran; it does not run again.
         running: the calls that are running.
         paused: the calls in flight whose tools interrupted the run.
+        edited: the last edit of each call.
         tool_interrupted: whether a tool interrupted this task.
         runs: the newest runs; two may run in parallel.
     """
@@ -65,7 +75,8 @@ class Task:
     lock: threading.RLock = field(default_factory=threading.RLock)
     ended: dict[Any, Any] = field(default_factory=dict)
     running: set[Any] = field(default_factory=set)
-    paused: dict[Any, Any] = field(default_factory=dict)
+    paused: dict[Any, HostCall] = field(default_factory=dict)
+    edited: dict[Any, EditedArguments] = field(default_factory=dict)
     tool_interrupted: bool = False
     runs: list[TaskRun] = field(default_factory=list)
 
@@ -228,6 +239,70 @@ def state_of(guard: EnforcementPoint) -> GuardState:
     """Returns the shared state of a guard."""
     with _lock:
         return _of_guards.setdefault(guard, GuardState())
+
+
+# --- the conversation of a run
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A guarded tool that is running; agents within it belong to its conversation."""
+
+    guard: EnforcementPoint
+    conversation: str
+    call_id: str
+
+
+RUNNING_TOOL: ContextVar[RunningTool | None] = ContextVar("guardagent_inside", default=None)
+
+_CONFIG_KEY = "__guardagent_inside"
+"""The key of the running tool in a tool's configuration, for threads that do not inherit the context."""
+
+
+def enclosing_tool(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> RunningTool | None:
+    """Returns the guarded tool within which a run was started; None if none is known.
+
+    A thread that the tool starts has neither its context nor, unless the tool passes it on, its configuration.
+    """
+    for running in (RUNNING_TOOL.get(), ((config or {}).get("configurable") or {}).get(_CONFIG_KEY)):
+        if isinstance(running, RunningTool) and running.guard is guard:
+            return running
+    return None
+
+
+def mark_running(config: dict[str, Any], inside: RunningTool) -> None:
+    """Stores the running tool in its configuration."""
+    config["configurable"] = {**(config.get("configurable") or {}), _CONFIG_KEY: inside}
+
+
+def conversation_of(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> str:
+    """Returns the conversation of a run; a nested agent shares that of the root.
+
+    Raises:
+        InputError: there is no conversation.
+    """
+    if (inside := enclosing_tool(guard, config)) is not None:
+        return inside.conversation
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    if thread in (None, "") or isinstance(thread, bool):
+        raise InputError(
+            "the run has no conversation id; expected config={'configurable': {'thread_id': ...}}, one for each "
+            "conversation: the guard keeps its history under it"
+        )
+    return str(thread)
+
+
+def require_nested(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> None:
+    """Refuses a run that was started outside a guarded tool.
+
+    Raises:
+        InputError: the run was started outside a guarded tool.
+    """
+    if enclosing_tool(guard, config) is None:
+        raise InputError(
+            "this agent is attached with nested=True and runs within no guarded tool of another agent; a tool that "
+            "runs it in a thread of its own hands on its context (contextvars.copy_context().run) or its config"
+        )
 
 
 # --- messages in a graph's state and in tool results
