@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Generic, Protocol
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, EnforcementPoint, JudgedCall, PermitVoidError
+from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoidError
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text

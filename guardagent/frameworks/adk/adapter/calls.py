@@ -18,9 +18,9 @@ from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
 from guardagent.enforcement.host_adapter import explained_denial
 from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import JSON_SCALARS, copied_values, refuse_opaque, value_copy
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text

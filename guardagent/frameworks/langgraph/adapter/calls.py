@@ -23,6 +23,7 @@ from guardagent.frameworks.langgraph.adapter.runs import (
     TaskRun,
     conversation_of,
     enclosing_tool,
+    is_answer,
     mark_running,
     messages_of,
     require_nested,
@@ -242,9 +243,9 @@ class GuardedCalls(HostAdapter[HostScope]):
         try:
             proposal.run = task.enter(_scratchpad(proposal.config))
             response = proposal.accept(handler(self._guarded(request, proposal, handler)))
-            if not self.guard.judges_answers:
+            if not is_answer(request.tool, response):
                 return proposal.end(response)
-            verdict = self._answers.denial(self._answers.of_tool(request, proposal.messages, response))
+            verdict = self._answers.denial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - sorted there
             return _message_for(error, proposal)
@@ -262,9 +263,9 @@ class GuardedCalls(HostAdapter[HostScope]):
         try:
             proposal.run = task.enter(_scratchpad(proposal.config))
             response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
-            if not self.guard.judges_answers:
+            if not is_answer(request.tool, response):
                 return proposal.end(response)
-            verdict = await self._answers.adenial(self._answers.of_tool(request, proposal.messages, response))
+            verdict = await self._answers.adenial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - as above
             return _message_for(error, proposal)

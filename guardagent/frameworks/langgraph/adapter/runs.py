@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.graph import END
 from langgraph.types import Command, interrupt
 
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
@@ -335,12 +337,14 @@ def returned_messages(response: Any) -> list[Any]:
     return [one for part in response for one in returned_messages(part)] if isinstance(response, list) else []
 
 
-def ends_run(response: Any) -> bool:
-    """Whether a tool's result ends the run by a Command."""
-    from langgraph.graph import END
+def is_answer(tool: Any, response: Any) -> bool:
+    """Whether a tool's result is the answer of its run: it is returned directly, or a Command in it ends the run."""
+    return getattr(tool, "return_direct", False) or (not isinstance(response, ToolMessage) and _ends_run(response))
 
+
+def _ends_run(response: Any) -> bool:
     if isinstance(response, list):
-        return any(map(ends_run, response))
+        return any(map(_ends_run, response))
     goto = response.goto if isinstance(response, Command) else ()
     return END in ([goto] if isinstance(goto, str) else goto if isinstance(goto, list | tuple) else [])
 
@@ -396,8 +400,6 @@ def _structured(artifact: Any) -> Any:
 
 def answer_message(response: Any, call_id: str) -> Any:
     """Returns the ToolMessage that answers a call, alone, in a list or in a Command; None if there is none."""
-    from langchain_core.messages import ToolMessage
-
     if isinstance(response, ToolMessage):
         return response
     if isinstance(response, Command):

@@ -23,9 +23,9 @@ from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement import Approval, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
 from guardagent.enforcement.host_adapter import ToolInvocation
 from guardagent.enforcement.host_runs import HostScope
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.runs import RUNNING_TOOL, CannotAskError, EditedArguments, outcome_of

@@ -28,9 +28,9 @@ from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
 from guardagent.enforcement.host_adapter import HostApproval, noted_denial, paused_calls, withheld
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import (
     annotations_of,

@@ -12,9 +12,9 @@ from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.host_adapter import HostApproval, explained_denial
 from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied

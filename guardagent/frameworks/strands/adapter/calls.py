@@ -21,8 +21,8 @@ from guardagent._support.execution import Procedure
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall
 from guardagent.enforcement.host_adapter import HANDOFF, HostAdapter, ToolInvocation, explained
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque
 from guardagent.errors import InputError, error_text
