@@ -141,18 +141,19 @@ class Decider:
 
     def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """Checks a call and each alternate reading of it; denies the call if a reading is denied."""
-        readings = call.alternate_readings() if call.tool == RESOURCE and not _is_claimed(conversation, call) else ()
-        others = [self._check_reading(conversation, one, reserve=False) for one in readings]
-        refused = [one for one in others if one.label]
+        if call.tool != RESOURCE or _is_claimed(conversation, call):
+            return self._check_reading(conversation, call, reserve=reserve)
+        others = [self._check_reading(conversation, other, reserve=False) for other in call.alternate_readings()]
+        refused = [verdict for verdict in others if verdict.label]
         if refused:
             itself = self._check_reading(conversation, call, reserve=False)
-            worst = next((one for one in refused if one.decision is not Decision.ESCALATE), refused[0])
+            worst = next((verdict for verdict in refused if verdict.decision is not Decision.ESCALATE), refused[0])
             if itself.decision <= Decision.DENY or worst.decision is not Decision.ESCALATE:
                 return replace(worst, decision=Decision.DENY, grant=None)
         return self._check_reading(conversation, call, reserve=reserve)
 
     def _check_reading(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
-        facts = self._facts_of(call)
+        facts = self._facts_of(call) if callable(self.facts) else self.facts
         for mapping in (facts, call.facts):
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
@@ -204,10 +205,8 @@ class Decider:
         return conversation.session.policies if self.own else self.policies
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
-        if not callable(self.facts):
-            return self.facts
         try:
-            return self.facts(call)
+            return self.facts(call)  # type: ignore[operator] # the caller has looked
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the facts of a call are unavailable: %s", error_text(error))
             raise InputError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -284,6 +284,8 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     Attributes:
         edits_run: whether the edits of a reviewer run as they are; otherwise as `rebind` reads them.
+        pausing: the classes of outputs and errors after which the tool waits for a person, and runs again as the same
+            call.
         target: the tool's argument with the agent that takes over, which rules know as `to`; None unless the call is a
             hand-off.
         own: copies of the arguments that are judged, as the tool gets them.
@@ -293,6 +295,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
     """
 
     edits_run: ClassVar[bool] = False
+    pausing: ClassVar[tuple[type, ...]] = ()
     target: str | None = None
 
     def __init__(self, adapter: HostAdapter[HostScopeT], name: str, around: HostScopeT) -> None:
@@ -342,23 +345,20 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         """Returns a call's outcome from what its tool has raised; None if the call has not ended."""
         return Outcome.of_error(error)
 
-    def pauses(self, result: Any) -> bool:  # noqa: ARG002 - of hosts whose tools can wait
-        """Whether an output or an error means that the tool waits for a person, and runs again as the same call."""
-        return False
-
     # --- calls whose tools wait for a person
-
-    def paused(self) -> MutableMapping[Any, HostCall]:
-        """Returns the running calls of the conversation whose tools wait for a person."""
-        return paused_calls(self.guard, self.around.conversation)
 
     def key(self, call: HostCall) -> Any:
         """Returns what tells a paused call from others."""
         return call.tool, call.id
 
-    def resumes(self, started: HostCall, call: HostCall) -> bool:
-        """Whether a paused call with this key is the proposed one, and goes on."""
-        return started.args == call.args
+    def pause(self, call: HostCall) -> None:
+        """Notes that the tool of a running call waits for a person."""
+        paused_calls(self.guard, call.conversation)[self.key(call)] = call
+
+    def resumed(self, call: HostCall) -> HostCall | None:
+        """Returns the paused call that the proposed one continues; None if it is a new call."""
+        started = paused_calls(self.guard, call.conversation).pop(self.key(call), None)
+        return started if started is not None and started.args == call.args else None
 
     # --- the life of the call
 
@@ -386,8 +386,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         except Exception as error:  # noqa: BLE001 - whatever a host's validation raises
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None
-        started = self.paused().pop(self.key(proposed), None)
-        if started is not None and self.resumes(started, proposed):
+        if (started := self.resumed(proposed)) is not None:
             return started, {**self.received(started, started.args), **self.apart}
         try:
             call, judged = yield from self.guard.lifecycle.authorize(proposed, self.judge(proposed))
@@ -491,8 +490,8 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         return plain_arguments(self._shown(self.rebind(self._hosts(edited))))
 
     def _ended(self, call: HostCall, read: Callable[[Any], Outcome | None], result: Any) -> Outcome | None:
-        if self.pauses(result):
-            self.paused()[self.key(call)] = call
+        if isinstance(result, self.pausing):
+            self.pause(call)
             return None
         return read(result)
 

@@ -67,6 +67,7 @@ class ToolCallProposal:
         stopped: the error with which the run ends.
         id: the host's id of it.
         key: identifies it in its task.
+        options: what the host knows of it, as options of a `HostCall`.
         running_tool: marks the tool as running.
     """
 
@@ -85,18 +86,17 @@ class ToolCallProposal:
     stopped: RunStopped | None = None
     id: str = field(init=False)
     key: Any = field(init=False)
+    options: dict[str, Any] = field(init=False)
     running_tool: RunningTool = field(init=False)
 
     def __post_init__(self) -> None:
         self.id = str(self.tool_call.get("id") or "")
         self.key = (self.step, self.id, self.tool_call["name"], _as_key(self.tool_call["args"]))
-        self.running_tool = RunningTool(self.calls.guard, self.conversation, self.id)
-
-    def options(self) -> dict[str, Any]:
-        """Returns what the host knows of the call, as options of a `HostCall`."""
         agent = (self.config.get("metadata") or {}).get("lc_agent_name")
-        options = {"agent": agent, "step": self.step, "messages": Chat(self.messages), "seen": self.seen}
-        return {**options, "id": self.id} if self.id else options
+        self.options = {"agent": agent, "step": self.step, "messages": Chat(self.messages), "seen": self.seen}
+        if self.id:
+            self.options["id"] = self.id
+        self.running_tool = RunningTool(self.calls.guard, self.conversation, self.id)
 
     def allow(self) -> None:
         """Notes that a permit was used and the tool runs."""
@@ -123,7 +123,7 @@ class ToolCallProposal:
     def refuse(self, why: str) -> Any:
         """Denies a call that was not judged; it counts as a denial, and is logged."""
         name, args = str(self.tool_call["name"]), self.tool_call.get("args")
-        call = HostCall(name, args if isinstance(args, Mapping) else {}, self.conversation, **self.options())
+        call = HostCall(name, args if isinstance(args, Mapping) else {}, self.conversation, **self.options)
         return self.deny(self.calls.guard.refuse(call, why))
 
     def message(self, verdict: Verdict) -> Any:
@@ -241,7 +241,7 @@ class GuardedCalls(HostAdapter[HostScope]):
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(_scratchpad(proposal.config))
+            proposal.run = task.enter(proposal.config)
             response = proposal.accept(handler(self._guarded(request, proposal, handler)))
             if not is_answer(request.tool, response):
                 return proposal.end(response)
@@ -261,7 +261,7 @@ class GuardedCalls(HostAdapter[HostScope]):
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(_scratchpad(proposal.config))
+            proposal.run = task.enter(proposal.config)
             response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
             if not is_answer(request.tool, response):
                 return proposal.end(response)
@@ -347,11 +347,6 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
         return True
     last = next((message for message in reversed(messages) if getattr(message, "type", "") == "ai"), None)
     return len(getattr(last, "tool_calls", ())) <= 1 if last is not None else False
-
-
-def _scratchpad(config: Mapping[str, Any]) -> Any:
-    """Returns the host's scratchpad, a new object for each run of a task."""
-    return (config.get("configurable") or {}).get("__pregel_scratchpad")
 
 
 def _message_for(error: Exception, proposal: ToolCallProposal) -> Any:

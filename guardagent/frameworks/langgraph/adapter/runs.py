@@ -90,8 +90,9 @@ class Task:
                 self.running.add(key)
             return free
 
-    def enter(self, scratchpad: Any) -> TaskRun:
+    def enter(self, config: Mapping[str, Any]) -> TaskRun:
         """Returns the run in which a call starts. Raises the host's interrupt if the run stops with one."""
+        scratchpad = (config.get("configurable") or {}).get("__pregel_scratchpad")  # a new object for each run
         with self.lock:
             run = next((one for one in self.runs if one.scratchpad is scratchpad), None)
             if run is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -235,6 +235,8 @@ class GraphInvocation(ToolInvocation[HostScope]):
         awaited: whether the call is awaited.
     """
 
+    pausing = (GraphInterrupt,)
+
     def __init__(
         self,
         proposal: ToolCallProposal,
@@ -319,7 +321,7 @@ class GraphInvocation(ToolInvocation[HostScope]):
     # --- what the host knows of the call
 
     def options(self) -> dict[str, Any]:
-        return {**self._proposal.options(), "validate_edit": None}
+        return {**self._proposal.options, "validate_edit": None}
 
     def outcome(self, output: Any) -> Outcome:
         with_artifact = self._shape.tool.response_format == "content_and_artifact"
@@ -330,17 +332,11 @@ class GraphInvocation(ToolInvocation[HostScope]):
             return Outcome(f"{error}", failed=None)
         return Outcome.of_error(error)
 
-    def pauses(self, result: Any) -> bool:
-        return isinstance(result, GraphInterrupt)
+    def pause(self, call: HostCall) -> None:
+        self._proposal.task.paused[self._proposal.key] = call
 
-    def paused(self) -> MutableMapping[Any, HostCall]:
-        return self._proposal.task.paused
-
-    def key(self, call: HostCall) -> Any:  # noqa: ARG002 - the proposal has it
-        return self._proposal.key
-
-    def resumes(self, started: HostCall, call: HostCall) -> bool:  # noqa: ARG002 - the key tells it
-        return True
+    def resumed(self, call: HostCall) -> HostCall | None:  # noqa: ARG002 - the key of the proposal tells it
+        return self._proposal.task.paused.pop(self._proposal.key, None)
 
     # --- human approval
 

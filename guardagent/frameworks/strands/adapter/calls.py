@@ -152,6 +152,8 @@ class StrandsInvocation(ToolInvocation[StrandsScope]):
         read: reads the declaration of the tool.
     """
 
+    pausing = (ToolInterruptEvent, InterruptException)
+
     def __init__(
         self,
         adapter: HostAdapter[StrandsScope],
@@ -202,14 +204,12 @@ class StrandsInvocation(ToolInvocation[StrandsScope]):
         delegated = isinstance(self._tool, _AgentAsTool) and self._tool.delegate
         return replace(super().inside(call), delegated=delegated)
 
-    def resumes(self, started: HostCall, call: HostCall) -> bool:
-        return super().resumes(started, call) and is_resumed(self._context, self._options)
+    def resumed(self, call: HostCall) -> HostCall | None:
+        started = super().resumed(call)
+        return started if is_resumed(self._context, self._options) else None
 
     def outcome(self, output: Any) -> Outcome:
         return outcome_of(output)
-
-    def pauses(self, result: Any) -> bool:
-        return isinstance(result, ToolInterruptEvent | InterruptException)
 
 
 def is_result(event: Any) -> bool:
