@@ -157,7 +157,7 @@ def _call_fields(call: HostCall) -> dict[str, Any]:
 
 # --- spans
 
-_TRACE = "opentelemetry.trace"  # the module that a host with OpenTelemetry has loaded; it is never imported here
+TRACE = "opentelemetry.trace"  # the module that a host with OpenTelemetry has loaded; it is never imported here
 PREFIX = "guardagent."
 
 
@@ -196,7 +196,7 @@ def verdict_attributes(verdict: Verdict) -> dict[str, Any]:
 
 def configured_trace() -> Any:
     """Returns OpenTelemetry's module of spans; None if the host has not loaded it, or no provider receives them."""
-    trace = sys.modules.get(_TRACE)
+    trace = sys.modules.get(TRACE)
     unset = getattr(trace, "ProxyTracerProvider", None)  # stands for a provider that comes later
     if trace is None or unset is None:
         return trace

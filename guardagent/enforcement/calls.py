@@ -229,6 +229,16 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
     return _FROZEN[type(found)](found) if frozen else found
 
 
+def hashable(value: Any) -> Any:
+    """Returns a hashable key of a frozen value; values of different types differ."""
+    if isinstance(value, Mapping):
+        items = [(hashable(name), hashable(item)) for name, item in value.items()]
+        return ("mapping", *sorted(items, key=repr))
+    if isinstance(value, tuple):
+        return ("list", *map(hashable, value))
+    return (type(value).__name__, repr(value))
+
+
 def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """Returns the first type in an annotation whose values cannot be inspected: a secret or an iterator."""
     kind = get_origin(annotation) or annotation

@@ -1,27 +1,34 @@
-"""The conversations of a guard. Each has one session, which sub-agents share."""
+"""The conversations of a guard, and the records of their calls. Each has one session, which sub-agents share."""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from guardagent.enforcement.calls import HostCall
+from guardagent._support.execution import combine
+from guardagent.enforcement.audit_records import AuditRecords
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.names import Names
 from guardagent.errors import InputError
 from guardagent.policy.language.values import seconds_of
 from guardagent.session.calls import SessionEndedError
 from guardagent.session.session import Session
-from guardagent.types import Decision, Permit, Verdict, freeze
+from guardagent.types import Decision, Permit, Verdict, unchecked_verdict
 from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:
     from guardagent.enforcement.ledger.history import ConversationJournal
+    from guardagent.policy.evaluation.monitor_interface import CallStatus
 
-Key = tuple[str, str, Any]
+_log = logging.getLogger("guardagent")
+
 Resolve = Callable[[str], str]
 Begin = Callable[[str, Callable[[], Sequence[Mapping[str, Any]]]], tuple[Session, "ConversationJournal | None"]]
 
@@ -210,8 +217,10 @@ class Conversations:
             raise InputError(
                 f"the conversation's id is {name!r}; expected a string; the host must name the conversation"
             )
-        found = self._known.get(name)
-        return self._check_process(found if found is not None else self._begin_new(name))
+        conversation = self._known.get(name)
+        if conversation is None:
+            return self._begin_new(name)
+        return conversation if conversation.process == os.getpid() else self._in_this_process(conversation)
 
     def current(self, name: Any) -> Conversation:
         """Returns a conversation with the entries that other processes have added; a new one if they ended it."""
@@ -234,16 +243,15 @@ class Conversations:
         found = self._known.get(name) if isinstance(name, str) else None
         return None if found is None else getattr(found.session, "policies", None)
 
-    def _check_process(self, conversation: Conversation) -> Conversation:
-        if conversation.process != os.getpid() and conversation.journal is not None:
-            self.drop(conversation.id)
-            return self._begin_new(conversation.id)
-        if conversation.process != os.getpid():
+    def _in_this_process(self, conversation: Conversation) -> Conversation:
+        """Returns a conversation that the parent of this forked process has begun, if they share its history."""
+        if conversation.journal is None:
             raise InputError(
                 f"conversation {conversation.id!r} began in another process, which may have gone on with it; "
                 "expected one of this process: take a snapshot there, and restore it here"
             )
-        return conversation
+        self.drop(conversation.id)
+        return self._begin_new(conversation.id)
 
     def _begin_new(self, name: str) -> Conversation:
         with self._lock:
@@ -307,21 +315,6 @@ class Conversations:
             self._known.pop(name, None)
 
 
-def key_of(call: HostCall) -> Key:
-    """Returns a hashable key of a call and its arguments."""
-    return (call.id, call.tool, hashable(freeze(call.args)))
-
-
-def hashable(value: Any) -> Any:
-    """Returns a hashable key of a frozen value; values of different types differ."""
-    if isinstance(value, Mapping):
-        items = [(hashable(name), hashable(item)) for name, item in value.items()]
-        return ("mapping", *sorted(items, key=repr))
-    if isinstance(value, tuple):
-        return ("list", *map(hashable, value))
-    return (type(value).__name__, repr(value))
-
-
 class _ShownMessages:
     """The messages of a conversation, for its session. It holds the conversation weakly: no cycle keeps both."""
 
@@ -334,3 +327,138 @@ class _ShownMessages:
         if found is None:
             raise InputError("the conversation was dropped while a call of it was judged; propose the call again")
         return found.messages
+
+
+# --- records
+
+RECORDED = Verdict(Decision.ALLOW, checked_by="policy")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecorder:
+    """Records verdicts, permits and outcomes.
+
+    Attributes:
+        conversations: the conversations with their sessions.
+        names: maps the host's tool names to the rules' names.
+        records: writes to the audit log; None without a log.
+        max_replans: the number of consecutive model turns with denied calls after which control returns to the user.
+        own_clock: whether the sessions have a clock or a zone of their own, which the log's times do not tell.
+    """
+
+    conversations: Conversations
+    names: Names
+    records: AuditRecords | None
+    max_replans: int
+    own_clock: bool = False
+
+    # --- a verdict
+
+    def record_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict") -> Verdict:
+        """Records a verdict in the conversation, for all processes, and in the log.
+
+        Returns a denial if it cannot be written. Marks the verdict that exhausts the agent's replans.
+        """
+        if verdict.decision is not Decision.ALLOW:
+            self.share_denied_id(call, verdict)
+        verdict = self.note_here(call, verdict)
+        return verdict if self.records is None else self.log_verdict(call, verdict, kind)
+
+    def share_denied_id(self, call: HostCall, verdict: Verdict) -> None:
+        """Tells other processes the id of a denied call, which the host's messages show. May wait for the ledger."""
+        if not (
+            verdict.label and isinstance(call.conversation, str) and call.conversation and isinstance(call.id, str)
+        ):
+            return
+        journal = self.conversations.of(call.conversation).journal
+        if journal is not None:
+            journal.add_call_id(call.id)
+
+    def note_here(self, call: HostCall, verdict: Verdict) -> Verdict:
+        """Notes a verdict in its conversation in this process. Marks the one that exhausts the agent's replans."""
+        if not (isinstance(call.conversation, str) and call.conversation):
+            return verdict
+        conversation = self.conversations.of(call.conversation)
+        if conversation.note_verdict(call, verdict, self.max_replans):
+            reason = f"{conversation.replans} turns in a row were denied; control returns to the user"
+            details = {**verdict.details, "gave_up": True}
+            verdict = replace(verdict, reasons=(*verdict.reasons, reason), details=details)
+        return verdict
+
+    def log_verdict(self, call: HostCall, verdict: Verdict, kind: str = "verdict", policy: str = "") -> Verdict:
+        """Writes a verdict to the log. Returns a denial if it cannot be written."""
+        error = None
+        if self.records is not None:
+            principal = self.conversations.principal(call.conversation, call.principal)
+            now = self.conversations.check_time(call.conversation) if self.own_clock else None
+            error = self.records.verdict(kind, call, verdict, principal, policy, now)
+        if error is None:
+            return verdict
+        if verdict.label == 0 and verdict.grant is not None:
+            self.revoke(call, verdict, "its verdict could not be written to the audit log")
+        return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
+
+    # --- a call that was allowed
+
+    def use(self, call: HostCall, args: Mapping[str, Any] | None) -> Callable[..., Mapping[str, Any]]:
+        """Marks a call as started. Returns the function that uses its permit."""
+        tool, conversation = self.names.resolve(call.tool), self.conversations.current(call.conversation)
+        return partial(conversation.session.use, conversation.use_permit(call, self.names.resolve), tool, args)
+
+    def record_outcome(self, call: HostCall, outcome: Outcome, _wait: object = None) -> Verdict:
+        """Records the outcome of a call.
+
+        Raises:
+            InputError: the call is not in flight.
+        """
+        conversation, tool = self.conversations.known(call.conversation), self.names.resolve
+        permit = conversation.take_permit(call, tool) if outcome.ended else conversation.permit_in_flight(call, tool)
+        status: CallStatus = "unknown"
+        if outcome.ended:
+            session = conversation.session
+            try:
+                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
+                status = session.status_of(outcome.output, failed or outcome.failed)
+                session.record(outcome.output, failed or outcome.failed, permit)
+            except Exception:
+                conversation.return_permit(call, permit)
+                raise
+        if self.records is not None:
+            self.records.outcome(call, outcome.output, status, permit, ended=outcome.ended)
+        return RECORDED
+
+    def withdraw(self, call: HostCall, why: str, used: bool, _wait: object = None) -> Verdict:  # noqa: FBT001
+        """Withdraws an allowed call that never runs.
+
+        Raises:
+            InputError: the call is not in flight, or may be running.
+        """
+        conversation = self.conversations.known(call.conversation)
+        permit = conversation.permit_in_flight(call, self.names.resolve, used=used)
+        conversation.session.withdraw(permit, why, never_ran=used)
+        conversation.drop_permit(call.id, permit)
+        self._log_withdrawal(call, why, permit)
+        return RECORDED
+
+    def revoke(self, call: HostCall, verdict: Verdict, why: str) -> None:
+        """Withdraws an allowed call whose verdict never reached the host.
+
+        A claimed call stays in flight: only the program that claimed it knows whether it runs.
+        """
+        if call.claim is not None:
+            _log.error("call %r stays in flight until it is withdrawn: %s", call.id, why)
+            return
+        conversation, permit = self.conversations.of(call.conversation), verdict.permit
+        conversation.drop_permit(call.id, permit)
+        conversation.session.withdraw(permit, why)
+        self._log_withdrawal(call, why, permit)
+
+    def expire(self, conversation: Conversation, permit: Permit) -> None:
+        """Records that a permit expired unused and its call was withdrawn."""
+        call = HostCall(permit.tool, permit.args, conversation.id, conversation.id_of(permit))
+        conversation.drop_permit(call.id, permit)
+        self._log_withdrawal(call, "its permit expired before it was used", permit)
+
+    def _log_withdrawal(self, call: HostCall, why: str, permit: Permit) -> None:
+        if self.records is not None:
+            self.records.withdrawal(call, why, permit)

@@ -21,11 +21,12 @@ from guardagent._support.execution import Operation, Procedure, adrive, combine,
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.conversations import Conversation, Conversations, NotBegunError
-from guardagent.enforcement.decisions import CallRecorder, ClaimRecorder, Decider, gave_up
-from guardagent.enforcement.enforcement_point import Arguments, EnforcementPoint, ReadOutcome
+from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, NotBegunError
+from guardagent.enforcement.deadline_pool import DeadlinePool
+from guardagent.enforcement.decisions import ClaimRecorder, Decider, gave_up
+from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import METHODS, Ledger, MemoryLedger, open_ledger
-from guardagent.enforcement.local_lifecycle import DeadlinePool, LocalLifecycle, TimeLimit
+from guardagent.enforcement.lifecycle import Arguments, LocalLifecycle, ReadOutcome, TimeLimit
 from guardagent.enforcement.names import AcceptedTools, Coverage, Names, ToolSpec, read_tools_lock
 from guardagent.enforcement.schema import unchecked_patterns
 from guardagent.errors import GuardError, InputError, error_text

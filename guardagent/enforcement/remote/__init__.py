@@ -14,8 +14,8 @@ from guardagent._support.execution import Operation, Procedure, combine, verdict
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import NotBegunError
+from guardagent.enforcement.deadline_pool import DeadlinePool
 from guardagent.enforcement.enforcement_point import EnforcementPoint
-from guardagent.enforcement.local_lifecycle import DeadlinePool
 from guardagent.enforcement.names import AcceptedTools, Aliases, Coverage, ToolSpec, read_tools_lock
 from guardagent.enforcement.remote.client import (
     ServerClient,

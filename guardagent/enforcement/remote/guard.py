@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest
-from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.conversations import hashable
+from guardagent.enforcement.calls import HostCall, hashable
 from guardagent.enforcement.wire import write_value
 from guardagent.errors import InputError, error_text
 from guardagent.types import freeze, thaw

@@ -14,8 +14,8 @@ from typing import Any
 from guardagent._support.execution import Operation, Procedure, crash_denial
 from guardagent.enforcement.approval import Approval, Approver, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.enforcement_point import Arguments, CallLifecycle, JudgedCall
-from guardagent.enforcement.local_lifecycle import DeadlinePool, await_future
+from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
+from guardagent.enforcement.lifecycle import Arguments, CallLifecycle, JudgedCall
 from guardagent.enforcement.names import AcceptedTools, Aliases
 from guardagent.enforcement.remote.client import POLL_SECONDS, JudgedByServer, SessionClient
 from guardagent.enforcement.remote.guard import (

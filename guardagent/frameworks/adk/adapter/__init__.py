@@ -34,7 +34,7 @@ from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.genai import types
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD, ListedTools, unaccepted_names
+from guardagent.enforcement.host_adapter import UNREAD, ListedTools, unaccepted_names
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge, answer, questions
 from guardagent.frameworks.adk.adapter.calls import AdkCalls, spec_of

@@ -18,7 +18,7 @@ from google.genai import types
 
 from guardagent.enforcement import Approval, EnforcementPoint
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.runs import AdkRun, text_of
 from guardagent.types import Verdict, thaw

@@ -18,16 +18,11 @@ from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
-from guardagent.enforcement.hosts import (
-    JSON_SCALARS,
-    awaited,
-    copied_values,
-    explained_denial,
-    refuse_opaque,
-    value_copy,
-)
+from guardagent.enforcement.host_adapter import explained_denial
+from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import JSON_SCALARS, copied_values, refuse_opaque, value_copy
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text
 from guardagent.frameworks.adk.adapter.answers import approval_of
 from guardagent.frameworks.adk.adapter.runs import (
@@ -426,7 +421,7 @@ class AdkCalls:
     async def _execute(
         self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun, key: Any
     ) -> Any:
-        notes, inside = self.notes(run), AdkScope(run, call, self)
+        notes, inside = self.notes(run), AdkScope(call.conversation, run, call, calls=self)
 
         async def work() -> Any:
             return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))

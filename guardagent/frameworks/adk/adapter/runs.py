@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostRun, ScopeVariable
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 
 # --- messages
@@ -104,21 +104,19 @@ class AdkRun(HostRun):
 
 
 @dataclass(frozen=True, slots=True)
-class AdkScope:
+class AdkScope(HostScope):
     """The surroundings of the code inside a tool.
 
     Attributes:
-        run: the run that called the tool.
-        call: the running call; runs inside it are parts of its conversation.
         calls: the `AdkCalls` that judge further calls.
     """
 
     run: AdkRun
     call: HostCall
-    calls: Any
+    calls: Any = None
 
 
-SURROUNDINGS: ScopeVariable[AdkScope] = ScopeVariable("adk")
+SURROUNDINGS = HostSurroundings("adk", AdkScope)
 scope, enter = SURROUNDINGS.scope, SURROUNDINGS.enter
 
 

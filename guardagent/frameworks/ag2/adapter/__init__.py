@@ -41,7 +41,7 @@ from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.final.function_tool import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import ListedTools, proposed_ids, withheld
+from guardagent.enforcement.host_adapter import ListedTools, proposed_ids, withheld
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.ag2.adapter.calls import (
     Ag2Arguments,

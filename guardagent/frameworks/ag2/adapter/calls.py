@@ -31,20 +31,11 @@ from ag2.tools import ToolResult
 from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
-from guardagent.enforcement.hosts import (
-    HostScope,
-    HostSurroundings,
-    ModelRun,
-    awaited,
-    copied_values,
-    defaults_of,
-    finished,
-    noted_denial,
-    refuse_opaque,
-    same_arguments,
-)
+from guardagent.enforcement.host_adapter import noted_denial
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun, awaited
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import copied_values, defaults_of, finished, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, FrozenMapping, thaw
 

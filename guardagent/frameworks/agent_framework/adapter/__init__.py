@@ -35,7 +35,8 @@ from agent_framework import (
 )
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
+from guardagent.enforcement.host_adapter import UNREAD, ListedTools
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.approvals import answer, answered, streamed
 from guardagent.frameworks.agent_framework.adapter.calls import (

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.runs import (
     REQUEST_ID,

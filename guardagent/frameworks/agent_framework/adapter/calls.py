@@ -20,19 +20,19 @@ from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import (
+from guardagent.enforcement.host_adapter import noted_denial
+from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import (
     NAMED,
     annotations_of,
-    awaited,
     copied_values,
     defaults_of,
-    noted_denial,
     read_signature,
     refuse_opaque,
     same_arguments,
 )
-from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
 from guardagent.frameworks.agent_framework.adapter.runs import (

@@ -15,7 +15,7 @@ from agent_framework.exceptions import ToolExecutionException, UserInputRequired
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import EMPTY
 
@@ -102,7 +102,7 @@ def surroundings(named: str | None, session: str | None, agent: str | None) -> C
     """
     around = scope()
     if around is not None and around.call is not None:
-        return ClientScope(around.conversation, ClientRun(around.run), around.call, agent)
+        return ClientScope(around.conversation, ClientRun(around.run), around.call, agent=agent)
     outside = around.conversation if around is not None else None
     return ClientScope(named or outside or session, ClientRun(), agent=agent)
 

@@ -31,7 +31,8 @@ from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import ListedTools, Named, naming, proposed_ids
+from guardagent.enforcement.host_adapter import ListedTools, proposed_ids
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import (
     ASSISTANT_PARTS,
@@ -306,7 +307,7 @@ class AutoGenAttachment:
         if run is None or run.call is not call:  # else it is an agent of a team, or a team of an agent
             run = AutoGenRun(run, call=call)
         turn = AutoGenTurn(agent, proposed_ids(self.guard, named)) if agent is not None else None
-        return not around.inside, AutoGenScope(named, run, call, turn)
+        return not around.inside, AutoGenScope(named, run, call, turn=turn)
 
 
 def _end_with_guard(team: Any) -> None:

@@ -19,7 +19,9 @@ from pydantic import BaseModel
 from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import awaited, noted_denial, refuse_opaque, withheld
+from guardagent.enforcement.host_adapter import noted_denial, withheld
+from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.tool_arguments import refuse_opaque
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope, spoken_text
 from guardagent.types import FrozenMapping, Verdict

@@ -23,7 +23,7 @@ from autogen_core.tools import ImageResultContent, ToolResult
 
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 
 # --- runs

@@ -33,8 +33,9 @@ from pydantic import BaseModel
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.hosts import UNREAD, finished, same_arguments
+from guardagent.enforcement.host_adapter import UNREAD
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import finished, same_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AutoGenArguments, AutoGenCalls, PermittedCall
 from guardagent.frameworks.autogen.adapter.runs import outcome_of, outcome_of_code, outcome_of_result

@@ -30,8 +30,8 @@ from claude_agent_sdk import (
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, Named, naming
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, Named, naming
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied

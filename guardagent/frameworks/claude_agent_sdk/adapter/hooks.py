@@ -17,7 +17,7 @@ from claude_agent_sdk import HookMatcher, PermissionResultAllow, PermissionResul
 from guardagent._support.execution import adrive
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS
+from guardagent.enforcement.lifecycle import MAX_REQUESTS
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
     PRE,

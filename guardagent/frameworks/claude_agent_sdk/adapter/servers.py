@@ -17,7 +17,7 @@ from claude_agent_sdk import create_sdk_mcp_server
 from guardagent._support.execution import Operation, adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Outcome, ToolSpec
-from guardagent.enforcement.hosts import HostScope
+from guardagent.enforcement.host_runs import HostScope
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import ClaudeCalls, enter, outcome_of_result, plain_result
 from guardagent.types import thaw

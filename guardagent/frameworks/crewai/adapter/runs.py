@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from crewai.hooks.dispatch import HookAborted
 from crewai.tools.tool_failure import ToolFailure
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings
-from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.enforcement.host_adapter import last_user_text, plain_or_text
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
+from guardagent.errors import ToolDenied, error_text
 from guardagent.types import Verdict
 
 # --- runs
@@ -42,14 +42,12 @@ class CrewRun(HostRun):
     Attributes:
         executor: the agent's executor; None for a crew.
         last_task: the task whose output is the crew's answer.
-        passed: the answers that were judged and may be shown.
     """
 
     halt_error = CrewHalted
 
     executor: Any = None
     last_task: Any = None
-    passed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.outer is not None:
@@ -77,14 +75,9 @@ class CrewRun(HostRun):
 
 @dataclass(frozen=True, slots=True)
 class CrewScope(HostScope):
-    """The surroundings of a call or a run.
-
-    Attributes:
-        tool_id: the host's id of the call that is about to run.
-    """
+    """The surroundings of a call or a run."""
 
     run: CrewRun | None = None
-    tool_id: str | None = None
 
     @property
     def inside(self) -> bool:
@@ -101,8 +94,8 @@ scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDING
 def outcome_of(output: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned."""
     if isinstance(output, ToolFailure):
-        return Outcome(output.as_agent_message(), failed=True, other_outputs=(_plain(output.details),))
-    return Outcome(_plain(output))
+        return Outcome(output.as_agent_message(), failed=True, other_outputs=(plain_or_text(output.details),))
+    return Outcome(plain_or_text(output))
 
 
 def outcome_of_error(error: BaseException, *, remote: bool) -> Outcome:
@@ -112,24 +105,17 @@ def outcome_of_error(error: BaseException, *, remote: bool) -> Outcome:
         error: what it raised.
         remote: whether the tool runs on a server; then nobody knows whether it has done its work.
     """
-    lost = remote or any(isinstance(one, TimeoutError) for one in _chain(error))
+    lost = remote or any(isinstance(cause, TimeoutError) for cause in _chain(error))
     return Outcome(error_text(error), failed=None) if lost and isinstance(error, Exception) else Outcome.of_error(error)
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    found = [error]
-    for one in found:
-        cause = one.__cause__ or one.__context__
-        if cause is not None and cause not in found:
-            found.append(cause)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)
+    chain = [error]
+    for member in chain:
+        cause = member.__cause__ or member.__context__
+        if cause is not None and cause not in chain:
+            chain.append(cause)
+    return chain
 
 
 # --- messages
@@ -137,24 +123,22 @@ def _plain(value: Any) -> Any:
 
 def chat(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Returns role and text of each message."""
-    return [{"role": str(one.get("role")), "content": _text(one.get("content"))} for one in list(messages)]
+    return [{"role": str(message.get("role")), "content": _text(message.get("content"))} for message in list(messages)]
 
 
 def result_ids(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages."""
-    found = [one.get("tool_call_id") for one in list(messages) if one.get("role") == "tool"]
-    return [one for one in found if isinstance(one, str)]
+    ids = [message.get("tool_call_id") for message in list(messages) if message.get("role") == "tool"]
+    return [call_id for call_id in ids if isinstance(call_id, str)]
 
 
-def last_user_text(messages: Any) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    if isinstance(messages, str):
-        return messages
-    return next((one["content"] for one in reversed(chat(messages or ())) if one["role"] == "user"), "")
+def request_text(messages: Any) -> str:
+    """Returns what the user asks an agent for: a text, or that of the last message."""
+    return messages if isinstance(messages, str) else last_user_text(chat(messages or ()))
 
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        parts = [one.get("text") for one in content if isinstance(one, Mapping)]
-        return "\n".join(one for one in parts if isinstance(one, str))
+        parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        return "\n".join(text for text in parts if isinstance(text, str))
     return content if isinstance(content, str) else ""

@@ -28,8 +28,8 @@ from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
 from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
-from guardagent.frameworks.langgraph.adapter.proposal import MARK, conversation_of, require_nested
-from guardagent.frameworks.langgraph.adapter.runs import RunStopped, messages_of
+from guardagent.frameworks.langgraph.adapter.runs import RunStopped, conversation_of, messages_of, require_nested
+from guardagent.frameworks.langgraph.adapter.tools import MARK
 
 __all__ = [
     "GuardMiddleware",
@@ -160,16 +160,18 @@ def guarded_tool_node(guard: EnforcementPoint, tools: Iterable[Any], *, nested: 
     around, aaround = options.pop("wrap_tool_call", None), options.pop("awrap_tool_call", None)
 
     def wrap(request: Any, handler: Callable[[Any], Any]) -> Any:
-        return calls.wrap(request, handler) if around is None else around(request, lambda one: calls.wrap(one, handler))
+        return around(request, lambda changed: calls.wrap(changed, handler))
 
     async def awrap(request: Any, handler: Callable[[Any], Any]) -> Any:
-        if aaround is None:
-            return await calls.awrap(request, handler)
-        return await aaround(request, lambda one: calls.awrap(one, handler))
+        return await aaround(request, lambda changed: calls.awrap(changed, handler))
 
     if around is not None and aaround is None:  # the host runs it without await then
         return ToolNode(tools, wrap_tool_call=wrap, **options)
-    return ToolNode(tools, wrap_tool_call=wrap, awrap_tool_call=awrap, **options)
+    wraps = {
+        "wrap_tool_call": calls.wrap if around is None else wrap,
+        "awrap_tool_call": calls.awrap if aaround is None else awrap,
+    }
+    return ToolNode(tools, **wraps, **options)
 
 
 def guarded_answer_node(guard: EnforcementPoint, messages_key: str = "messages") -> Callable[[Any], dict[str, Any]]:

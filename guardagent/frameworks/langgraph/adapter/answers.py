@@ -15,11 +15,10 @@ from typing import Any
 
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.proposal import conversation_of
 from guardagent.frameworks.langgraph.adapter.runs import (
-    ends_run,
+    conversation_of,
     last_of,
     messages_of,
     returned_messages,
@@ -109,10 +108,8 @@ class Answers:
             texts = [*filter(None, texts), _structured(structured)]
         return self._answer(request.messages, texts, others)
 
-    def of_tool(self, request: Any, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
-        """Returns the output of a tool that ends the run; None for other tools."""
-        if not (getattr(request.tool, "return_direct", False) or ends_run(answer)):
-            return None
+    def of_tool(self, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
+        """Returns the output of a tool that ends the run."""
         return self._answer(messages, [text_of(one) for one in returned_messages(answer)])
 
     def of_state(self, state: Any, key: str = "messages") -> FinalAnswer | None:

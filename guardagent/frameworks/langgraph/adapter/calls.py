@@ -1,4 +1,4 @@
-"""Guards the tool calls of an agent at its ToolNode."""
+"""Guards the tool calls of an agent at its ToolNode: from a model's proposal to the message that answers it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,39 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.host_adapter import HostAdapter
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
-from guardagent.frameworks.langgraph.adapter.proposal import (
-    ToolCallProposal,
+from guardagent.frameworks.langgraph.adapter.runs import (
+    RunStopped,
+    Task,
     conversation_of,
     enclosing_tool,
+    is_answer,
     mark_running,
+    messages_of,
     require_nested,
+    state_of,
 )
-from guardagent.frameworks.langgraph.adapter.runs import RunStopped, Task, messages_of, state_of
+from guardagent.frameworks.langgraph.adapter.signatures import signature_of, spec_of
 from guardagent.frameworks.langgraph.adapter.tools import (
+    ToolCallProposal,
     ToolSignature,
     guarded_tool,
     refuse_substitutes,
-    signature_of,
-    spec_of,
 )
 
 _WAIT_SECONDS = 0.01
 _HOSTS_HANDLERS = {
-    ("langgraph.prebuilt.tool_node", f"ToolNode.{one}.<locals>.execute") for one in ("_run_one", "_arun_one")
+    ("langgraph.prebuilt.tool_node", f"ToolNode.{name}.<locals>.execute") for name in ("_run_one", "_arun_one")
 }
+_SURROUNDINGS = HostSurroundings("langgraph", HostScope)  # unused: a running tool marks the host's configuration, too
 
 Handler = Callable[[Any], Any]
 
 
-class GuardedCalls:
+class GuardedCalls(HostAdapter[HostScope]):
     """Wraps each call of a ToolNode.
 
     Args:
@@ -42,6 +48,9 @@ class GuardedCalls:
         messages_key: the key of the messages in the graph's state.
         unguarded: tools that the model's provider runs, and that may run unjudged.
         nested: whether to refuse calls of an agent that does not run within a guarded tool of another agent.
+
+    Attributes:
+        shared: the state of the guard.
     """
 
     def __init__(
@@ -52,9 +61,9 @@ class GuardedCalls:
         *,
         nested: bool = False,
     ) -> None:
-        self.guard, self._nested = guard, nested
-        self._messages_key, self._unguarded = messages_key, frozenset(unguarded)
-        self._shared, self._answers = state_of(guard), Answers(guard)
+        super().__init__(guard, _SURROUNDINGS, None, "")
+        self._nested, self._messages_key, self._unguarded = nested, messages_key, frozenset(unguarded)
+        self.shared, self._answers = state_of(guard), Answers(guard)
         self._signatures: dict[str, ToolSignature] = {}
         self._specs: dict[str, ToolSpec] = {}
 
@@ -76,10 +85,10 @@ class GuardedCalls:
         specs = {tool.name: spec_of(tool) for tool in tools}
         if all(self._specs.get(name) == spec for name, spec in specs.items()):
             return
-        everywhere = {**self._shared.tools, **specs}
-        if everywhere != self._shared.tools:
+        everywhere = {**self.shared.tools, **specs}
+        if everywhere != self.shared.tools:
             self.guard.attach(everywhere.values())
-            self._shared.tools.update(specs)
+            self.shared.tools.update(specs)
         self._specs.update(specs)
 
     def _accept_provided(self, tool: Mapping[str, Any]) -> None:
@@ -95,17 +104,18 @@ class GuardedCalls:
 
     def wrap(self, request: Any, handler: Handler) -> Any:
         """Wraps one tool call, in the host's form. Returns the message that answers it."""
-        proposal, task, key, pad = self._propose(request)
+        proposal = self._propose(request)
+        task, key = proposal.task, proposal.key
         while not task.begin(key):
             time.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(pad)
+            proposal.run = task.enter(proposal.config)
             response = proposal.accept(handler(self._guarded(request, proposal, handler)))
-            if not self.guard.judges_answers:
+            if not is_answer(request.tool, response):
                 return proposal.end(response)
-            verdict = self._answers.denial(self._answers.of_tool(request, proposal.messages, response))
+            verdict = self._answers.denial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - sorted there
             return _message_for(error, proposal)
@@ -114,47 +124,37 @@ class GuardedCalls:
 
     async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """As `wrap`, of a coroutine function."""
-        proposal, task, key, pad = self._propose(request)
+        proposal = self._propose(request)
+        task, key = proposal.task, proposal.key
         while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
             await asyncio.sleep(_WAIT_SECONDS)
         if key in task.ended:
             return task.ended[key]
         try:
-            proposal.run = task.enter(pad)
+            proposal.run = task.enter(proposal.config)
             response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
-            if not self.guard.judges_answers:
+            if not is_answer(request.tool, response):
                 return proposal.end(response)
-            verdict = await self._answers.adenial(self._answers.of_tool(request, proposal.messages, response))
+            verdict = await self._answers.adenial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - as above
             return _message_for(error, proposal)
         finally:
             task.running.discard(key)
 
-    def _propose(self, request: Any) -> tuple[ToolCallProposal, Task, Any, Any]:
+    def _propose(self, request: Any) -> ToolCallProposal:
         config = getattr(request.runtime, "config", None) or {}
         if self._nested:
             require_nested(self.guard, config)
         conversation, inside = conversation_of(self.guard, config), enclosing_tool(self.guard, config)
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
-        task = self._shared.tasks.of((conversation, namespace)) if namespace else Task()
+        task = self.shared.tasks.of((conversation, namespace)) if namespace else Task()
         source = _proposing_message(messages, request.tool_call.get("id"))
         if inside is None:
             self._turn(conversation, messages)
-        proposal = ToolCallProposal(
-            self.guard,
-            conversation,
-            request.tool_call,
-            task,
-            config,
-            messages,
-            self._seen(messages),
-            source,
-            _is_alone(config, messages),
-            strikes=self._shared.strikes,
-        )
-        return proposal, task, proposal.key, _scratchpad(config)
+        seen, alone = self._seen(messages), _is_alone(config, messages)
+        return ToolCallProposal(self, conversation, request.tool_call, task, config, messages, seen, source, alone)
 
     def _guarded(self, request: Any, proposal: ToolCallProposal, handler: Handler) -> Any:
         """Returns the request with the guarded copy of its tool."""
@@ -180,21 +180,21 @@ class GuardedCalls:
     def _seen(self, messages: Sequence[Any]) -> list[str]:
         """Returns the ids of the calls whose results the messages show, without errors and unknown tools."""
         return [
-            one.tool_call_id
-            for one in messages
-            if getattr(one, "type", "") == "tool"
-            and one.status != "error"
-            and (one.name is None or one.name in self._specs)
+            message.tool_call_id
+            for message in messages
+            if getattr(message, "type", "") == "tool"
+            and message.status != "error"
+            and (message.name is None or message.name in self._specs)
         ]
 
     def _turn(self, conversation: str, messages: Sequence[Any]) -> None:
         """Starts a new turn if the last user message is new. The input of a nested agent is not a user message."""
-        last = next((one for one in reversed(messages) if getattr(one, "type", "") == "human"), None)
+        last = next((message for message in reversed(messages) if getattr(message, "type", "") == "human"), None)
         if last is None:
             return
         key = last.id or repr(last.content)
-        if self._shared.turns.put((conversation, key)):
-            self._shared.strikes.drop(conversation)
+        if self.shared.turns.put((conversation, key)):
+            self.shared.strikes.drop(conversation)
             self.guard.turn(conversation)
 
 
@@ -215,13 +215,8 @@ def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:
     """Whether the host runs a separate task for the call."""
     if (config.get("metadata") or {}).get("langgraph_triggers") in (("__pregel_push",), ["__pregel_push"]):
         return True
-    last = next((one for one in reversed(messages) if getattr(one, "type", "") == "ai"), None)
+    last = next((message for message in reversed(messages) if getattr(message, "type", "") == "ai"), None)
     return len(getattr(last, "tool_calls", ())) <= 1 if last is not None else False
-
-
-def _scratchpad(config: Mapping[str, Any]) -> Any:
-    """Returns the host's scratchpad, a new object for each run of a task."""
-    return (config.get("configurable") or {}).get("__pregel_scratchpad")
 
 
 def _message_for(error: Exception, proposal: ToolCallProposal) -> Any:

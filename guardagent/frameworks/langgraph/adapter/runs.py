@@ -1,4 +1,4 @@
-"""The host's tasks, the state of a guard, and the host's messages and tool results as rules read them.
+"""The host's tasks and conversations, the state of a guard, and messages and tool results as rules read them.
 
 A task runs one or more calls, and restarts from the beginning after an interrupt. LangGraph hands answers of people to
 the `interrupt()` calls of a task in the order in which these come. Calls of one task run side by side, in no fixed
@@ -14,14 +14,17 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.graph import END
 from langgraph.types import Command, interrupt
 
-from guardagent.enforcement import EnforcementPoint, Outcome, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
 from guardagent.errors import InputError, ToolDenied
 
@@ -50,6 +53,14 @@ class TaskRun:
     pending: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class EditedArguments:
+    """A reviewer's arguments of a call, as rules read them and as the tool gets them."""
+
+    args: Mapping[str, Any]
+    own: dict[str, Any]
+
+
 @dataclass(slots=True)
 class Task:
     """One task, through all its runs.
@@ -58,6 +69,7 @@ class Task:
         ended: the answer to each call that ran; it does not run again.
         running: the calls that are running.
         paused: the calls in flight whose tools interrupted the run.
+        edited: the last edit of each call.
         tool_interrupted: whether a tool interrupted this task.
         runs: the newest runs; two may run in parallel.
     """
@@ -65,7 +77,8 @@ class Task:
     lock: threading.RLock = field(default_factory=threading.RLock)
     ended: dict[Any, Any] = field(default_factory=dict)
     running: set[Any] = field(default_factory=set)
-    paused: dict[Any, Any] = field(default_factory=dict)
+    paused: dict[Any, HostCall] = field(default_factory=dict)
+    edited: dict[Any, EditedArguments] = field(default_factory=dict)
     tool_interrupted: bool = False
     runs: list[TaskRun] = field(default_factory=list)
 
@@ -77,8 +90,9 @@ class Task:
                 self.running.add(key)
             return free
 
-    def enter(self, scratchpad: Any) -> TaskRun:
+    def enter(self, config: Mapping[str, Any]) -> TaskRun:
         """Returns the run in which a call starts. Raises the host's interrupt if the run stops with one."""
+        scratchpad = (config.get("configurable") or {}).get("__pregel_scratchpad")  # a new object for each run
         with self.lock:
             run = next((one for one in self.runs if one.scratchpad is scratchpad), None)
             if run is None:
@@ -230,6 +244,70 @@ def state_of(guard: EnforcementPoint) -> GuardState:
         return _of_guards.setdefault(guard, GuardState())
 
 
+# --- the conversation of a run
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A guarded tool that is running; agents within it belong to its conversation."""
+
+    guard: EnforcementPoint
+    conversation: str
+    call_id: str
+
+
+RUNNING_TOOL: ContextVar[RunningTool | None] = ContextVar("guardagent_inside", default=None)
+
+_CONFIG_KEY = "__guardagent_inside"
+"""The key of the running tool in a tool's configuration, for threads that do not inherit the context."""
+
+
+def enclosing_tool(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> RunningTool | None:
+    """Returns the guarded tool within which a run was started; None if none is known.
+
+    A thread that the tool starts has neither its context nor, unless the tool passes it on, its configuration.
+    """
+    for running in (RUNNING_TOOL.get(), ((config or {}).get("configurable") or {}).get(_CONFIG_KEY)):
+        if isinstance(running, RunningTool) and running.guard is guard:
+            return running
+    return None
+
+
+def mark_running(config: dict[str, Any], inside: RunningTool) -> None:
+    """Stores the running tool in its configuration."""
+    config["configurable"] = {**(config.get("configurable") or {}), _CONFIG_KEY: inside}
+
+
+def conversation_of(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> str:
+    """Returns the conversation of a run; a nested agent shares that of the root.
+
+    Raises:
+        InputError: there is no conversation.
+    """
+    if (inside := enclosing_tool(guard, config)) is not None:
+        return inside.conversation
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    if thread in (None, "") or isinstance(thread, bool):
+        raise InputError(
+            "the run has no conversation id; expected config={'configurable': {'thread_id': ...}}, one for each "
+            "conversation: the guard keeps its history under it"
+        )
+    return str(thread)
+
+
+def require_nested(guard: EnforcementPoint, config: Mapping[str, Any] | None) -> None:
+    """Refuses a run that was started outside a guarded tool.
+
+    Raises:
+        InputError: the run was started outside a guarded tool.
+    """
+    if enclosing_tool(guard, config) is None:
+        raise InputError(
+            "this agent is attached with nested=True and runs within no guarded tool of another agent; a tool that "
+            "runs it in a thread of its own hands on its context (contextvars.copy_context().run) or its config"
+        )
+
+
 # --- messages in a graph's state and in tool results
 
 
@@ -260,12 +338,14 @@ def returned_messages(response: Any) -> list[Any]:
     return [one for part in response for one in returned_messages(part)] if isinstance(response, list) else []
 
 
-def ends_run(response: Any) -> bool:
-    """Whether a tool's result ends the run by a Command."""
-    from langgraph.graph import END
+def is_answer(tool: Any, response: Any) -> bool:
+    """Whether a tool's result is the answer of its run: it is returned directly, or a Command in it ends the run."""
+    return getattr(tool, "return_direct", False) or (not isinstance(response, ToolMessage) and _ends_run(response))
 
+
+def _ends_run(response: Any) -> bool:
     if isinstance(response, list):
-        return any(map(ends_run, response))
+        return any(map(_ends_run, response))
     goto = response.goto if isinstance(response, Command) else ()
     return END in ([goto] if isinstance(goto, str) else goto if isinstance(goto, list | tuple) else [])
 
@@ -321,8 +401,6 @@ def _structured(artifact: Any) -> Any:
 
 def answer_message(response: Any, call_id: str) -> Any:
     """Returns the ToolMessage that answers a call, alone, in a list or in a Command; None if there is none."""
-    from langchain_core.messages import ToolMessage
-
     if isinstance(response, ToolMessage):
         return response
     if isinstance(response, Command):

@@ -26,7 +26,7 @@ from litellm.proxy.route_llm_request import route_request
 from guardagent._support.execution import adrive, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.remote import RemoteGuard
 from guardagent.errors import InputError
 from guardagent.session.calls import ClaimConflictError, NotClaimedError

@@ -38,7 +38,8 @@ from llama_index.core.tools import FunctionTool, ToolMetadata
 from llama_index.core.workflow import Context, StopEvent, step
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids, unaccepted_names
+from guardagent.enforcement.host_adapter import UNREAD, ListedTools, proposed_ids, unaccepted_names
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.calls import (
     HANDOFF,

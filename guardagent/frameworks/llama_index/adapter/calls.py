@@ -28,26 +28,21 @@ from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
-from guardagent.enforcement.hosts import (
-    HostApproval,
-    HostScope,
-    HostSurroundings,
-    ModelRun,
+from guardagent.enforcement.host_adapter import HostApproval, noted_denial, paused_calls, withheld
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import (
     annotations_of,
     as_judged,
     bound_by_name,
     copied_values,
     finished,
     named_by_schema,
-    noted_denial,
-    paused_calls,
     read_signature,
     refuse_opaque,
     takes_any_name,
-    withheld,
 )
-from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, thaw
 

@@ -30,7 +30,7 @@ from pydantic_core import to_jsonable_python
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.calls import opaque_type, plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall, PermitVoidError
+from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls

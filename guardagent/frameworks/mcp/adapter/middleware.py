@@ -37,7 +37,7 @@ from pydantic import BaseModel
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, arun
-from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls

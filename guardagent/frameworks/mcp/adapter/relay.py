@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import aask
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import (

@@ -31,7 +31,7 @@ require(DISTRIBUTIONS, EXTRA)
 from agents import Agent, AgentHooks, FunctionTool, Runner, ToolsToFinalOutputResult
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD
+from guardagent.enforcement.host_adapter import UNREAD
 from guardagent.enforcement.names import declared
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval, answer, body_of, request

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent._support.execution import Procedure
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import HostCall
-from guardagent.enforcement.enforcement_point import JudgedCall
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.frameworks.openai_agents.adapter.runs import (
     UNNAMED,

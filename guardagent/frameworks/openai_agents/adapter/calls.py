@@ -30,7 +30,7 @@ from pydantic_core import to_jsonable_python
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement.approval import Approval, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_value
-from guardagent.enforcement.enforcement_point import CallLifecycle, JudgedCall
+from guardagent.enforcement.lifecycle import CallLifecycle, JudgedCall
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.openai_agents.adapter.approvals import Bound, ToolBody, host_approval

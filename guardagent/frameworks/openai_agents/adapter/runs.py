@@ -14,7 +14,7 @@ from typing import Any
 
 from agents import AgentsException, ToolGuardrailFunctionOutput, ToolOutputGuardrail, get_current_trace
 
-from guardagent.enforcement.hosts import HostScope, HostSurroundings
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict

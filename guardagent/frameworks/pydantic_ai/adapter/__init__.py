@@ -27,7 +27,8 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming
+from guardagent.enforcement.host_adapter import UNREAD, ListedTools
+from guardagent.enforcement.host_runs import Named, naming
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests, refuse_native_tools, rejections
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, Work, schema_of

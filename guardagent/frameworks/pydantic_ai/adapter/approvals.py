@@ -20,8 +20,8 @@ from guardagent._support.execution import Procedure
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, last_user_text
 from guardagent.types import Decision, Verdict, thaw

@@ -12,16 +12,11 @@ from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import (
-    HostApproval,
-    awaited,
-    copied_values,
-    explained_denial,
-    refuse_opaque,
-    same_arguments,
-)
+from guardagent.enforcement.host_adapter import HostApproval, explained_denial
+from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import (
     answered,
@@ -298,7 +293,7 @@ class PydanticCalls:
         except InputError as error:
             yield from life.withdraw(call, str(error), used=True)
             raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
-        inside = PydanticScope(call.conversation, run, call, Permission(name, call.args))
+        inside = PydanticScope(call.conversation, run, call, permission=Permission(name, call.args))
 
         async def finish() -> Any:
             return finished_output(name, await work(live))

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, WrapperToolset
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import withheld
+from guardagent.enforcement.host_adapter import withheld
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import GuardedModel, denial, forget_answer, pass_text
 from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, parameters_of

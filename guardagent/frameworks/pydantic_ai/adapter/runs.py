@@ -13,7 +13,9 @@ from pydantic_ai.messages import ModelRequest, TextPart, ToolCallPart, ToolRetur
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.decisions import gave_up
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun, finished, proposed_ids
+from guardagent.enforcement.host_adapter import proposed_ids
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
+from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict
 

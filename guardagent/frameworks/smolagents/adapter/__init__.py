@@ -22,14 +22,16 @@ from smolagents import CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec, run
 from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.hosts import ListedTools, Named, as_judged, naming, noted_denial, proposed_ids
+from guardagent.enforcement.host_adapter import ListedTools, noted_denial, proposed_ids
+from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement.tool_arguments import as_judged
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.agents import (
     PARTS,
     AnswerCheck,
+    SmolagentsArguments,
     SmolagentsParts,
     SmolagentsTool,
-    ToolArguments,
     code_function,
     guard_executor,
     guarded_class,
@@ -138,7 +140,7 @@ class SmolagentsAttachment(SmolagentsParts):
                 f"the tool {getattr(tool, 'name', tool)!r} has a '__call__' of its own, so its calls cannot be judged; "
                 "expected a Tool with its work in forward()"
             )
-        arguments = ToolArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
+        arguments = SmolagentsArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
         self.list_tool(arguments.spec)
         return SmolagentsTool(tool, arguments, self.invoke, self.guard)
 
@@ -176,7 +178,7 @@ class SmolagentsAttachment(SmolagentsParts):
     # --- a call
 
     def invoke(
-        self, arguments: ToolArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
+        self, arguments: SmolagentsArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
     ) -> Any:
         try:
             judged, apart = arguments.bind(args, kwargs)

@@ -9,7 +9,8 @@ from typing import Any
 
 from smolagents.memory import ActionStep, TaskStep
 
-from guardagent.enforcement.hosts import HostRun, HostScope, HostSurroundings, withheld
+from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 

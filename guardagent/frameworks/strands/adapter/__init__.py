@@ -19,10 +19,12 @@ import hashlib
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Protocol, TypeVar
+from functools import cache, partial
+from typing import Any, TypeVar
 
+from guardagent._support.execution import adrive
 from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.strands.package import DISTRIBUTIONS, EXTRA, TRIED
 
@@ -41,28 +43,36 @@ from strands.multiagent.base import MultiAgentBase
 from strands.multiagent.graph import Graph
 from strands.tools.executors import ConcurrentToolExecutor, SequentialToolExecutor
 from strands.tools.mcp import MCPAgentTool, MCPClient
-from strands.types._events import EventLoopStopEvent, ModelStopReason
+from strands.types._events import EventLoopStopEvent, ModelStopReason, ToolResultEvent
 from strands.types.tools import AgentTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.hosts import UNREAD, ListedTools, Named, naming, proposed_ids
-from guardagent.errors import InputError
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter
+from guardagent.enforcement.host_runs import Named
+from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.strands.adapter.approvals import (
     is_structured_output,
     judged_end,
     reply_events,
     without_denied,
 )
-from guardagent.frameworks.strands.adapter.calls import StrandsArguments, StrandsCalls, is_handoff
+from guardagent.frameworks.strands.adapter.calls import (
+    StrandsArguments,
+    StrandsInvocation,
+    is_handoff,
+    is_result,
+    tool_events,
+)
 from guardagent.frameworks.strands.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
     StrandsHalted,
     StrandsRun,
     StrandsScope,
     conversation,
+    run_within,
     scope,
-    surroundings,
     tool_uses,
-    within,
 )
 
 __all__ = ["GuardIntervention", "StrandsHalted", "conversation", "guarded"]
@@ -94,19 +104,7 @@ ATTACHMENT = "guardagent_attachment"
 Next = Callable[[Any], Any]
 
 
-class StrandsStages(Protocol):
-    """Wraps the stages of an agent."""
-
-    def run(self, context: Any, call_next: Next) -> AsyncIterator[Any]: ...
-
-    def model(self, context: Any, call_next: Next) -> AsyncIterator[Any]: ...
-
-    def served(self, terminal: Next) -> Next: ...
-
-    def tool(self, terminal: Next) -> Next: ...
-
-
-def guard_middleware(agent: Any, stages: StrandsStages) -> None:
+def guard_middleware(agent: Any, stages: StrandsAttachment) -> None:
     """Puts a guard around an agent's middleware, whenever that was or will be added, and behind it at the tools."""
     registry = agent._middleware_registry  # noqa: SLF001 - the public seams can be overtaken by later ones
     kind: Any = type(registry)
@@ -128,7 +126,7 @@ class _GuardedRegistry:
     """Invokes the stages of an agent with a guard."""
 
     async def invoke(self, stage: Any, context: Any, terminal: Next) -> AsyncIterator[Any]:
-        stages: StrandsStages = vars(self)[ATTACHMENT]
+        stages: StrandsAttachment = vars(self)[ATTACHMENT]
         inner: Any = super()
         if stage is ExecuteToolStage:
             events = inner.invoke(stage, context, stages.tool(terminal))
@@ -258,26 +256,18 @@ def _held(cell: Any) -> Any:
 # --- guarded tools
 
 
-class StrandsCaller(Protocol):
-    """Judges and runs calls."""
-
-    def stream(
-        self, context: Any, tool: Any, tool_use: Any, state: dict[str, Any], options: dict[str, Any]
-    ) -> AsyncIterator[Any]: ...
-
-
 class StrandsToolProxy(AgentTool):
     """Stands for a tool in one call, behind all hooks and middleware.
 
     Args:
         tool: the tool itself. It is not changed.
         context: the host's context of the call.
-        caller: judges and runs it.
+        attachment: judges and runs it.
     """
 
-    def __init__(self, tool: Any, context: Any, caller: StrandsCaller) -> None:
+    def __init__(self, tool: Any, context: Any, attachment: StrandsAttachment) -> None:
         super().__init__()
-        self._tool, self._context, self._caller = tool, context, caller
+        self._tool, self._context, self._attachment = tool, context, attachment
 
     @property
     def tool_name(self) -> str:
@@ -292,7 +282,7 @@ class StrandsToolProxy(AgentTool):
         return str(self._tool.tool_type)
 
     def stream(self, tool_use: Any, invocation_state: dict[str, Any], **kwargs: Any) -> Any:
-        return self._caller.stream(self._context, self._tool, tool_use, invocation_state, kwargs)
+        return self._attachment.call_events(self._context, self._tool, tool_use, invocation_state, kwargs)
 
 
 # --- attaching
@@ -308,20 +298,18 @@ PARTS = (
 _STATE = "guardagent_state"
 
 
-class StrandsAttachment:
+class StrandsAttachment(HostAdapter[StrandsScope]):
     """One guard, and the agents that it guards.
 
     Attributes:
-        guard: decides.
         options: the operator's name of the conversation, and what may run unguarded.
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: Collection[str]) -> None:
-        self.guard, self._name, self._unguarded = guard, naming(named), frozenset(unguarded)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unguarded = frozenset(unguarded)
         self.options = (named, self._unguarded)
         self._team_session: Callable[[], str | None] | None = None
-        self._calls = StrandsCalls(guard, self._arguments_of, self._surroundings)
-        self._listed = ListedTools(guard)
         self._lock = threading.RLock()  # one attachment serves the agents of many threads
 
     # --- agents
@@ -335,9 +323,7 @@ class StrandsAttachment:
         if not isinstance(agent, Agent):
             raise InputError(f"this is a {type(agent).__name__}; expected an Agent, a Swarm or a Graph of Strands")
         owner = attachment_of(agent)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError(f"agent {agent.name!r} has another guard already; expected one guard for all agents")
-        if owner is None:
+        if self.is_new(owner, f"agent {agent.name!r}"):
             require_parts(agent, *PARTS)
             require_parts(agent._middleware_registry, "invoke")  # noqa: SLF001 - see `middleware`
             refuse_provider_tools(agent.model, self._unguarded)
@@ -360,9 +346,9 @@ class StrandsAttachment:
         tools = [one for one in _tools(agent) if not (is_structured_output(one) or is_handoff(one))]
         with self._lock:
             for tool in tools:
-                self._listed.specs[str(tool.tool_name)] = self._read(agent, tool).spec
-            update_servers(self.guard, agent, tools, self._listed.specs)
-            self._listed.check()
+                self.listed.specs[str(tool.tool_name)] = self._read(agent, tool).spec
+            update_servers(self.guard, agent, tools, self.listed.specs)
+            self.listed.check()
 
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
@@ -389,33 +375,21 @@ class StrandsAttachment:
 
     def turn(self) -> None:
         """Notes that the user has spoken to the team."""
-        around = self._around(None)
+        around = self._begin(None)
         if around.call is None and around.conversation:
             self.guard.turn(around.conversation)
 
-    def _around(self, agent: Any) -> StrandsScope:
+    def _begin(self, agent: Any, *, starts_turn: bool = False) -> StrandsScope:
+        """Returns the surroundings of a new run, or of a direct call."""
         manager = getattr(agent, "_session_manager", None)  # `agent.session_id` is random without one
         session = getattr(manager, "session_id", None)
         if session is None and self._team_session is not None:
             session = self._team_session()
-        return surroundings(self._name(), session if isinstance(session, str) else None)
-
-    def _surroundings(self, agent: Any) -> StrandsScope:
-        around = self._around(agent)
-        if around.run is not None:
-            around.run.show(agent.messages, self._proposed(around))
+        session = session if isinstance(session, str) else None
+        around = self.begin(run_within, session, starts_turn=starts_turn and self._team_session is None)
+        if agent is not None and around.run is not None:
+            around.run.show(agent.messages, self.proposed(around))
         return around
-
-    def _begin(self, agent: Any) -> StrandsScope:
-        """Returns the surroundings of a new run."""
-        around = self._surroundings(agent)
-        if around.call is None and around.conversation and self._team_session is None:
-            self.guard.turn(around.conversation)
-        return around
-
-    def _proposed(self, around: StrandsScope) -> set[str]:
-        """Returns the ids of the calls that models proposed in this conversation."""
-        return proposed_ids(self.guard, around.conversation)
 
     def _judges(self, run: StrandsRun) -> bool:
         return self.guard.judges_answers and run.answers
@@ -424,36 +398,34 @@ class StrandsAttachment:
 
     async def run(self, context: Any, call_next: Next) -> AsyncIterator[Any]:
         """Yields the events of a run, in its conversation."""
-        around = self._begin(context.agent)
+        around = self._begin(context.agent, starts_turn=True)
         run = around.run or StrandsRun()
-        async for event in within(around, call_next(context)):
+        async for event in SURROUNDINGS.stream_within(around, call_next(context)):
             last = isinstance(event, EventLoopStopEvent)
             if last and run.halted is not None:
                 raise run.halted
-            yield (
-                await judged_end(self.guard, around, run, context.agent, event) if last and self._judges(run) else event
-            )
+            yield await judged_end(self, around, context.agent, event) if last and self._judges(run) else event
 
     async def model(self, context: Any, call_next: Next) -> AsyncIterator[Any]:
         """Yields the events of a model call. The model is not called once the guard has ended the run."""
-        around = scope() or self._surroundings(context.agent)
+        around = scope() or self._begin(context.agent)
         run = around.run or StrandsRun()
         if run.halted is not None:
             raise run.halted
         events = reply_events(run.final) if run.final is not None else self._called(context, around, run, call_next)
         if run.final is None and self._judges(run):
-            events = without_denied(self.guard, around, run, context.agent, events)
+            events = without_denied(self, around, context.agent, events)
         async for event in events:
             yield event
 
     async def _called(self, context: Any, around: StrandsScope, run: StrandsRun, call_next: Next) -> AsyncIterator[Any]:
         self.refresh(context.agent)
         run.step += 1
-        run.show(context.agent.messages, self._proposed(around))
+        run.show(context.agent.messages, self.proposed(around))
         context = context.replace(tool_specs=without_unread(self.guard, context.tool_specs))
         async for event in call_next(context):
             if isinstance(event, ModelStopReason):
-                self._proposed(around).update(str(one.get("toolUseId")) for one in tool_uses(event.message))
+                self.proposed(around).update(str(one.get("toolUseId")) for one in tool_uses(event.message))
             yield event
 
     def served(self, terminal: Next) -> Next:
@@ -471,11 +443,34 @@ class StrandsAttachment:
 
         async def judged(context: Any) -> AsyncIterator[Any]:
             if context.tool is not None and not is_structured_output(context.tool):
-                context = context.replace(tool=StrandsToolProxy(context.tool, context, self._calls))
+                context = context.replace(tool=StrandsToolProxy(context.tool, context, self))
             async for event in terminal(context):
                 yield event
 
         return judged
+
+    # --- a call
+
+    async def call_events(
+        self, context: Any, tool: Any, tool_use: Any, state: dict[str, Any], options: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """Yields the events of a judged call; those of a denied one are the host's own tool error."""
+        around = scope()
+        if around is None or (around.run is None and around.call is None):
+            around = self._begin(context.agent)  # a direct call
+        read = partial(self._arguments_of, context.agent, tool)
+        invocation = StrandsInvocation(self, around, context, tool, tool_use.get("input"), options, read)
+        try:
+            call, args = await adrive(invocation.allowed())
+        except ToolDenied as denied:
+            content = [{"text": str(denied)}]
+            result = {"toolUseId": str(tool_use.get("toolUseId")), "status": "error", "content": content}
+            yield ToolResultEvent(result, exception=denied)
+            return
+        running = tool_events(invocation.arguments, args, tool_use, state, options)
+        async with aclosing(invocation.stream(call, running, is_last=is_result)) as events:
+            async for event in events:
+                yield event
 
 
 @dataclass(slots=True)

@@ -7,85 +7,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from strands.tools.structured_output.structured_output_tool import StructuredOutputTool
 from strands.types._events import EventLoopStopEvent, ModelStopReason, ModelStreamChunkEvent, TextStreamEvent
 
-from guardagent._support.execution import Procedure
-from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
-from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.enforcement_point import MAX_REQUESTS, JudgedCall
-from guardagent.enforcement.hosts import withheld
-from guardagent.errors import InputError
-from guardagent.frameworks.strands.adapter.runs import StrandsRun, StrandsScope, last_user_text, message_text, tool_uses
-from guardagent.types import Decision, Verdict
+from guardagent._support.execution import adrive
+from guardagent.enforcement import ApprovalRequest, HostCall
+from guardagent.enforcement.host_adapter import HostAdapter, answer_text, last_user_text, withheld
+from guardagent.frameworks.strands.adapter.runs import StrandsScope, message_text, tool_uses
+from guardagent.types import Verdict
 
 # --- approval
 
-_ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))
 _OURS = "v1:middleware_execute_tool:"  # so that no tool can raise it
-_RACED = "this call needs human approval only since another call is in flight; propose it again"
-_DIRECT = "a direct call cannot be interrupted for human approval; let the agent call the tool, or set an approver"
 
 
-def ask_host(
-    guard: EnforcementPoint, call: HostCall, context: Any, options: Mapping[str, Any]
-) -> Procedure[JudgedCall | None]:
-    """Asks a reviewer through the host if a rule escalates the call. Returns None if none does.
-
-    The host runs the call again after the answer, here or in another process. The request is in the guard's ledger.
-
-    Args:
-        guard: decides.
-        call: the call without its step, which a resumed run does not know.
-        context: the host's context of the tool.
-        options: the host's other arguments of the tool; in the background they have a context of their own.
-
-    Raises:
-        InterruptException: the call waits for an answer.
-    """
-    life, edits = guard.lifecycle, guard.notes(str(call.conversation)).setdefault("edits", {})
-    for _ in range(MAX_REQUESTS):
-        if call.digest in edits:  # when the call ran before
-            call = with_edits(call, edits[call.digest])
-            continue
-        answer = _answer(call, context, options)
-        if answer is None:
-            verdict = _ELSEWHERE if guard.has_request(call) else (yield from life.preview(call))
-            if verdict.decision is not Decision.ESCALATE:
-                return None
-            context.interrupt(_name(call), reason=_shown(life.request(call, verdict)))
-        approval = Approval.read(answer)
-        approval = replace(approval, of=approval.of or call.digest).validated(call.validate_edit)
-        verdict = yield from life.resolve(call, approval)
-        edited = with_edits(call, approval)
-        if verdict.decision is not Decision.ESCALATE:
-            return verdict, edited
-        edits[call.digest], call = approval, edited
-    return Verdict(Decision.DENY, reasons=("it was edited too often",)), call
-
-
-def explained(verdict: Verdict, *, direct: bool) -> Verdict:
-    """Returns the verdict on a call that escalates where the host cannot ask, with the reason."""
-    if verdict.decision is not Decision.ESCALATE:
-        return verdict
-    return replace(verdict, errors=(*verdict.errors, _DIRECT if direct else _RACED))
-
-
-def _answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
+def recorded_answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
     """Returns the answer to the request of exactly this call; None if there is none yet.
 
     `context.interrupt` would record an interrupt without a reason in the background, before anybody has seen one.
     """
-    interrupts = [
-        one
-        for one in _state(context, options).interrupts.values()
-        if one.name == _name(call) and one.id.startswith(_OURS)
+    responses = [
+        request.response
+        for request in _state(context, options).interrupts.values()
+        if request.name == _name(call) and request.id.startswith(_OURS)
     ]
-    return next((one.response for one in interrupts if one.response is not None), None)
+    return next((response for response in responses if response is not None), None)
+
+
+def interrupt(call: HostCall, request: ApprovalRequest, context: Any) -> None:
+    """Interrupts the run until a reviewer has answered. The host runs the call again then, here or elsewhere.
+
+    Raises:
+        InterruptException: there is no answer yet.
+    """
+    shown = json.loads(json.dumps(request.to_dict(), default=str))  # the host stores it as JSON
+    context.interrupt(_name(call), reason=shown)
 
 
 def is_resumed(context: Any, options: Mapping[str, Any]) -> bool:
@@ -104,17 +62,13 @@ def _name(call: HostCall) -> str:
     return f"guardagent:{call.digest}"
 
 
-def _shown(request: ApprovalRequest) -> Any:
-    return json.loads(json.dumps(request.to_dict(), default=str))  # the host stores it as JSON
-
-
 # --- final answers
 
 _UNFINISHED = ("interrupt", "checkpoint")
 
 
 async def without_denied(
-    guard: EnforcementPoint, around: StrandsScope, run: StrandsRun, agent: Any, events: AsyncIterator[Any]
+    adapter: HostAdapter[StrandsScope], around: StrandsScope, agent: Any, events: AsyncIterator[Any]
 ) -> AsyncIterator[Any]:
     """Yields the events of a model call after its end; in place of an answer that is denied, the reason.
 
@@ -125,7 +79,7 @@ async def without_denied(
     stop = next((one for one in reversed(held) if isinstance(one, ModelStopReason)), None)
     if stop is None:
         return  # the host refuses a model call without a message
-    verdict = await _denial(guard, around, run, _answer_parts(agent, stop))
+    verdict = await _denial(adapter, around, _answer_parts(agent, stop))
     if verdict is None and _is_streamed(held, stop):
         for event in held:
             yield event
@@ -160,7 +114,7 @@ async def reply_events(
     yield ModelStopReason(stop_reason=reason, message=message, usage=usage, metrics=metrics or {"latencyMs": 0})
 
 
-async def judged_end(guard: EnforcementPoint, around: StrandsScope, run: StrandsRun, agent: Any, event: Any) -> Any:
+async def judged_end(adapter: HostAdapter[StrandsScope], around: StrandsScope, agent: Any, event: Any) -> Any:
     """Returns the last event of a run; if its answer is denied, one with the reason.
 
     Answers that come from the model were judged before; this is for those of tools, hooks and cancellations.
@@ -170,7 +124,8 @@ async def judged_end(guard: EnforcementPoint, around: StrandsScope, run: Strands
         return event
     text = message_text(message)
     parts = [*([text] if text else []), *([] if structured is None else [answer_text(structured)])]
-    verdict = await _denial(guard, around, run, [one for one in parts if one not in run.passed])
+    passed = set() if around.run is None else around.run.passed
+    verdict = await _denial(adapter, around, [part for part in parts if part not in passed])
     if verdict is None:
         return event
     calls = [{"toolUse": {**one, "input": {}}} for one in tool_uses(message)]
@@ -180,32 +135,14 @@ async def judged_end(guard: EnforcementPoint, around: StrandsScope, run: Strands
     return EventLoopStopEvent(reason, message, metrics, state, interrupts, None, checkpoint)
 
 
-def answer_text(answer: Any) -> str:
-    """Returns an answer as rules read it."""
-    if isinstance(answer, str):
-        return answer
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
-
-
-async def _denial(guard: EnforcementPoint, around: StrandsScope, run: StrandsRun, parts: list[str]) -> Verdict | None:
+async def _denial(adapter: HostAdapter[StrandsScope], around: StrandsScope, parts: list[str]) -> Verdict | None:
     """Returns the verdict that denies an answer; None if the user may see it.
 
     Raises:
         StrandsHalted: a rule halts the run.
     """
-    text = "\n".join(parts)
-    if not parts or text in run.passed or (run.final is not None and text == run.final):
-        return None
-    verdict = await guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
-    run.passed.update([withheld(verdict)] if verdict.label else [text, *parts])
-    if verdict.label:
-        run.note("answer", verdict)
-        if run.halted is not None:
-            raise run.halted
-    return verdict if verdict.label else None
+    request = last_user_text(around.run.messages) if around.run is not None else ""
+    return await adrive(adapter.answer_denial(around, request, parts))
 
 
 def _answer_parts(agent: Any, stop: Any) -> list[str]:

@@ -6,8 +6,7 @@ The hand-offs of a Swarm are judged as the event `handoff(to=..., message=..., c
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,24 +17,17 @@ from strands.tools.decorator import DecoratedFunctionTool
 from strands.types._events import ToolInterruptEvent, ToolResultEvent
 
 from guardagent._support.arguments import ambiguous_names
-from guardagent._support.execution import Procedure, adrive, drive
+from guardagent._support.execution import Procedure
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.enforcement_point import JudgedCall
-from guardagent.enforcement.hosts import (
-    HostApproval,
-    copied_values,
-    noted_denial,
-    paused_calls,
-    refuse_opaque,
-    same_arguments,
-)
+from guardagent.enforcement import Approval, HostCall, Outcome, ToolSpec
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.host_adapter import HANDOFF, HostAdapter, ToolInvocation, explained
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.strands.adapter.approvals import ask_host, explained, is_resumed
-from guardagent.frameworks.strands.adapter.runs import RETURNED, UNNAMED, StrandsScope, outcome_of, scope, within
-from guardagent.types import unchecked_verdict
+from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque
+from guardagent.errors import InputError, error_text
+from guardagent.frameworks.strands.adapter.approvals import interrupt, is_resumed, recorded_answer
+from guardagent.frameworks.strands.adapter.runs import RETURNED, StrandsScope, outcome_of
 
 # --- arguments
 
@@ -83,23 +75,10 @@ class StrandsArguments:
         if not isinstance(proposed, Mapping):
             kind = type(proposed).__name__
             raise InputError(f"the arguments of {self.spec.name!r} are a {kind}; expected an object")
-        if (found := ambiguous_names(proposed)) is not None:  # the host's validation may drop one of them
-            raise InputError(f"the arguments of {self.spec.name!r} have {found}; expected only one of them")
+        if (problem := ambiguous_names(proposed)) is not None:  # the host's validation may drop one of them
+            raise InputError(f"the arguments of {self.spec.name!r} have {problem}; expected only one of them")
         named = self._validated(dict(proposed)) if self.function else self._checked(proposed)
         return copied_values(named)
-
-    def received(self, judged: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that run: the judged copies, or those that a reviewer's edit leads to.
-
-        Raises:
-            InputError: the tool would get other arguments than the edited ones.
-        """
-        if same_arguments(plain_arguments(own), judged):
-            return own
-        edited = self.bind(judged)
-        if not same_arguments(plain_arguments(edited), judged):
-            raise InputError(f"{self.spec.name!r} would get other arguments than the judged ones")
-        return edited
 
     def tool_with(self, named: Mapping[str, Any]) -> Any:
         """Returns the tool, so that it runs with these arguments, whatever its validation would make of them."""
@@ -153,154 +132,89 @@ def is_handoff(tool: Any) -> bool:
     return bool(getattr(function, "__module__", None) == swarm.__name__ and tool.tool_name == "handoff_to_agent")
 
 
-def as_judged(tool: Any, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the arguments as rules know them: the target of a hand-off is `to`."""
-    if not is_handoff(tool):
-        return args
-    return {"to" if name == "agent_name" else name: value for name, value in args.items()}
-
-
-def as_received(tool: Any, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the arguments as the tool knows them."""
-    if not is_handoff(tool):
-        return args
-    return {"agent_name" if name == "to" else name: value for name, value in args.items()}
-
-
 # --- calls
 
-HANDOFF = "handoff"
 _HOSTS = frozenset({"agent", "model", "messages", "system_prompt", "tool_config"})  # what the host itself puts there
+_RACED = "this call needs human approval only since another call is in flight; propose it again"
+_DIRECT = "a direct call cannot be interrupted for human approval; let the agent call the tool, or set an approver"
 
 
-class StrandsCalls:
-    """Judges and runs calls.
+class StrandsInvocation(ToolInvocation[StrandsScope]):
+    """One call of a tool.
 
     Args:
-        guard: decides.
-        arguments_of: reads the arguments of a tool of this agent.
-        surroundings_of: returns the surroundings of a call of this agent outside of its runs.
+        adapter: has the guard.
+        around: the surroundings of the call.
+        context: the host's context of the tool.
+        tool: the tool.
+        proposed: the arguments as the model wrote them.
+        options: the host's other arguments of the tool; in the background they have a context of their own.
+        read: reads the declaration of the tool.
     """
+
+    pausing = (ToolInterruptEvent, InterruptException)
 
     def __init__(
         self,
-        guard: EnforcementPoint,
-        arguments_of: Callable[[Any, Any], StrandsArguments],
-        surroundings_of: Callable[[Any], StrandsScope],
+        adapter: HostAdapter[StrandsScope],
+        around: StrandsScope,
+        context: Any,
+        tool: Any,
+        proposed: Any,
+        options: Mapping[str, Any],
+        read: Callable[[], StrandsArguments],
     ) -> None:
-        self.guard, self._arguments_of, self._surroundings_of = guard, arguments_of, surroundings_of
-        self._host_approval = HostApproval(guard)
+        handoff = is_handoff(tool)
+        super().__init__(adapter, HANDOFF if handoff else str(tool.tool_name), around)
+        self.target = "agent_name" if handoff else None
+        self._tool, self._context, self._proposed, self._options, self._read = tool, context, proposed, options, read
 
-    async def stream(
-        self, context: Any, tool: Any, tool_use: Any, state: dict[str, Any], options: dict[str, Any]
-    ) -> AsyncIterator[Any]:
-        """Yields the events of a judged call; those of a denied one are the host's own tool error."""
-        around = scope()
-        if around is None or (around.run is None and around.call is None):
-            around = self._surroundings_of(context.agent)  # a direct call
-        try:
-            call, arguments, own = await self._allowed(context, tool, tool_use, around, options)
-        except ToolDenied as denied:
-            yield self._denied(denied, around, tool_use)
-            return
-        delegated = isinstance(tool, _AgentAsTool) and tool.delegate
-        inside = StrandsScope(call.conversation, around.run, call, delegated=delegated)
-        events = within(inside, _run(arguments, own, tool_use, state, options))
-        async with aclosing(self._recorded(call, events)) as recorded:
-            async for event in recorded:
-                yield event
+    @property
+    def arguments(self) -> StrandsArguments:
+        """Reads the arguments of the tool."""
+        return self._read()
 
-    async def _allowed(
-        self, context: Any, tool: Any, tool_use: Any, around: StrandsScope, options: dict[str, Any]
-    ) -> tuple[HostCall, StrandsArguments, dict[str, Any]]:
-        """Judges a call. Returns it as it may run, and the arguments for its tool.
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.arguments.bind(self._proposed), {}
 
-        Raises:
-            ToolDenied: it may not run.
-            InterruptException: it waits for an answer.
-        """
-        name = HANDOFF if is_handoff(tool) else str(tool.tool_name)
-        try:
-            arguments = self._arguments_of(context.agent, tool)
-            own = arguments.bind(tool_use.get("input"))
-            validate = _validation(arguments, tool)
-            call = self._call(name, as_judged(tool, plain_arguments(own)), around, context, validate)
-        except Exception as error:  # noqa: BLE001 - whatever the host's validation raises
-            call = self._call(name, {}, around, context)
-            verdict = await adrive(self.guard.lifecycle.refuse(call, error_text(error)))
-            raise ToolDenied(name, verdict) from None
-        started = paused_calls(self.guard, call.conversation).pop((name, call.id), None)
-        if started is not None and started.args == call.args and is_resumed(context, options):
-            return started, arguments, own
-        call, judged = await adrive(self.guard.lifecycle.authorize(call, self._judge(call, context, options)))
-        return call, arguments, await self._received(arguments, tool, call, judged, own)
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self.arguments.bind(edited)
 
-    async def _received(
-        self, arguments: StrandsArguments, tool: Any, call: HostCall, judged: Mapping[str, Any], own: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Returns the arguments that the tool gets.
+    def options(self) -> dict[str, Any]:
+        call_id, agent = str(self._context.tool_use.get("toolUseId")), self._context.agent.name
+        return {**super().options(), "id": call_id, "agent": agent}
 
-        Raises:
-            ToolDenied: they would not be the judged ones.
-        """
-        try:
-            return arguments.received(as_received(tool, judged), own)
-        except InputError as error:
-            await adrive(self.guard.lifecycle.withdraw(call, error_text(error), used=True))
-            raise ToolDenied(call.tool, unchecked_verdict(error_text(error), checked_by="policy")) from None
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
+        if is_direct(self._context.invocation_state):
+            verdict, call = yield from self.guard.lifecycle.judge(call)
+            return explained(verdict, _DIRECT), call
+        return (yield from self.judge_at_host(call, _RACED))
 
-    async def _recorded(self, call: HostCall, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """Yields the events of a running tool. Its outcome is recorded before its result is shown."""
-        life, last = self.guard.lifecycle, None
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    last = event
-                    if isinstance(event, ToolInterruptEvent | ToolResultEvent):
-                        break
-                    yield event
-        except InterruptException:
-            paused_calls(self.guard, call.conversation)[call.tool, call.id] = call
-            raise
-        except Exception as error:
-            await adrive(life.after(call, Outcome.of_error(error)))
-            raise
-        except BaseException as error:
-            drive(life.after(call, Outcome.of_error(error)))  # not awaited: the task is cancelled
-            raise
-        if isinstance(last, ToolInterruptEvent):  # it asks a person itself: it runs again, as the same call
-            paused_calls(self.guard, call.conversation)[call.tool, call.id] = call
-        else:
-            await adrive(life.after(call, outcome_of(last)))
-        if isinstance(last, ToolInterruptEvent | ToolResultEvent):
-            yield last
+    def host_answer(self, call: HostCall) -> Procedure[Approval | None]:
+        answer = recorded_answer(call, self._context, self._options)
+        if answer is None:
+            request = yield from self.host_request(call)
+            if request is None:
+                return None
+            interrupt(call, request, self._context)
+        approval = Approval.read(answer)
+        return replace(approval, of=approval.of or call.digest)
 
-    def _judge(self, call: HostCall, context: Any, options: Mapping[str, Any]) -> Procedure[JudgedCall]:
-        """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
-        direct = is_direct(context.invocation_state)
-        if not direct and call.conversation and self._host_approval.may_be_needed:
-            shown = replace(call, step=None, messages=None, seen=None)
-            judged = yield from ask_host(self.guard, shown, context, options)
-            if judged is not None:
-                return judged
-        verdict, call = yield from self.guard.lifecycle.judge(call)
-        return explained(verdict, direct=direct), call
+    def inside(self, call: HostCall) -> StrandsScope:
+        delegated = isinstance(self._tool, _AgentAsTool) and self._tool.delegate
+        return replace(super().inside(call), delegated=delegated)
 
-    def _call(
-        self, name: str, args: Mapping[str, Any], around: StrandsScope, context: Any, validate_edit: Any = None
-    ) -> HostCall:
-        options: dict[str, Any] = {"validate_edit": validate_edit, "id": str(context.tool_use.get("toolUseId"))}
-        if around.run is not None:
-            options |= around.run.call_options(nested=around.call is not None)
-        if name == HANDOFF:
-            options["action"] = HANDOFF
-        return HostCall(name, args, around.conversation, agent=context.agent.name, **options)
+    def resumed(self, call: HostCall) -> HostCall | None:
+        started = super().resumed(call)
+        return started if is_resumed(self._context, self._options) else None
 
-    def _denied(self, denied: ToolDenied, around: StrandsScope, tool_use: Any) -> Any:
-        """Returns the host's own error of a tool, with the reason and the remedy."""
-        denied = noted_denial(denied, around, UNNAMED)
-        result = {"toolUseId": str(tool_use.get("toolUseId")), "status": "error", "content": [{"text": str(denied)}]}
-        return ToolResultEvent(result, exception=denied)
+    def outcome(self, output: Any) -> Outcome:
+        return outcome_of(output)
+
+
+def is_result(event: Any) -> bool:
+    """Whether an event is the last one of a tool."""
+    return isinstance(event, ToolInterruptEvent | ToolResultEvent)
 
 
 def is_direct(state: Mapping[str, Any]) -> bool:
@@ -308,10 +222,10 @@ def is_direct(state: Mapping[str, Any]) -> bool:
     return "event_loop_cycle_id" not in state
 
 
-async def _run(
+async def tool_events(
     arguments: StrandsArguments, own: dict[str, Any], tool_use: Any, state: dict[str, Any], options: dict[str, Any]
 ) -> AsyncGenerator[Any, None]:
-    """Runs a tool with the judged arguments, and shows it no others."""
+    """Yields the events of a tool that runs with the judged arguments. It is shown no others."""
     tool_use = {**tool_use, "name": arguments.spec.name, "input": own}
     if is_direct(state):  # the host puts the proposed arguments there, too
         state = {name: value for name, value in state.items() if name not in own or name in _HOSTS}
@@ -326,10 +240,3 @@ async def _run(
     finally:
         if (close := getattr(events, "aclose", None)) is not None:
             await close()
-
-
-def _validation(arguments: StrandsArguments, tool: Any) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-        return as_judged(tool, plain_arguments(arguments.bind(as_received(tool, edited))))
-
-    return validated

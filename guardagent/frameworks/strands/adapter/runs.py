@@ -11,9 +11,9 @@ from strands.types._events import ToolResultEvent
 from strands.types.exceptions import EventLoopException
 
 from guardagent.enforcement import Outcome
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, ModelRun
-from guardagent.errors import InputError, ToolDenied
+from guardagent.enforcement.host_adapter import plain_or_text
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
+from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 
 # --- messages
@@ -21,13 +21,13 @@ from guardagent.types import Verdict
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     """Returns role and text of each message; a tool's results are messages of the role `tool`."""
-    found: list[dict[str, str]] = []
+    shown: list[dict[str, str]] = []
     for message in messages:
-        results = [one["toolResult"] for one in _blocks(message) if "toolResult" in one]
-        found += [{"role": "tool", "content": "\n".join(map(_text, one.get("content") or ()))} for one in results]
+        results = _results(message)
+        shown += [{"role": "tool", "content": "\n".join(map(_text, result.get("content") or ()))} for result in results]
         if (text := message_text(message)) or not results:
-            found.append({"role": str(message.get("role", "")), "content": text})
-    return found
+            shown.append({"role": str(message.get("role", "")), "content": text})
+    return shown
 
 
 def message_text(message: Any) -> str:
@@ -37,22 +37,21 @@ def message_text(message: Any) -> str:
 
 def result_ids(messages: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages."""
-    results = [one["toolResult"] for message in messages for one in _blocks(message) if "toolResult" in one]
-    return [found for one in results if isinstance(found := one.get("toolUseId"), str)]
+    ids = [result.get("toolUseId") for message in messages for result in _results(message)]
+    return [call_id for call_id in ids if isinstance(call_id, str)]
 
 
 def tool_uses(message: Any) -> list[dict[str, Any]]:
     """Returns the calls that a message proposes."""
-    return [one["toolUse"] for one in _blocks(message) if "toolUse" in one]
+    return [block["toolUse"] for block in _blocks(message) if "toolUse" in block]
 
 
-def last_user_text(messages: Iterable[dict[str, str]]) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
+def _results(message: Any) -> list[dict[str, Any]]:
+    return [block["toolResult"] for block in _blocks(message) if "toolResult" in block]
 
 
 def _blocks(message: Any) -> list[dict[str, Any]]:
-    return [one for one in message.get("content") or () if isinstance(one, dict)]
+    return [block for block in message.get("content") or () if isinstance(block, dict)]
 
 
 def _texts(blocks: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -109,7 +108,7 @@ class StrandsRun(ModelRun):
             proposed: the ids of the calls that models proposed under this guard, which may have been denied.
         """
         self.messages = chat(messages)
-        self.seen = [one for one in result_ids(messages) if one not in proposed]
+        self.seen = [call_id for call_id in result_ids(messages) if call_id not in proposed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +125,17 @@ class StrandsScope(HostScope):
 
 SURROUNDINGS = HostSurroundings("strands", StrandsScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
-within = SURROUNDINGS.stream_within
 
 
-def surroundings(named: str | None, session: str | None) -> StrandsScope:
-    """Returns the surroundings of a new run: within a tool, those of the call.
-
-    Args:
-        named: the conversation that the operator names, if any.
-        session: the id of the host's session, if any.
-    """
+def run_within(outer: StrandsRun | None) -> StrandsRun:
+    """Returns a new run. The answer of an agent to which a call delegates is that of the run around it."""
     around = scope()
-    if around is not None and around.call is not None:
-        run = StrandsRun(around.run, answers=around.delegated)
-        if around.delegated and around.run is not None:
-            run.passed = around.run.passed
-        return StrandsScope(around.conversation, run, around.call)
-    outside = around.conversation if around is not None else None
-    return StrandsScope(named or outside or session, StrandsRun())
+    if around is None or around.call is None:
+        return StrandsRun()
+    run = StrandsRun(outer, answers=around.delegated)
+    if around.delegated and outer is not None:
+        run.passed = outer.passed
+    return run
 
 
 # --- results
@@ -159,9 +151,9 @@ def outcome_of(event: Any) -> Outcome:
         return Outcome.of_error(error)  # it may have done its work
     returned = getattr(event, RETURNED, result)
     if error is None and not _is_result(returned):
-        return Outcome(_plain(returned), failed=None if event is None else False)
+        return Outcome(plain_or_text(returned), failed=None if event is None else False)
     failed = error is not None or result.get("status") != "success"
-    parts = [_part(one) for one in result.get("content") or ()]
+    parts = [_part(content) for content in result.get("content") or ()]
     others = (parts, *([result["structuredContent"]] if "structuredContent" in result else []))
     unknown = result.get("cancelled") is True  # as MCP has it: its server may go on
     return Outcome(parts[0] if len(parts) == 1 else parts, None if unknown else failed, other_outputs=others)
@@ -176,10 +168,3 @@ def _part(content: Any) -> Any:
     if not isinstance(content, dict):
         return str(content)
     return next((content[kind] for kind in ("text", "json") if kind in content), ", ".join(map(str, content)))
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
-from guardagent.enforcement.hosts import HostApproval, ListedTools, paused_calls, proposed_ids, unaccepted_names
+from guardagent.enforcement.host_adapter import HostApproval, ListedTools, paused_calls, proposed_ids, unaccepted_names
 
 _POLICY = """
 version: 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.hosts import (
+from guardagent.enforcement.tool_arguments import (
     as_judged,
     bound_by_name,
     defaults_of,

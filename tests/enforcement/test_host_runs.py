@@ -1,6 +1,7 @@
 """The runs of a host's agents."""
 
-from guardagent.enforcement.hosts import HostRun, HostScope, ModelRun, explained_denial, noted_denial
+from guardagent.enforcement.host_adapter import explained_denial, noted_denial
+from guardagent.enforcement.host_runs import HostRun, HostScope, ModelRun
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
 

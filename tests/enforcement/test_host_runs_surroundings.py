@@ -7,7 +7,7 @@ import pytest
 
 from guardagent._support.execution import Operation
 from guardagent.enforcement import HostCall
-from guardagent.enforcement.hosts import HostScope, HostSurroundings, awaited, naming
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, awaited, naming
 from guardagent.errors import InputError
 
 HOST = HostSurroundings("a_host", HostScope)

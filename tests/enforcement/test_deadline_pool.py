@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from guardagent.enforcement.local_lifecycle import DeadlinePool, await_future
+from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
 
 
 def test_hung_work_occupies_only_its_thread() -> None:

@@ -1,0 +1,401 @@
+"""The lifecycle of a call in any host: before, approve, use, run, after.
+
+Each phase is a generator of steps, which `drive` runs synchronously and `adrive` asynchronously. A phase yields only
+where it has to wait.
+
+The phases that this process decides have a time limit. A late check denies its call, and its conversation stays closed
+until the check ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from guardagent._support.execution import Operation, Procedure, crash_denial, drive, verdict_or_denial
+from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, aask, ask, with_edits
+from guardagent.enforcement.audit_records import TRACE, span
+from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.conversations import CallRecorder, Conversation, WaitState
+from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
+from guardagent.enforcement.decisions import Decider
+from guardagent.errors import GuardError, InputError, SessionBusyError, ToolDenied, error_text
+from guardagent.types import Decision, Verdict, unchecked_verdict
+
+_log = logging.getLogger("guardagent")
+
+MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
+
+Arguments = Mapping[str, Any]
+ReadOutcome = Callable[[Any], Outcome]
+JudgedCall = tuple[Verdict, HostCall]
+"""A verdict, and the call with the reviewer's edits."""
+
+
+class PermitVoidError(ToolDenied):
+    """The permit of an allowed call is void, so that it may not run."""
+
+
+class CallLifecycle(ABC):
+    """The phases of a guard's calls. A subclass decides on them and records them.
+
+    Attributes:
+        approver: called by the guard itself; None if the host handles approvals.
+        ledger: the name of the ledger of approval requests.
+    """
+
+    __slots__ = ()
+    approver: Approver | None
+    ledger: str
+
+    def run(
+        self,
+        call: HostCall,
+        execute: Callable[[Arguments], Any],
+        outcome: ReadOutcome = Outcome,
+        judged: Procedure[JudgedCall] | None = None,
+    ) -> Procedure[Any]:
+        """Takes a call from its proposal to its outcome.
+
+        Args:
+            call: the proposed call.
+            execute: runs the tool with the judged arguments; `adrive` awaits its result.
+            outcome: see `execute`.
+            judged: see `authorize`.
+
+        Raises:
+            ToolDenied: the call may not run; carries the verdict.
+        """
+        call, args = yield from self.authorize(call, judged)
+        work = partial(execute, args)
+        return (yield from self.execute(call, Operation(work, work), outcome))
+
+    def authorize(
+        self, call: HostCall, judged: Procedure[JudgedCall] | None = None
+    ) -> Procedure[tuple[HostCall, dict[str, Any]]]:
+        """Judges a call and uses its permit. Returns the call as it may run, and the judged arguments.
+
+        Args:
+            call: the proposed call.
+            judged: gives the verdict in hosts that have their own approval mechanism.
+
+        Raises:
+            ToolDenied: the call may not run; PermitVoidError if it was allowed.
+        """
+        verdict, call = yield from (self.judge(call) if judged is None else judged)
+        if verdict.label:
+            raise ToolDenied(call.tool, verdict)
+        try:
+            return call, (yield from self.use(call))
+        except InputError as error:
+            raise PermitVoidError(call.tool, unchecked_verdict(str(error), checked_by="policy")) from None
+
+    def execute(
+        self,
+        call: HostCall,
+        work: Operation,
+        outcome: Callable[[Any], Outcome | None] = Outcome,
+        failure: Callable[[BaseException], Outcome | None] = Outcome.of_error,
+    ) -> Procedure[Any]:
+        """Runs a tool, records its outcome and returns its output.
+
+        Errors of the tool pass through: an Exception is recorded as a failure, and an interrupted call stays in
+        flight.
+
+        Args:
+            call: a call whose permit is used.
+            work: runs the tool.
+            outcome: maps the tool's result to the call's outcome; None if the call has not ended.
+            failure: maps the tool's error to the call's outcome; None if the call has not ended.
+        """
+        try:
+            output = yield work
+        except BaseException as error:
+            if (failed := failure(error)) is not None:
+                recorded = self.after(call, failed)
+                if isinstance(error, Exception):
+                    yield from recorded
+                else:
+                    drive(recorded)  # not awaited: the task is cancelled
+            raise
+        if (ended := outcome(output)) is not None:
+            yield from self.after(call, ended)
+        return output
+
+    # --- before
+
+    def before(self, call: HostCall) -> Procedure[Verdict]:
+        """See `ToolGuard.before`."""
+        verdict, _ = yield from self.judge(call)
+        return verdict
+
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
+        """Judges a call and asks the guard's own approver. Returns the verdict and the edited call."""
+        with (span(call) if TRACE in sys.modules else None) or nullcontext() as check_span:
+            verdict = yield from self.decide(call)
+            for _ in range(MAX_REQUESTS):
+                if verdict.decision is not Decision.ESCALATE or self.approver is None:
+                    break
+                verdict, call = yield from self.ask_approver(call, verdict, self.approver)
+            if check_span is not None:
+                check_span.set_verdict(verdict)
+        return verdict, call
+
+    def ask_approver(self, call: HostCall, verdict: Verdict, approver: Approver) -> Procedure[JudgedCall]:
+        """Asks the guard's approver about an escalated call, and judges the call with the answer."""
+        request = self.request(call, verdict)
+        approval = yield Operation(partial(ask, approver, request), partial(aask, approver, request))
+        return (yield from self.apply_answer(call, approval))
+
+    def apply_answer(self, call: HostCall, approval: Approval) -> Procedure[JudgedCall]:
+        """Judges a call with a reviewer's answer. Returns the verdict and the call with the reviewer's edits."""
+        approval = replace(approval, of=call.digest).validated(call.validate_edit)
+        return (yield from self.resolve_approval(call, approval)), with_edits(call, approval)
+
+    # --- approve
+
+    def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
+        """See `ToolGuard.request`."""
+        digest = f"{call.digest}.{self.ledger}"
+        return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent, digest)
+
+    def resolve(self, call: HostCall, answer: Any) -> Procedure[Verdict]:
+        """See `ToolGuard.resolve`."""
+        return self.resolve_approval(call, Approval.read(answer).validated(call.validate_edit))
+
+    # --- a final answer
+
+    def answer(self, call: HostCall) -> Procedure[Verdict]:
+        """Judges a final answer as a step, and records it if it may pass. A reviewer cannot edit it."""
+        verdict, judged = yield from self.judge(call)
+        if verdict.label:
+            return verdict
+        if judged.args != call.args:
+            yield from self.withdraw(judged, "a reviewer edited the answer")
+            return unchecked_verdict(
+                "a reviewer edited the answer; expected 'approve' or 'reject'", checked_by="policy"
+            )
+        try:
+            yield from self.use(judged)
+        except InputError as error:
+            return unchecked_verdict(str(error), checked_by="policy")
+        yield from self.after(judged, Outcome())
+        return verdict
+
+    # --- implemented where the call is decided
+
+    @abstractmethod
+    def decide(self, call: HostCall) -> Procedure[Verdict]:
+        """Decides on a call by the rules, and records the verdict. Never raises."""
+
+    @abstractmethod
+    def preview(self, call: HostCall) -> Procedure[Verdict]:
+        """See `ToolGuard.preview`."""
+
+    @abstractmethod
+    def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
+        """See `ToolGuard.refuse`."""
+
+    @abstractmethod
+    def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
+        """Judges a call with an approval whose edited arguments fit the tool. Never raises."""
+
+    @abstractmethod
+    def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
+        """See `ToolGuard.arecord_host_request`."""
+
+    @abstractmethod
+    def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
+        """See `ToolGuard.use`. May wait for another running check of the conversation."""
+
+    @abstractmethod
+    def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
+        """See `ToolGuard.after`."""
+
+    @abstractmethod
+    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
+        """See `ToolGuard.withdraw`."""
+
+
+# --- the time limit
+
+Work = Callable[[WaitState | None], Verdict]
+
+
+@dataclass(slots=True)
+class TimeLimit:
+    """Runs checks within a time limit.
+
+    Attributes:
+        recorder: records the denial of a call whose check did not end, and revokes a call that was allowed too late.
+        pool: the threads that run the checks.
+        seconds: the limit.
+        inline: whether the caller's thread runs the check; the pool would cost ten times as much as the check.
+    """
+
+    recorder: CallRecorder
+    pool: DeadlinePool
+    seconds: float
+    inline: bool
+
+    def run(self, call: HostCall, work: Work, wait: WaitState | None = None) -> Procedure[Verdict]:
+        """Runs a check and returns its verdict, or a denial if it takes too long. Never raises.
+
+        Args:
+            call: the call.
+            work: the check; gets `wait`, which tells it whether the caller still waits.
+            wait: of a verdict; None for an outcome, which counts whenever it is recorded.
+        """
+        if self.inline:
+            try:
+                return work(wait)
+            except Exception as error:  # noqa: BLE001 - as everywhere, a crash denies
+                return crash_denial(error)
+        try:
+            future = self.pool.submit(partial(_run_safely, work, wait))
+        except RuntimeError as error:
+            return self._unchecked(call, str(error), wait)
+        try:
+            verdict: Verdict = yield Operation(
+                partial(future.result, self.seconds), partial(await_future, future, self.seconds)
+            )
+        except TimeoutError:
+            self._abandon(call, future, wait)
+            return self._unchecked(call, f"the check of {call.tool!r} took more than {self.seconds:g} s", wait)
+        except BaseException:
+            self._abandon(call, future, wait)
+            raise
+        return verdict
+
+    def _unchecked(self, call: HostCall, problem: str, wait: WaitState | None) -> Verdict:
+        _log.error("%s; the call is denied", problem)
+        verdict = unchecked_verdict(problem, checked_by="policy")
+        if wait is None:
+            return verdict
+        verdict = verdict_or_denial(partial(self.recorder.note_here, call, verdict))
+        with contextlib.suppress(RuntimeError):  # it is recorded, but no caller waits for it, as the ledger may hang
+            self.pool.submit(partial(self._record_late, call, verdict))
+        return verdict
+
+    def _record_late(self, call: HostCall, verdict: Verdict) -> Verdict:
+        try:
+            self.recorder.share_denied_id(call, verdict)
+        except GuardError as error:
+            _log.error("other processes do not know of a denied call: %s", error)
+        return self.recorder.log_verdict(call, verdict)
+
+    def _abandon(self, call: HostCall, future: Future[Verdict], wait: WaitState | None) -> None:
+        """Stops waiting for a check. Until it ends, its conversation is closed; a call that it allows does not run."""
+        if wait is not None:
+            wait.expired = True
+            if future.cancel():
+                return  # the check had not begun
+        with contextlib.suppress(InputError):
+            conversation = self.recorder.conversations.of(call.conversation)
+            conversation.count_hung_checks(+1)
+            future.add_done_callback(lambda done: self._end_late(call, conversation, done))
+
+    def _end_late(self, call: HostCall, conversation: Conversation, done: Future[Verdict]) -> None:
+        try:
+            if not done.cancelled() and done.result().permit is not None:
+                self.recorder.revoke(call, done.result(), "its check did not end in time")
+        except Exception as error:  # noqa: BLE001 - the call stays in flight, which allows nothing
+            _log.error("a call whose check ended too late stays in flight: %s", error)
+        conversation.count_hung_checks(-1)
+
+
+def _run_safely(work: Work, wait: WaitState | None) -> Verdict:
+    """Runs a check in a pool thread, where even SystemExit is raised by a rule and denies."""
+    try:
+        return work(wait)
+    except Exception as error:  # noqa: BLE001 - as above
+        return crash_denial(error)
+    except BaseException as error:  # noqa: BLE001 - SystemExit, for one
+        return unchecked_verdict(error_text(error), checked_by="policy")
+
+
+# --- the lifecycle
+
+_BUSY = "another check of the conversation is running; the call may not run"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLifecycle(CallLifecycle):
+    """The phases of a guard's calls, with its own rules and conversations.
+
+    Attributes:
+        decider: decides on calls.
+        recorder: records verdicts and outcomes.
+        time_limit: limits the time of both.
+        approver: called by the guard itself; None if the host handles approvals.
+        own: whether using a permit runs no code of the host.
+        shared: whether other processes continue the same conversations, so that using a permit may have to wait.
+        ledger: the name of the ledger of approval requests.
+    """
+
+    decider: Decider
+    recorder: CallRecorder
+    time_limit: TimeLimit
+    approver: Approver | None
+    own: bool
+    shared: bool
+    ledger: str
+
+    def decide(self, call: HostCall) -> Procedure[Verdict]:
+        return self.time_limit.run(call, partial(self.decider.decide, call), WaitState())
+
+    def preview(self, call: HostCall) -> Procedure[Verdict]:
+        return self.time_limit.run(call, partial(self.decider.preview, call))
+
+    def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
+        verdict = unchecked_verdict(problem, checked_by="policy")
+        return self.time_limit.run(call, partial(self.decider.record, call, verdict), WaitState())
+
+    def resolve_approval(self, call: HostCall, approval: Approval) -> Procedure[Verdict]:
+        return self.time_limit.run(call, partial(self.decider.resolve, call, approval), WaitState())
+
+    def record_host_request(self, call: HostCall) -> Procedure[Verdict]:
+        allowed = Verdict(Decision.ALLOW, checked_by="policy")
+        return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
+
+    def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
+        seconds, pool = self.time_limit.seconds, self.time_limit.pool
+        if self.shared:
+            work: Callable[[], Arguments] = partial(self._use, call, args)
+        else:
+            use = self.recorder.use(call, args)
+            if self.own:
+                try:
+                    return dict(use(timeout=0))
+                except SessionBusyError:
+                    use = partial(use, timeout=seconds)
+            work = use
+        try:
+            if self.own:
+                return dict((yield Operation(work, lambda: await_future(pool.submit(work), seconds))))
+            future = pool.submit(work)
+            return dict((yield Operation(partial(future.result, seconds), partial(await_future, future, seconds))))
+        except (TimeoutError, RuntimeError):
+            raise InputError(_BUSY) from None
+
+    def _use(self, call: HostCall, args: Arguments | None) -> Arguments:
+        return self.recorder.use(call, args)(timeout=self.time_limit.seconds)
+
+    def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
+        yield from self._record(call, partial(self.recorder.record_outcome, call, outcome))
+
+    def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
+        yield from self._record(call, partial(self.recorder.withdraw, call, why, used))
+
+    def _record(self, call: HostCall, work: Work) -> Procedure[None]:
+        recorded = yield from self.time_limit.run(call, work)
+        for error in recorded.errors:
+            _log.error("an outcome was not recorded, and its call stays in flight: %s", error)
