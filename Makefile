@@ -32,7 +32,7 @@ test: lint
 
 test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
-# Properties run a second time, with fifty times as many examples.
+# Properties run a second time, with thirty times as many examples.
 test-slow: .venv-dev-all/ready
 	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
 
