@@ -1,4 +1,4 @@
-"""Guarded agents, tools and executors, the arguments of tools, and final answers.
+"""Guarded agents, tools and executors, the calls of tools and their arguments, and final answers.
 
 A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. Arguments are bound to
 the tool's signature, and copied, so that the judged ones are those that run. The class of a guarded agent is a
@@ -11,17 +11,16 @@ import contextvars
 import copy
 import datetime as dt
 import inspect
-import json
 import sys
 import threading
 import uuid
 import weakref
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from smolagents import ActionOutput, MultiStepAgent, Tool
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
@@ -29,15 +28,25 @@ from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, ToolCal
 from smolagents.models import ChatMessageStreamDelta
 from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutionError
 
+from guardagent._support.execution import Operation, drive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, answer_text, last_user_text, withheld
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import bound_by_name, finished, named_by_schema, read_signature
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.smolagents.adapter.runs import SmolagentsRun, SmolagentsScope, chat, enter, scope
+from guardagent.frameworks.smolagents.adapter.runs import (
+    SmolagentsRun,
+    SmolagentsScope,
+    call_key,
+    chat,
+    enter,
+    scope,
+)
 from guardagent.types import Verdict, unchecked_verdict
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.smolagents.adapter import SmolagentsAttachment
 
 # --- final answers
 
@@ -71,9 +80,8 @@ def denial(guard: EnforcementPoint, answer: Any, agent: Any) -> Verdict | None:
     if (kind := _class_of_code(answer)) is not None:
         problem = f"the answer has a {kind.__name__}, a class of the code, which may read as anything; use plain values"
         return unchecked_verdict(problem, checked_by="policy")
-    users = [one["content"] for one in chat(agent.memory.steps) if one["role"] == "user"]
     conversation = (around.conversation if around is not None else None) or ""
-    verdict = guard.answer(conversation, users[-1] if users else "", answer_text(answer))
+    verdict = guard.answer(conversation, last_user_text(chat(agent.memory.steps)), answer_text(answer))
     return verdict if verdict.label else None
 
 
@@ -83,16 +91,6 @@ def without_answer(guard: EnforcementPoint, message: Any, agent: Any) -> Any:
     if verdict is not None:
         message.content = withheld(verdict)
     return message
-
-
-def answer_text(answer: Any) -> str:
-    """Returns an answer as rules read it."""
-    if isinstance(answer, str):
-        return str.__str__(answer)
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
 
 
 def _class_of_code(answer: Any) -> type | None:
@@ -258,57 +256,57 @@ def _known(unjudged: Collection[str], names: Collection[str], tool: str) -> froz
     return frozenset(unjudged)
 
 
-# --- the attachment
+# --- calls
+
+Read = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
+"""Returns the judged and the unjudged arguments of a call, from those by position and those by name."""
 
 
-class SmolagentsParts(ABC):
-    """One guard, and the agents that it guards.
+class SmolagentsInvocation(ToolInvocation[SmolagentsScope]):
+    """One call of a tool, a function, or an agent that another agent manages.
 
-    Attributes:
-        guard: decides.
-        unjudged: tool -> its unjudged arguments.
+    Args:
+        adapter: has the guard.
+        name: the name of the tool.
+        read: reads the arguments.
+        args: those by position.
+        kwargs: those by name.
     """
 
-    guard: EnforcementPoint
-    unjudged: Mapping[str, Collection[str]]
+    edits_run = True
 
-    @abstractmethod
-    def refresh(self, agent: Any) -> None:
-        """Guards additions to an agent, and compares them with the rules.
+    def __init__(
+        self,
+        adapter: HostAdapter[SmolagentsScope],
+        name: str,
+        read: Read,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        super().__init__(adapter, name, adapter.around())
+        self._read, self._args, self._kwargs = read, args, kwargs
 
-        Raises:
-            InputError: an addition cannot be guarded.
-        """
-
-    @abstractmethod
-    def code_function(self, name: str, tool: Any) -> Callable[..., Any]:
-        """Returns the guarded function that generated code calls for a tool, an agent or a function."""
-
-    @abstractmethod
-    def list_tool(self, spec: ToolSpec) -> None:
-        """Adds a tool to those that are compared with the rules."""
-
-    @abstractmethod
-    def begin(self, agent: Any) -> SmolagentsScope:
-        """Returns the surroundings of a new run."""
-
-    @abstractmethod
-    def propose(self, call: Any) -> None:
-        """Notes a call that the model proposed in this conversation."""
-
-    @abstractmethod
-    def invoke(
-        self, arguments: ToolArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments.
+    def invoke(self, work: Callable[..., Any]) -> Any:
+        """Judges the call, and runs the work with the judged arguments.
 
         Raises:
             ToolDenied: the call may not run.
         """
 
-    @abstractmethod
-    def invoke_agent(self, agent: Any, task: Any, kwargs: Mapping[str, Any], work: Callable[..., Any]) -> Any:
-        """As `invoke`, for an agent that another agent manages."""
+        def operation(args: dict[str, Any]) -> Operation:
+            run = partial(work, **args)
+            return Operation(run, run)
+
+        return drive(self.steps(operation))
+
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._read(self._args, self._kwargs)
+
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self._read((), {**edited, **self.apart})[0]
+
+    def inside(self, call: HostCall) -> SmolagentsScope:
+        return SmolagentsScope(call.conversation, self.around.run, call)
 
 
 # --- agents
@@ -316,7 +314,7 @@ class SmolagentsParts(ABC):
 PARTS = ("run", "tools", "managed_agents", "memory", "final_answer_checks", "_step_stream", "provide_final_answer")
 
 
-def guarded_class(base: type, attachment: SmolagentsParts) -> type:
+def guarded_class(base: type, attachment: SmolagentsAttachment) -> type:
     """Returns the class of an agent with a guard."""
     kinds: tuple[type, ...] = (_ToolCalling, _GuardedAgent) if hasattr(base, "execute_tool_call") else (_GuardedAgent,)
     return type(base.__name__, (*kinds, base), {"__module__": base.__module__, "guardagent_attachment": attachment})
@@ -325,12 +323,12 @@ def guarded_class(base: type, attachment: SmolagentsParts) -> type:
 class _GuardedAgent(MultiStepAgent):
     """Runs in a conversation, with guarded tools, and ends when its guard ends the run."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         attachment = self.guardagent_attachment
         attachment.refresh(self)
-        around = attachment.begin(self)
+        around = attachment.begin_run(self)
         with enter(around):
             result = super().run(*args, **kwargs)
         if not isinstance(result, Generator):
@@ -339,24 +337,30 @@ class _GuardedAgent(MultiStepAgent):
 
     def __call__(self, task: str, **kwargs: Any) -> Any:
         """Runs as another agent's tool: the call is judged."""
-        return self.guardagent_attachment.invoke_agent(self, task, kwargs, super().__call__)
+        name, arguments = str(self.name), {"task": task, **kwargs}
+
+        def read(_: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+            return value_copy(named, f"the arguments of {name}"), {}
+
+        return SmolagentsInvocation(self.guardagent_attachment, name, read, (), arguments).invoke(super().__call__)
 
     def _step_stream(self, memory_step: Any) -> Iterator[Any]:
         self.guardagent_attachment.refresh(self)
         around = scope()
         if around is None or around.run is None or around.run.agent is not self:
-            around = self.guardagent_attachment.begin(self)  # `agent.step`, called by hand
+            around = self.guardagent_attachment.begin_run(self)  # `agent.step`, called by hand
         run = around.run
         assert run is not None
-        run.step, run.memory_step = run.step + 1, memory_step
-        yield from _ended(run) or streamed(self._guarded_step(memory_step, run), around, held=False)
+        proposed = self.guardagent_attachment.proposed(around)
+        run.begin_step(memory_step, proposed)
+        yield from _ended(run) or streamed(self._guarded_step(run, proposed), around, held=False)
 
-    def _guarded_step(self, memory_step: Any, run: SmolagentsRun) -> Generator[Any, None, None]:
-        answered = False
+    def _guarded_step(self, run: SmolagentsRun, proposed: set[str]) -> Generator[Any, None, None]:
+        memory_step, answered = run.memory_step, False
         try:
             for output in super()._step_stream(memory_step):
                 if isinstance(output, ToolCall):
-                    self.guardagent_attachment.propose(output)
+                    proposed.add(call_key(output))
                 answered = answered or bool(getattr(output, "is_final_answer", False))
                 if answered and run.halted is not None:  # code may have caught the halt
                     raise run.halted
@@ -381,7 +385,7 @@ class _GuardedAgent(MultiStepAgent):
 class _ToolCalling(MultiStepAgent):
     """An agent whose model calls tools in messages."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
 
     def process_tool_calls(self, chat_message: Any, memory_step: Any) -> Iterator[Any]:
         around = scope()
@@ -418,19 +422,7 @@ def _ended(run: SmolagentsRun) -> list[Any] | None:
     return None if run.final is None else [ActionOutput(output=run.final, is_final_answer=True)]
 
 
-def surroundings(conversation: str | None, agent: Any) -> SmolagentsScope:
-    """Returns the surroundings of a new run: within a tool, those of the call."""
-    around = scope()
-    if around is not None and around.call is not None:
-        return SmolagentsScope(around.conversation, SmolagentsRun(around.run, agent=agent), around.call)
-    named = conversation or (around.conversation if around is not None else None)
-    return SmolagentsScope(named, SmolagentsRun(agent=agent))
-
-
 # --- guarded tools
-
-Invoke = Callable[[ToolArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
-"""Judges and runs a call: how its arguments are read, by position, by name, and the work."""
 
 _code_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -441,21 +433,20 @@ class SmolagentsTool(Tool):
     Args:
         tool: the tool itself. It is not changed.
         arguments: how its arguments are read.
-        invoke: judges and runs.
-        guard: the guard, to recognise tools of another one.
+        adapter: judges and runs; its guard tells tools of another one.
     """
 
     skip_forward_signature_validation = True
 
-    def __init__(self, tool: Any, arguments: ToolArguments, invoke: Invoke, guard: object) -> None:
+    def __init__(self, tool: Any, arguments: ToolArguments, adapter: HostAdapter[SmolagentsScope]) -> None:
         self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
         self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
         self.is_initialized = True  # the tool itself is set up within its first allowed call
-        self.guardagent_guard, self.guardagent_arguments = guard, arguments
-        self._tool, self._invoke = tool, invoke
+        self.guardagent_adapter, self.guardagent_arguments, self._tool = adapter, arguments, tool
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._invoke(self.guardagent_arguments, args, kwargs, self._work)
+        read = self.guardagent_arguments.bind
+        return SmolagentsInvocation(self.guardagent_adapter, self.name, read, args, kwargs).invoke(self._work)
 
     def _work(self, **kwargs: Any) -> Any:
         if not getattr(self._tool, "is_initialized", True):
@@ -492,7 +483,7 @@ def is_code_function(value: object) -> bool:
 # --- the executor of generated code
 
 
-def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
+def guard_executor(executor: Any, attachment: SmolagentsAttachment) -> None:
     """Guards the executor of a CodeAgent in place.
 
     Raises:
@@ -504,8 +495,7 @@ def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
             "expected executor_type='local'"
         )
     if isinstance(executor, _GuardedExecutor):
-        if executor.guardagent_attachment.guard is not attachment.guard:
-            raise InputError("this executor has another guard already; expected one guard for all agents")
+        attachment.is_new(executor.guardagent_attachment, "this executor")
         return
     require_parts(executor, "send_tools", "send_variables", "static_tools", "additional_functions", "timeout_seconds")
     executor.guardagent_attachment = attachment
@@ -519,7 +509,7 @@ def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
 class _GuardedExecutor(LocalPythonExecutor):
     """Gives code only guarded functions, and runs it in the context of its run."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
     guardagent_seconds: float | None
 
     def send_tools(self, tools: Mapping[str, Any]) -> None:
@@ -583,12 +573,15 @@ class _Done:
         self.ended = True
 
 
-def guarded_function(attachment: SmolagentsParts, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def guarded_function(attachment: SmolagentsAttachment, function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Returns the guarded form of one of the executor's `additional_functions`."""
     arguments = ToolArguments.of_function(function, name, attachment.unjudged.get(name, ()))
-    attachment.list_tool(arguments.spec)
+    attachment.listed.add(arguments.spec)
 
     def work(**kwargs: Any) -> Any:
         return finished(name, function(**kwargs))
 
-    return code_function(lambda *args, **kwargs: attachment.invoke(arguments, args, kwargs, work), name)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return SmolagentsInvocation(attachment, name, arguments.bind, args, kwargs).invoke(work)
+
+    return code_function(call, name)

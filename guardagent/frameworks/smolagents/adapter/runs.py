@@ -10,7 +10,7 @@ from typing import Any
 from smolagents.memory import ActionStep, TaskStep
 
 from guardagent.enforcement.host_adapter import withheld
-from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
 from guardagent.errors import ToolDenied
 from guardagent.types import Verdict
 
@@ -26,12 +26,11 @@ class AgentHalted(ToolDenied):
 
 
 @dataclass(slots=True, kw_only=True)
-class SmolagentsRun(HostRun):
+class SmolagentsRun(ModelRun):
     """One run of an agent.
 
     Attributes:
         agent: the agent.
-        step: the number of the agent's steps.
         parallel: whether the current message has several calls.
         denied_answers: the number of denied final answers.
         memory_step: the host's record of the current step.
@@ -40,10 +39,22 @@ class SmolagentsRun(HostRun):
     halt_error = AgentHalted
 
     agent: Any
-    step: int = 0
     parallel: bool = False
     denied_answers: int = 0
     memory_step: Any = None
+
+    def begin_step(self, memory_step: Any, proposed: set[str]) -> None:
+        """Begins a step, before which the agent's memory is what the model has read.
+
+        Args:
+            memory_step: the host's record of it.
+            proposed: the keys of the calls that models proposed under this guard, which may have been denied.
+        """
+        self.step, self.memory_step, steps = self.step + 1, memory_step, self.agent.memory.steps
+        self.messages, self.seen = chat(steps), [shown for key, shown in shown_calls(steps) if key not in proposed]
+
+    def call_options(self, *, nested: bool) -> dict[str, Any]:
+        return {**ModelRun.call_options(self, nested=nested), "agent": self.agent.name}
 
     def note_denied_answer(self, verdict: Verdict) -> None:
         """Notes a denied final answer, and takes it out of the memory, whose steps the user may see."""
