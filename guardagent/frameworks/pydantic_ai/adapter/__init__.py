@@ -12,7 +12,7 @@ Extra: `guardagent[pydantic-ai]`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -26,12 +26,12 @@ from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import UNREAD, ListedTools
-from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, unaccepted_names
+from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests, refuse_native_tools, rejections
-from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, Work, schema_of
+from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, schema_of
 from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
 from guardagent.frameworks.pydantic_ai.adapter.capability import (
     GuardCapability,
@@ -44,9 +44,11 @@ from guardagent.frameworks.pydantic_ai.adapter.capability import (
     without_description,
 )
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
     AgentRunEnded,
     AgentRunHalted,
-    PydanticRun,
+    PydanticScope,
     conversation,
     new_run,
 )
@@ -76,7 +78,7 @@ def guarded_class(base: Any) -> Any:
 
 def _methods(base: Any) -> dict[str, Callable[..., Any]]:
     def iter(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - the host's name
-        return base.iter(self, *args, **_attachment(self).begin(self, kwargs))
+        return base.iter(self, *args, **_attachment(self).run_options(self, kwargs))
 
     def run_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         capabilities = [*(kwargs.pop("capabilities", None) or ()), StreamMark()]
@@ -112,13 +114,6 @@ def server_of(toolset: Any) -> str | None:
 def is_durable(thing: Any) -> bool:
     """Whether a toolset or a capability runs tools in another process, as Temporal, DBOS and Prefect do."""
     return _has_module(thing, "pydantic_ai.durable_exec")
-
-
-def late_tools(guard: EnforcementPoint, server: str, specs: Iterable[ToolSpec]) -> set[str]:
-    """Compares the tools of a server with the accepted ones. Returns the names of those that may not be called."""
-    specs = list(specs)
-    guard.update_server_tools(server, specs)
-    return {one.name for one in specs if guard.accepted.unaccepted(one.name) is not None}
 
 
 def _address(toolset: Any) -> list[Any]:
@@ -162,17 +157,12 @@ def guarded(
     return agent
 
 
-class PydanticAttachment:
-    """One guard at its agent.
-
-    Attributes:
-        guard: decides.
-    """
+class PydanticAttachment(HostAdapter[PydanticScope]):
+    """One guard at its agent."""
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
-        self.calls = PydanticCalls(guard)
-        self._listed = ListedTools(guard)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unguarded = unguarded
         self._read: dict[str, tuple[Any, Any, PydanticArguments]] = {}  # name -> what was read, and the arguments
 
     def guard_agent(self, agent: Any) -> None:
@@ -200,12 +190,8 @@ class PydanticAttachment:
                 made_of = tool.function_schema
                 schema, described = made_of.json_schema, tool.description
                 read = PydanticArguments.declared(name, schema, described, made_of.validator, made_of)
-                self._listed.add(read.spec)
-        self.check_tools()
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        self._listed.check()
+                self.listed.add(read.spec)
+        self.listed.check()
 
     def _refuse_durable(self, capability: Any) -> None:
         found: list[Any] = []
@@ -216,12 +202,12 @@ class PydanticAttachment:
 
     # --- a run
 
-    def begin(self, agent: Any, options: dict[str, Any]) -> dict[str, Any]:
+    def run_options(self, agent: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Returns the options of a new run, with the guard's capability."""
         capabilities = list(options.get("capabilities") or ())
         output_type = options.get("output_type") or agent.output_type
         run = new_run(
-            self._name(),
+            self.name(),
             explicit=any(options.get(name) is not None for name in ("conversation_id", "conversation")),
             streamed=any(isinstance(one, StreamMark) for one in capabilities),
             waits=may_wait(output_type),
@@ -229,7 +215,7 @@ class PydanticAttachment:
             rejected=rejections(options.get("deferred_tool_results")),
         )
         own = [one for one in capabilities if not isinstance(one, StreamMark)]
-        return {**options, "capabilities": [*own, GuardCapability(self.calls, run, {}, self._unguarded)]}
+        return {**options, "capabilities": [*own, GuardCapability(self, run, {}, self._unguarded)]}
 
     def toolset(self, toolset: Any, capability: Any) -> Any:
         """Returns the guarded form of all tools of a run.
@@ -245,7 +231,7 @@ class PydanticAttachment:
         if capability is not None:
             self._refuse_durable(capability)
             capability.apply(found.append)
-        own = next((one for one in found if isinstance(one, GuardCapability) and one.calls is self.calls), None)
+        own = next((one for one in found if isinstance(one, GuardCapability) and one.attachment is self), None)
         run, arguments = (own.run, own.arguments) if own is not None else (None, {})
 
         def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:
@@ -264,6 +250,11 @@ class PydanticAttachment:
     # --- tools
 
     def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
+        """Compares the tools of a step with the rules.
+
+        Raises:
+            InputError: one cannot be guarded, or a rule names a misspelling of one.
+        """
         for name, tool in tools.items():
             if tool.tool_def.kind == "output":
                 continue
@@ -275,18 +266,23 @@ class PydanticAttachment:
             if name not in arguments:
                 arguments[name] = self._arguments(name, tool)
             if self.guard.accepted.unaccepted(name) is None:
-                self._listed.specs[name] = arguments[name].spec
-        self.check_tools()
+                self.listed.specs[name] = arguments[name].spec
+        self.listed.check()
 
     def own_tools(
         self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
     ) -> dict[str, Any]:
+        """Reads the tools of one toolset. Returns them, without the descriptions that a server changed.
+
+        Raises:
+            InputError: one cannot be guarded.
+        """
         for name, tool in tools.items():
             arguments[names[name]] = self._arguments(names[name], tool)
         server = server_of(toolset)
         if server is None:
             return tools
-        late = late_tools(self.guard, server, [arguments[names[name]].spec for name in tools])
+        late = unaccepted_names(self.guard, {server: [arguments[names[name]].spec for name in tools]})
         return {name: without_description(one, UNREAD) if names[name] in late else one for name, one in tools.items()}
 
     def _arguments(self, name: str, tool: Any) -> PydanticArguments:
@@ -300,14 +296,6 @@ class PydanticAttachment:
         ):
             known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
         return known[2]
-
-    async def invoke(
-        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
-    ) -> Any:
-        return await self.calls.invoke(run, arguments, args, ctx, tool, work)
-
-    def may_pass(self, name: str, args: Any) -> bool:
-        return self.calls.may_pass(name, args)
 
 
 def _is_output(toolset: Any) -> bool:

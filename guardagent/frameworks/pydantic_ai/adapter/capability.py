@@ -9,19 +9,35 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai import DeferredToolRequests, ModelRetry, NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, WrapperToolset
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent._support.execution import adrive
+from guardagent.enforcement import ToolSpec
 from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_runs import awaited
 from guardagent.errors import ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import GuardedModel, denial, forget_answer, pass_text
-from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, parameters_of
-from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, chat, result_ids
+from guardagent.frameworks.pydantic_ai.adapter.approvals import (
+    GuardedModel,
+    denial,
+    forget_answer,
+    record_rejections,
+)
+from guardagent.frameworks.pydantic_ai.adapter.calls import (
+    PydanticArguments,
+    PydanticInvocation,
+    may_pass,
+    parameters_of,
+    told,
+)
+from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.pydantic_ai.adapter import PydanticAttachment
 
 # --- output types
 
@@ -93,7 +109,7 @@ class GuardCapability(AbstractCapability[Any]):
     """Follows a run: its messages, its requests to the model, and its output.
 
     Args:
-        calls: judges calls.
+        attachment: judges.
         run: the run.
         arguments: the arguments of the run's tools.
         unguarded: the provider's tools that may run.
@@ -101,22 +117,19 @@ class GuardCapability(AbstractCapability[Any]):
 
     def __init__(
         self,
-        calls: PydanticCalls,
+        attachment: PydanticAttachment,
         run: PydanticRun,
         arguments: dict[str, PydanticArguments],
         unguarded: Collection[str],
     ) -> None:
-        self.calls, self.run, self.arguments, self._unguarded = calls, run, arguments, unguarded
-
-    @property
-    def guard(self) -> EnforcementPoint:
-        return self.calls.guard
+        self.attachment, self.guard = attachment, attachment.guard
+        self.run, self.arguments, self._unguarded = run, arguments, unguarded
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="outermost")
 
     def get_wrapper_model(self, model: Any) -> Any:
-        return GuardedModel(model, self.guard, self.run, self._unguarded)
+        return GuardedModel(model, self.attachment, self.run, self._unguarded)
 
     async def before_run(self, ctx: Any) -> None:
         self.run.read(ctx)
@@ -125,7 +138,7 @@ class GuardCapability(AbstractCapability[Any]):
         self.run.waits = self.run.waits or handled
         if self.run.call is None and self.run.conversation:
             self.guard.turn(self.run.conversation)
-        await self.calls.reject(self.run)
+        await record_rejections(self.guard, self.run)
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> ModelResponse:
         """Asks the model, unless the guard has ended the run."""
@@ -136,12 +149,11 @@ class GuardCapability(AbstractCapability[Any]):
             raise run.halted
         if run.final is not None:
             return self._last_words(request_context.model_request_parameters)
-        proposed = run.proposed(self.guard)
-        outputs = {one.name for one in request_context.model_request_parameters.output_tools}
-        run.messages = chat(request_context.messages)
-        run.seen = [one for one in result_ids(request_context.messages, outputs) if one not in proposed]
+        proposed = self.attachment.proposed(run.around())
+        outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
+        run.show(request_context.messages, proposed, outputs)
         response: ModelResponse = await handler(request_context)
-        proposed.update(one.tool_call_id for one in response.tool_calls)
+        proposed.update(call.tool_call_id for call in response.tool_calls)
         return response
 
     def _last_words(self, parameters: Any) -> ModelResponse:
@@ -149,7 +161,6 @@ class GuardCapability(AbstractCapability[Any]):
         assert verdict is not None
         if not (parameters.allow_text_output and parameters.output_mode in ("text", "tool")):
             raise AgentRunEnded("", verdict)
-        pass_text(self.run, text)
         return ModelResponse(parts=[TextPart(text)])
 
     async def after_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
@@ -157,7 +168,8 @@ class GuardCapability(AbstractCapability[Any]):
         if tool_def.kind == "unapproved" and not ctx.tool_call_approved and self.run.waits:
             known = self.arguments.get(call.tool_name)
             spec = ToolSpec(call.tool_name, tool_def.parameters_json_schema, tool_def.description or "")
-            await self.calls.ask_first(self.run, known or PydanticArguments(spec), args, ctx)
+            arguments = known or PydanticArguments(spec)
+            await told(self.run, PydanticInvocation(self.attachment, self.run, arguments, args, ctx).ask_first())
         return args
 
     async def wrap_output_process(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:
@@ -167,7 +179,7 @@ class GuardCapability(AbstractCapability[Any]):
             raise ModelRetry(_PARTIAL)  # the host leaves out a partial output that is not valid
         try:
             result = await self._processed(ctx, output_context, output, handler)
-            verdict = await denial(self.guard, self.run, result)
+            verdict = await denial(self.attachment, self.run, result)
         except ToolDenied as denied:
             if denied is self.run.halted:
                 raise
@@ -188,46 +200,40 @@ class GuardCapability(AbstractCapability[Any]):
         function = self.run.functions.get(name)
         named = named_arguments(function, output)
 
-        async def work(args: dict[str, Any]) -> Any:
-            return await handler(passed_on(output, named, args))
-
         if call is not None and ctx.tool_call_id is None:
             ctx = replace(ctx, tool_call_id=call.tool_call_id)
         parameters = parameters_of(function) if function is not None else []
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         arguments = PydanticArguments(ToolSpec(name), defaults=defaults if isinstance(output, dict) else {})
-        return await self.calls.invoke_output(self.run, arguments, named, ctx, work)
+        invocation = PydanticInvocation(self.attachment, self.run, arguments, named, ctx)
+        try:
+            return await adrive(invocation.steps(lambda args: awaited(lambda: handler(passed_on(output, named, args)))))
+        except ToolDenied as denied:
+            self.run.note(denied.tool, denied.verdict)
+            raise (self.run.halted or denied) from None
 
 
 # --- toolsets
 
 
-class ToolsetParts(Protocol):
-    """The parts of an attachment that guarded toolsets use."""
+async def judged_call(toolset: GuardedToolset | OwnToolset, name: str, args: Any, own: str, ctx: Any, tool: Any) -> Any:
+    """Judges a call, and lets the wrapped toolset run it with the judged arguments.
 
-    def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
-        """Compares the tools of a step with the rules.
+    Args:
+        toolset: the guarded one.
+        name: the name of the tool for the model.
+        args: the arguments.
+        own: the name of the tool in the wrapped toolset.
+        ctx: the host's context of the call.
+        tool: the tool.
 
-        Raises:
-            InputError: one cannot be guarded, or a rule names a misspelling of one.
-        """
-
-    def own_tools(
-        self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
-    ) -> dict[str, Any]:
-        """Reads the tools of one toolset. Returns them, without the descriptions that a server changed.
-
-        Raises:
-            InputError: one cannot be guarded.
-        """
-
-    async def invoke(
-        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Any
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments."""
-
-    def may_pass(self, name: str, args: Any) -> bool:
-        """Uses the permission of the call around, if it is for this tool and for these arguments."""
+    Raises:
+        ToolFailed, AgentRunHalted, ApprovalRequired: as of `told`.
+    """
+    run, arguments = toolset.run or PydanticRun(), toolset.arguments.get(name) or PydanticArguments.of(name, tool)
+    invocation = PydanticInvocation(toolset.attachment, run, arguments, args, ctx, tool)
+    call_tool = toolset.wrapped.call_tool
+    return await told(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
 
 
 @dataclass
@@ -240,7 +246,7 @@ class GuardedToolset(WrapperToolset[Any]):
         arguments: the arguments of each tool, by the name that the model knows.
     """
 
-    attachment: ToolsetParts
+    attachment: PydanticAttachment
     run: PydanticRun | None
     arguments: dict[str, PydanticArguments] = field(default_factory=dict)
 
@@ -250,12 +256,7 @@ class GuardedToolset(WrapperToolset[Any]):
         return tools
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        arguments = self.arguments.get(name) or PydanticArguments.of(name, tool)
-
-        async def work(args: dict[str, Any]) -> Any:
-            return await self.wrapped.call_tool(name, args, ctx, tool)
-
-        return await self.attachment.invoke(self.run, arguments, tool_args, ctx, tool, work)
+        return await judged_call(self, name, tool_args, name, ctx, tool)
 
 
 @dataclass
@@ -271,7 +272,7 @@ class OwnToolset(WrapperToolset[Any]):
         names: the name of a tool here -> its name for the model.
     """
 
-    attachment: ToolsetParts
+    attachment: PydanticAttachment
     run: PydanticRun | None
     arguments: dict[str, PydanticArguments]
     names: dict[str, str] = field(default_factory=dict)
@@ -283,14 +284,9 @@ class OwnToolset(WrapperToolset[Any]):
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         public = self.names.get(name, name)
-        if self.attachment.may_pass(public, tool_args):
+        if may_pass(public, tool_args):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        arguments = self.arguments.get(public) or PydanticArguments.of(public, tool)
-
-        async def work(args: dict[str, Any]) -> Any:
-            return await self.wrapped.call_tool(name, args, ctx, tool)
-
-        return await self.attachment.invoke(self.run, arguments, tool_args, ctx, tool, work)
+        return await judged_call(self, public, tool_args, name, ctx, tool)
 
 
 def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
