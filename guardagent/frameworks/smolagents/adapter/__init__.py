@@ -96,7 +96,7 @@ class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
         """Guards an agent and those that it manages. Does nothing to what is guarded already."""
         if not isinstance(agent, MultiStepAgent):
             raise InputError(f"this is a {type(agent).__name__}; expected an agent of smolagents")
-        owner = getattr(agent, "guardagent_attachment", None)
+        owner: Any = getattr(agent, "guardagent_attachment", None)
         if self.is_new(owner, "this agent"):
             require_parts(agent, *PARTS)
             agent.__class__ = guarded_class(type(agent), self)
