@@ -231,7 +231,7 @@ class RunSetup:
             run.proposed = proposed_ids(guard, around.conversation)
         run.seen = [one for one in call_ids(self._messages, "function_result") if one not in run.proposed]
         asks = asks or bool(self._config.get("disable_approval_response_binding", False))
-        return ClientScope(around.conversation, run, around.call, agent, asks=asks), run
+        return ClientScope(around.conversation, run, around.call, agent=agent, asks=asks), run
 
     def _rejected(self, function_call: Any, decided: Mapping[str, Any]) -> HostCall | None:
         """Returns the call that a rejection names; None if it is not the call that was shown."""

@@ -307,7 +307,7 @@ class AutoGenAttachment:
         if run is None or run.call is not call:  # else it is an agent of a team, or a team of an agent
             run = AutoGenRun(run, call=call)
         turn = AutoGenTurn(agent, proposed_ids(self.guard, named)) if agent is not None else None
-        return not around.inside, AutoGenScope(named, run, call, turn)
+        return not around.inside, AutoGenScope(named, run, call, turn=turn)
 
 
 def _end_with_guard(team: Any) -> None:

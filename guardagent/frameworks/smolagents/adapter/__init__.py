@@ -28,7 +28,7 @@ from guardagent.frameworks.smolagents.adapter.agents import (
     PARTS,
     AnswerCheck,
     SmolagentsTool,
-    ToolArguments,
+    SmolagentsArguments,
     code_function,
     guard_executor,
     guarded_class,
@@ -139,7 +139,7 @@ class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
                 f"the tool {getattr(tool, 'name', tool)!r} has a '__call__' of its own, so its calls cannot be judged; "
                 "expected a Tool with its work in forward()"
             )
-        arguments = ToolArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
+        arguments = SmolagentsArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
         self.listed.add(arguments.spec)
         return SmolagentsTool(tool, arguments, self)
 

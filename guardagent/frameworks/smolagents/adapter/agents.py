@@ -153,7 +153,7 @@ _COMBINED = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 
 
 @dataclass(frozen=True, slots=True)
-class ToolArguments:
+class SmolagentsArguments:
     """Reads the arguments of a tool.
 
     Attributes:
@@ -167,7 +167,7 @@ class ToolArguments:
     unjudged: frozenset[str] = frozenset()
 
     @classmethod
-    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
+    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> SmolagentsArguments:
         """Reads the declaration of a tool of smolagents.
 
         Raises:
@@ -179,7 +179,7 @@ class ToolArguments:
         return cls(spec, signature, _known(unjudged, tool.inputs, tool.name))
 
     @classmethod
-    def of_function(cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()) -> ToolArguments:
+    def of_function(cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()) -> SmolagentsArguments:
         """Reads the signature of a function that generated code may call.
 
         Raises:
@@ -438,7 +438,7 @@ class SmolagentsTool(Tool):
 
     skip_forward_signature_validation = True
 
-    def __init__(self, tool: Any, arguments: ToolArguments, adapter: HostAdapter[SmolagentsScope]) -> None:
+    def __init__(self, tool: Any, arguments: SmolagentsArguments, adapter: HostAdapter[SmolagentsScope]) -> None:
         self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
         self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
         self.is_initialized = True  # the tool itself is set up within its first allowed call
@@ -575,7 +575,7 @@ class _Done:
 
 def guarded_function(attachment: SmolagentsAttachment, function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Returns the guarded form of one of the executor's `additional_functions`."""
-    arguments = ToolArguments.of_function(function, name, attachment.unjudged.get(name, ()))
+    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
     attachment.listed.add(arguments.spec)
 
     def work(**kwargs: Any) -> Any:
