@@ -7,12 +7,16 @@
     AgentRunEnded               raised by a run that gave up, and whose output cannot be a text
 
 Extra: `guardagent[pydantic-ai]`.
+
+One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -24,30 +28,28 @@ warn_untried(TRIED)
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset, WrapperToolset
 
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, unaccepted_names
-from guardagent.enforcement.host_runs import Named
+from guardagent.enforcement.host_runs import Named, awaited
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests, refuse_native_tools, rejections
-from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, schema_of
-from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
-from guardagent.frameworks.pydantic_ai.adapter.capability import (
-    GuardCapability,
-    GuardedToolset,
-    OwnToolset,
-    guarded_dynamic,
-    may_wait,
-    output_functions,
-    own_toolsets,
-    without_description,
+from guardagent.frameworks.pydantic_ai.adapter.calls import (
+    PydanticArguments,
+    PydanticInvocation,
+    may_pass,
+    schema_of,
+    told,
 )
+from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
+from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability, may_wait, output_functions
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
     SURROUNDINGS,
     UNNAMED,
     AgentRunEnded,
     AgentRunHalted,
+    PydanticRun,
     PydanticScope,
     conversation,
     new_run,
@@ -96,6 +98,121 @@ def _methods(base: Any) -> dict[str, Callable[..., Any]]:
 
 def _attachment(agent: Any) -> Any:
     return vars(agent)[ATTACHMENT]
+
+
+# --- toolsets
+
+
+async def judged_call(toolset: GuardedToolset | OwnToolset, name: str, args: Any, own: str, ctx: Any, tool: Any) -> Any:
+    """Judges a call, and lets the wrapped toolset run it with the judged arguments.
+
+    Args:
+        toolset: the guarded one.
+        name: the name of the tool for the model.
+        args: the arguments.
+        own: the name of the tool in the wrapped toolset.
+        ctx: the host's context of the call.
+        tool: the tool.
+
+    Raises:
+        ToolFailed, AgentRunHalted, ApprovalRequired: as of `told`.
+    """
+    run, arguments = toolset.run or PydanticRun(), toolset.arguments.get(name) or PydanticArguments.of(name, tool)
+    invocation = PydanticInvocation(toolset.attachment, run, arguments, args, ctx, tool)
+    call_tool = toolset.wrapped.call_tool
+    return await told(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
+
+
+@dataclass
+class GuardedToolset(WrapperToolset[Any]):
+    """All tools of a run: judges each call as the model knows it.
+
+    Attributes:
+        attachment: judges.
+        run: the run; None if there is none, so that each call is denied.
+        arguments: the arguments of each tool, by the name that the model knows.
+    """
+
+    attachment: PydanticAttachment
+    run: PydanticRun | None
+    arguments: dict[str, PydanticArguments] = field(default_factory=dict)
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools: dict[str, Any] = await super().get_tools(ctx)
+        self.attachment.list_tools(tools, self.arguments)
+        return tools
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        return await judged_call(self, name, tool_args, name, ctx, tool)
+
+
+@dataclass
+class OwnToolset(WrapperToolset[Any]):
+    """A toolset with tools of its own: a call passes only as it was judged. Any other call is judged here.
+
+    So a toolset in between cannot change a judged call, and what it calls by itself is judged.
+
+    Attributes:
+        attachment: judges.
+        run: the run.
+        arguments: as of the GuardedToolset around.
+        names: the name of a tool here -> its name for the model.
+    """
+
+    attachment: PydanticAttachment
+    run: PydanticRun | None
+    arguments: dict[str, PydanticArguments]
+    names: dict[str, str] = field(default_factory=dict)
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools = await super().get_tools(ctx)
+        self.names.update({name: _public_name(ctx, name) for name in tools})
+        return self.attachment.own_tools(self.wrapped, self.names, tools, self.arguments)
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        public = self.names.get(name, name)
+        if may_pass(public, tool_args):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        return await judged_call(self, public, tool_args, name, ctx, tool)
+
+
+def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
+    """Returns a dynamic toolset whose function returns guarded toolsets.
+
+    Args:
+        toolset: its own.
+        guard: guards a toolset with tools of its own.
+    """
+    last: list[Any] = [None, None]
+
+    async def made(ctx: Any) -> Any:
+        own = toolset.toolset_func(ctx)
+        own = await own if inspect.isawaitable(own) else own
+        if own is not last[0]:  # the host enters a toolset again if it is another one
+            last[:] = [own, None if own is None else own.visit_and_replace(guard)]
+        return last[1]
+
+    return DynamicToolset(made, per_run_step=toolset.per_run_step, id=toolset.id)
+
+
+def without_description(tool: Any, text: str) -> Any:
+    """Returns a tool without its server's unreviewed description and schema."""
+    schema = {"type": "object", "properties": {}}
+    return replace(tool, tool_def=replace(tool.tool_def, description=text, parameters_json_schema=schema))
+
+
+def own_toolsets(toolset: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
+    """Returns the toolsets with tools of their own."""
+    found: list[AbstractToolset[Any]] = []
+    toolset.apply(found.append)
+    return found
+
+
+def _public_name(ctx: Any, name: str) -> str:
+    """Returns the model's name of a tool, after the prefixes and names of the toolsets around."""
+    for layer in reversed(getattr(ctx, "_tool_name_path", ())):
+        name = f"{layer}_{name}" if isinstance(layer, str) else layer.get(name, name)
+    return name
 
 
 # --- toolsets of MCP servers and of other processes
@@ -231,7 +348,7 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         if capability is not None:
             self._refuse_durable(capability)
             capability.apply(found.append)
-        own = next((one for one in found if isinstance(one, GuardCapability) and one.attachment is self), None)
+        own = next((part for part in found if isinstance(part, GuardCapability) and part.adapter is self), None)
         run, arguments = (own.run, own.arguments) if own is not None else (None, {})
 
         def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:

@@ -1,24 +1,22 @@
-"""The guard's part in the life of a run: its capability, its output types, and its toolsets.
+"""The guard's part in the life of a run: its capability, and its output types.
 
-One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own. The output
-types tell the output functions, and whether the run may end with requests to reviewers.
+The output types tell the output functions, and whether the run may end with requests to reviewers.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
 
 from pydantic_ai import DeferredToolRequests, ModelRetry, NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, WrapperToolset
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_adapter import HostAdapter, withheld
 from guardagent.enforcement.host_runs import awaited
 from guardagent.errors import ToolDenied
 from guardagent.frameworks.pydantic_ai.adapter.approvals import (
@@ -30,14 +28,10 @@ from guardagent.frameworks.pydantic_ai.adapter.approvals import (
 from guardagent.frameworks.pydantic_ai.adapter.calls import (
     PydanticArguments,
     PydanticInvocation,
-    may_pass,
     parameters_of,
     told,
 )
-from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.pydantic_ai.adapter import PydanticAttachment
+from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, PydanticScope
 
 # --- output types
 
@@ -109,7 +103,7 @@ class GuardCapability(AbstractCapability[Any]):
     """Follows a run: its messages, its requests to the model, and its output.
 
     Args:
-        attachment: judges.
+        adapter: judges.
         run: the run.
         arguments: the arguments of the run's tools.
         unguarded: the provider's tools that may run.
@@ -117,19 +111,19 @@ class GuardCapability(AbstractCapability[Any]):
 
     def __init__(
         self,
-        attachment: PydanticAttachment,
+        adapter: HostAdapter[PydanticScope],
         run: PydanticRun,
         arguments: dict[str, PydanticArguments],
         unguarded: Collection[str],
     ) -> None:
-        self.attachment, self.guard = attachment, attachment.guard
+        self.adapter, self.guard = adapter, adapter.guard
         self.run, self.arguments, self._unguarded = run, arguments, unguarded
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="outermost")
 
     def get_wrapper_model(self, model: Any) -> Any:
-        return GuardedModel(model, self.attachment, self.run, self._unguarded)
+        return GuardedModel(model, self.adapter, self.run, self._unguarded)
 
     async def before_run(self, ctx: Any) -> None:
         self.run.read(ctx)
@@ -149,7 +143,7 @@ class GuardCapability(AbstractCapability[Any]):
             raise run.halted
         if run.final is not None:
             return self._last_words(request_context.model_request_parameters)
-        proposed = self.attachment.proposed(run.around())
+        proposed = self.adapter.proposed(run.around())
         outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
         run.show(request_context.messages, proposed, outputs)
         response: ModelResponse = await handler(request_context)
@@ -169,7 +163,7 @@ class GuardCapability(AbstractCapability[Any]):
             known = self.arguments.get(call.tool_name)
             spec = ToolSpec(call.tool_name, tool_def.parameters_json_schema, tool_def.description or "")
             arguments = known or PydanticArguments(spec)
-            await told(self.run, PydanticInvocation(self.attachment, self.run, arguments, args, ctx).ask_first())
+            await told(self.run, PydanticInvocation(self.adapter, self.run, arguments, args, ctx).ask_first())
         return args
 
     async def wrap_output_process(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:
@@ -179,7 +173,7 @@ class GuardCapability(AbstractCapability[Any]):
             raise ModelRetry(_PARTIAL)  # the host leaves out a partial output that is not valid
         try:
             result = await self._processed(ctx, output_context, output, handler)
-            verdict = await denial(self.attachment, self.run, result)
+            verdict = await denial(self.adapter, self.run, result)
         except ToolDenied as denied:
             if denied is self.run.halted:
                 raise
@@ -205,124 +199,9 @@ class GuardCapability(AbstractCapability[Any]):
         parameters = parameters_of(function) if function is not None else []
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         arguments = PydanticArguments(ToolSpec(name), defaults=defaults if isinstance(output, dict) else {})
-        invocation = PydanticInvocation(self.attachment, self.run, arguments, named, ctx)
+        invocation = PydanticInvocation(self.adapter, self.run, arguments, named, ctx)
         try:
             return await adrive(invocation.steps(lambda args: awaited(lambda: handler(passed_on(output, named, args)))))
         except ToolDenied as denied:
             self.run.note(denied.tool, denied.verdict)
             raise (self.run.halted or denied) from None
-
-
-# --- toolsets
-
-
-async def judged_call(toolset: GuardedToolset | OwnToolset, name: str, args: Any, own: str, ctx: Any, tool: Any) -> Any:
-    """Judges a call, and lets the wrapped toolset run it with the judged arguments.
-
-    Args:
-        toolset: the guarded one.
-        name: the name of the tool for the model.
-        args: the arguments.
-        own: the name of the tool in the wrapped toolset.
-        ctx: the host's context of the call.
-        tool: the tool.
-
-    Raises:
-        ToolFailed, AgentRunHalted, ApprovalRequired: as of `told`.
-    """
-    run, arguments = toolset.run or PydanticRun(), toolset.arguments.get(name) or PydanticArguments.of(name, tool)
-    invocation = PydanticInvocation(toolset.attachment, run, arguments, args, ctx, tool)
-    call_tool = toolset.wrapped.call_tool
-    return await told(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
-
-
-@dataclass
-class GuardedToolset(WrapperToolset[Any]):
-    """All tools of a run: judges each call as the model knows it.
-
-    Attributes:
-        attachment: judges.
-        run: the run; None if there is none, so that each call is denied.
-        arguments: the arguments of each tool, by the name that the model knows.
-    """
-
-    attachment: PydanticAttachment
-    run: PydanticRun | None
-    arguments: dict[str, PydanticArguments] = field(default_factory=dict)
-
-    async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        tools: dict[str, Any] = await super().get_tools(ctx)
-        self.attachment.list_tools(tools, self.arguments)
-        return tools
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        return await judged_call(self, name, tool_args, name, ctx, tool)
-
-
-@dataclass
-class OwnToolset(WrapperToolset[Any]):
-    """A toolset with tools of its own: a call passes only as it was judged. Any other call is judged here.
-
-    So a toolset in between cannot change a judged call, and what it calls by itself is judged.
-
-    Attributes:
-        attachment: judges.
-        run: the run.
-        arguments: as of the GuardedToolset around.
-        names: the name of a tool here -> its name for the model.
-    """
-
-    attachment: PydanticAttachment
-    run: PydanticRun | None
-    arguments: dict[str, PydanticArguments]
-    names: dict[str, str] = field(default_factory=dict)
-
-    async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        tools = await super().get_tools(ctx)
-        self.names.update({name: _public_name(ctx, name) for name in tools})
-        return self.attachment.own_tools(self.wrapped, self.names, tools, self.arguments)
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        public = self.names.get(name, name)
-        if may_pass(public, tool_args):
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        return await judged_call(self, public, tool_args, name, ctx, tool)
-
-
-def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
-    """Returns a dynamic toolset whose function returns guarded toolsets.
-
-    Args:
-        toolset: its own.
-        guard: guards a toolset with tools of its own.
-    """
-    last: list[Any] = [None, None]
-
-    async def made(ctx: Any) -> Any:
-        own = toolset.toolset_func(ctx)
-        own = await own if inspect.isawaitable(own) else own
-        if own is not last[0]:  # the host enters a toolset again if it is another one
-            last[:] = [own, None if own is None else own.visit_and_replace(guard)]
-        return last[1]
-
-    return DynamicToolset(made, per_run_step=toolset.per_run_step, id=toolset.id)
-
-
-def without_description(tool: Any, text: str) -> Any:
-    """Returns a tool without its server's unreviewed description and schema."""
-    schema = {"type": "object", "properties": {}}
-    return replace(tool, tool_def=replace(tool.tool_def, description=text, parameters_json_schema=schema))
-
-
-def own_toolsets(toolset: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
-    """Returns the toolsets with tools of their own."""
-    found: list[AbstractToolset[Any]] = []
-    toolset.apply(found.append)
-    return found
-
-
-def _public_name(ctx: Any, name: str) -> str:
-    """Returns the model's name of a tool, after the prefixes and names of the toolsets around."""
-    for layer in reversed(getattr(ctx, "_tool_name_path", ())):
-        name = f"{layer}_{name}" if isinstance(layer, str) else layer.get(name, name)
-    return name

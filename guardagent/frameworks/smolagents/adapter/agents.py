@@ -1,52 +1,48 @@
-"""Guarded agents, tools and executors, the calls of tools and their arguments, and final answers.
+"""One guard at agents, the classes of guarded agents and executors, and final answers.
 
-A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. Arguments are bound to
-the tool's signature, and copied, so that the judged ones are those that run. The class of a guarded agent is a
-subclass of the original class. The executor of generated code gets guarded functions only.
+A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. The class of a guarded
+agent is a subclass of the original class. The executor of generated code gets guarded functions only.
 """
 
 from __future__ import annotations
 
 import contextvars
-import copy
-import datetime as dt
-import inspect
 import sys
 import threading
-import uuid
-import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from smolagents import ActionOutput, MultiStepAgent, Tool
+from smolagents import ActionOutput, CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
 from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, ToolCall
 from smolagents.models import ChatMessageStreamDelta
 from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutionError
 
-from guardagent._support.execution import Operation, drive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
-from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, answer_text, last_user_text, withheld
-from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import bound_by_name, finished, named_by_schema, read_signature
+from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.host_adapter import HostAdapter, answer_text, last_user_text, withheld
+from guardagent.enforcement.host_runs import Named
+from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.smolagents.adapter.runs import (
+from guardagent.frameworks.smolagents.adapter.calls import (
+    DEEPEST,
+    SURROUNDINGS,
+    UNNAMED,
+    SmolagentsArguments,
+    SmolagentsInvocation,
     SmolagentsRun,
     SmolagentsScope,
+    SmolagentsTool,
     call_key,
     chat,
+    code_function,
     enter,
+    is_code_function,
     scope,
+    value_copy,
 )
 from guardagent.types import Verdict, unchecked_verdict
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.smolagents.adapter import SmolagentsAttachment
 
 # --- final answers
 
@@ -141,172 +137,115 @@ def streamed(events: Generator[Any, None, None], around: SmolagentsScope, *, hel
         events.close()
 
 
-# --- arguments
+# --- the attachment
 
-_ATOMS = frozenset(
-    {str, int, float, bool, type(None), Decimal, bytes, uuid.UUID, dt.date, dt.datetime, dt.time, dt.timedelta}
-)
-_SEQUENCES = frozenset({list, tuple, set, frozenset})
-_SELF = frozenset({"self"})  # which `@tool` declares for a static function
-_DEEPEST = 100
-_COMBINED = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
+_TASK: Mapping[str, Any] = {"type": "object", "properties": {"task": {"type": "string"}, "additional_args": {}}}
 
 
-@dataclass(frozen=True, slots=True)
-class SmolagentsArguments:
-    """Reads the arguments of a tool.
+class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
+    """One guard, and the agents that it guards.
 
     Attributes:
-        spec: the tool's declaration.
-        signature: of its function; None if it takes whatever its schema declares.
-        unjudged: arguments that are passed on unchanged, and neither judged nor logged.
+        unjudged: tool -> its unjudged arguments.
     """
 
-    spec: ToolSpec
-    signature: inspect.Signature | None
-    unjudged: frozenset[str] = frozenset()
+    def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self.unjudged = unjudged
 
-    @classmethod
-    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> SmolagentsArguments:
-        """Reads the declaration of a tool of smolagents.
+    # --- agents and tools
 
-        Raises:
-            InputError: the tool has no argument of a name in `unjudged`.
-        """
-        generic = getattr(tool, "skip_forward_signature_validation", False) is True
-        signature = None if generic else read_signature(tool.forward, tool.name, omit=_SELF - tool.inputs.keys())
-        spec = ToolSpec(tool.name, _schema(tool.inputs), tool.description)
-        return cls(spec, signature, _known(unjudged, tool.inputs, tool.name))
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent and those that it manages. Does nothing to what is guarded already."""
+        if not isinstance(agent, MultiStepAgent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an agent of smolagents")
+        owner: Any = getattr(agent, "guardagent_attachment", None)
+        if self.is_new(owner, "this agent"):
+            require_parts(agent, *PARTS)
+            agent.__class__ = guarded_class(type(agent), self)
+        elif owner is not self:
+            self.listed.add(*owner.listed.specs.values())
+        self._guard_parts(agent)
 
-    @classmethod
-    def of_function(cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()) -> SmolagentsArguments:
-        """Reads the signature of a function that generated code may call.
-
-        Raises:
-            InputError: it has none.
-        """
-        signature = read_signature(function, name, omit=_SELF)
-        schema = {"type": "object", "properties": {one: {} for one in signature.parameters}}
-        spec = ToolSpec(name, schema, inspect.getdoc(function) or "")
-        return cls(spec, signature, _known(unjudged, signature.parameters, name))
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns copies of the arguments that the tool will get, with defaults, and the unjudged ones.
+    def refresh(self, agent: Any) -> None:
+        """Guards additions to an agent, and compares them with the rules.
 
         Raises:
-            InputError: they do not fit the tool, or one cannot be judged.
+            InputError: an addition cannot be guarded.
         """
-        named = self._named(args, kwargs)
-        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
-        judged = {name: value_copy(value, f"{name} of {self.spec.name}") for name, value in named.items()}
-        if self.signature is None:
-            judged = validate_arguments(self.spec.name, judged, self.spec.schema)
-        return judged, apart
+        self._guard_parts(agent)
+        self.listed.check()
 
-    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if self.signature is None:
-            return named_by_schema(self.spec.schema, args, kwargs, self.spec.name)
-        return bound_by_name(self.signature, args, kwargs, self.spec.name)
+    def _guard_parts(self, agent: Any) -> None:
+        for name, tool in agent.tools.items():
+            _require_name(name, tool)
+            if not (isinstance(tool, SmolagentsTool) and tool.guardagent_adapter.guard is self.guard):
+                agent.tools[name] = self._tool(tool)
+        for name, managed in agent.managed_agents.items():
+            _require_name(name, managed)
+            if getattr(managed, "guardagent_attachment", None) is not self:
+                self.guard_agent(managed)
+            self.listed.add(ToolSpec(managed.name, _TASK, managed.description or "", unlisted_arguments=None))
+        if isinstance(agent, CodeAgent):
+            guard_executor(agent.python_executor, self)
+        if not any(isinstance(one, AnswerCheck) for one in agent.final_answer_checks):
+            agent.final_answer_checks = [*agent.final_answer_checks, AnswerCheck(self.guard)]
+
+    def _tool(self, tool: Any) -> Any:
+        """Returns the guarded form of a tool; the host's own `final_answer` only ends the run."""
+        if type(tool) is FinalAnswerTool:
+            return tool
+        if isinstance(tool, SmolagentsTool):
+            raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
+        if not isinstance(tool, Tool) or type(tool).__call__ is not Tool.__call__:
+            raise InputError(
+                f"the tool {getattr(tool, 'name', tool)!r} has a '__call__' of its own, so its calls cannot be judged; "
+                "expected a Tool with its work in forward()"
+            )
+        arguments = SmolagentsArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
+        self.listed.add(arguments.spec)
+        return SmolagentsTool(tool, arguments, self)
+
+    def code_function(self, name: str, tool: Any) -> Callable[..., Any]:
+        """Returns the guarded function that generated code calls for a tool, an agent or a function."""
+        if isinstance(tool, MultiStepAgent):
+            self.guard_agent(tool)
+            _require_name(name, tool)
+            return code_function(tool, name)
+        if isinstance(tool, Tool):
+            _require_name(name, tool)
+        if isinstance(tool, SmolagentsTool) or type(tool) is FinalAnswerTool:
+            return code_function(tool, name)
+        return code_function(self._tool(tool), name) if isinstance(tool, Tool) else guarded_function(self, tool, name)
+
+    def begin_run(self, agent: Any) -> SmolagentsScope:
+        """Returns the surroundings of a new run: within a tool, those of the call."""
+        return self.begin(lambda outer: SmolagentsRun(outer, agent=agent))
 
 
-def value_copy(value: Any, place: str, depth: int = 0) -> Any:
-    """Returns a deep copy of a value of plain types, exactly: a subclass could show rules another value.
+def _require_name(name: str, tool: Any) -> None:
+    """Requires that the name by which the model calls a tool or an agent is the one by which it is judged.
 
     Raises:
-        InputError: the value is of another type.
+        InputError: it has another name.
     """
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if depth > _DEEPEST:
-        raise InputError(f"{place[:80]} is nested too deeply, or contains itself")
-    if kind in _SEQUENCES:
-        return kind(value_copy(item, f"{place}[]", depth + 1) for item in copy.copy(value))
-    if kind is dict:
-        return {
-            value_copy(name, f"a key of {place}", depth + 1): value_copy(item, f"{place}.{name}", depth + 1)
-            for name, item in dict(value).items()
-        }
-    raise InputError(
-        f"{place[:80]} is a {kind.__name__}, which cannot be judged and copied; expected plain values, "
-        "or name the argument in unjudged=... if no rule needs it"
-    )
+    judged = tool.guardagent_arguments.spec.name if isinstance(tool, SmolagentsTool) else getattr(tool, "name", name)
+    if name != judged:
+        raise InputError(f"{judged!r} is called {name!r} here, and would be judged as {judged!r}; expected one name")
 
 
-def _schema(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a tool's `inputs` as a JSON schema."""
-    required = [name for name, one in inputs.items() if not one.get("nullable") and "default" not in one]
-    properties = {name: _property(one) for name, one in inputs.items()}
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+def guarded_function(attachment: SmolagentsAttachment, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Returns the guarded form of one of the executor's `additional_functions`."""
+    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
+    attachment.listed.add(arguments.spec)
 
+    def work(**kwargs: Any) -> Any:
+        return finished(name, function(**kwargs))
 
-def _property(declared: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: one for name, one in declared.items() if name != "nullable"}
-    kinds = [found["type"]] if isinstance(found.get("type"), str) else list(found.get("type") or ())
-    if _COMBINED & found.keys() or {"any", "image", "audio"} & set(kinds):
-        found.pop("type", None)
-    elif declared.get("nullable"):
-        found["type"] = [*kinds, "null"]
-    return found
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return SmolagentsInvocation(attachment, name, arguments.bind, args, kwargs).invoke(work)
 
-
-def _known(unjudged: Collection[str], names: Collection[str], tool: str) -> frozenset[str]:
-    if odd := sorted(set(unjudged) - set(names)):
-        raise InputError(f"{tool!r} has no argument {odd[0]!r} to leave unjudged")
-    return frozenset(unjudged)
-
-
-# --- calls
-
-Read = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
-"""Returns the judged and the unjudged arguments of a call, from those by position and those by name."""
-
-
-class SmolagentsInvocation(ToolInvocation[SmolagentsScope]):
-    """One call of a tool, a function, or an agent that another agent manages.
-
-    Args:
-        adapter: has the guard.
-        name: the name of the tool.
-        read: reads the arguments.
-        args: those by position.
-        kwargs: those by name.
-    """
-
-    edits_run = True
-
-    def __init__(
-        self,
-        adapter: HostAdapter[SmolagentsScope],
-        name: str,
-        read: Read,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> None:
-        super().__init__(adapter, name, adapter.around())
-        self._read, self._args, self._kwargs = read, args, kwargs
-
-    def invoke(self, work: Callable[..., Any]) -> Any:
-        """Judges the call, and runs the work with the judged arguments.
-
-        Raises:
-            ToolDenied: the call may not run.
-        """
-
-        def operation(args: dict[str, Any]) -> Operation:
-            run = partial(work, **args)
-            return Operation(run, run)
-
-        return drive(self.steps(operation))
-
-    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._read(self._args, self._kwargs)
-
-    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
-        return self._read((), {**edited, **self.apart})[0]
-
-    def inside(self, call: HostCall) -> SmolagentsScope:
-        return SmolagentsScope(call.conversation, self.around.run, call)
+    return code_function(call, name)
 
 
 # --- agents
@@ -422,64 +361,6 @@ def _ended(run: SmolagentsRun) -> list[Any] | None:
     return None if run.final is None else [ActionOutput(output=run.final, is_final_answer=True)]
 
 
-# --- guarded tools
-
-_code_functions: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-class SmolagentsTool(Tool):
-    """Judges each call of a tool, and runs the tool with the judged arguments.
-
-    Args:
-        tool: the tool itself. It is not changed.
-        arguments: how its arguments are read.
-        adapter: judges and runs; its guard tells tools of another one.
-    """
-
-    skip_forward_signature_validation = True
-
-    def __init__(self, tool: Any, arguments: SmolagentsArguments, adapter: HostAdapter[SmolagentsScope]) -> None:
-        self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
-        self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
-        self.is_initialized = True  # the tool itself is set up within its first allowed call
-        self.guardagent_adapter, self.guardagent_arguments, self._tool = adapter, arguments, tool
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        read = self.guardagent_arguments.bind
-        return SmolagentsInvocation(self.guardagent_adapter, self.name, read, args, kwargs).invoke(self._work)
-
-    def _work(self, **kwargs: Any) -> Any:
-        if not getattr(self._tool, "is_initialized", True):
-            self._tool.setup()
-        return finished(self.name, self._tool.forward(**kwargs))
-
-    def to_code_prompt(self) -> str:
-        return str(self._tool.to_code_prompt())
-
-    def to_tool_calling_prompt(self) -> str:
-        return str(self._tool.to_tool_calling_prompt())
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self._tool.to_dict())
-
-
-def code_function(tool: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Returns a function that calls a tool, for generated code: it has no attributes through which to get past it."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return tool(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = getattr(tool, "description", None)
-    _code_functions.add(call)
-    return call
-
-
-def is_code_function(value: object) -> bool:
-    """Whether `code_function` has made it."""
-    return value in _code_functions if inspect.isfunction(value) else False
-
-
 # --- the executor of generated code
 
 
@@ -554,7 +435,7 @@ def _holds_function(value: Any, depth: int = 0) -> bool:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return depth > _DEEPEST or any(_holds_function(one, depth + 1) for one in value)
+        return depth > DEEPEST or any(_holds_function(one, depth + 1) for one in value)
     return callable(value) and not isinstance(value, type)
 
 
@@ -571,17 +452,3 @@ class _Done:
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
         self.ended = True
-
-
-def guarded_function(attachment: SmolagentsAttachment, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Returns the guarded form of one of the executor's `additional_functions`."""
-    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
-    attachment.listed.add(arguments.spec)
-
-    def work(**kwargs: Any) -> Any:
-        return finished(name, function(**kwargs))
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return SmolagentsInvocation(attachment, name, arguments.bind, args, kwargs).invoke(work)
-
-    return code_function(call, name)
