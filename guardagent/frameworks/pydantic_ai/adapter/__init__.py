@@ -38,9 +38,9 @@ from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests,
 from guardagent.frameworks.pydantic_ai.adapter.calls import (
     PydanticArguments,
     PydanticInvocation,
+    drive_call,
     may_pass,
     schema_of,
-    told,
 )
 from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
 from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability, may_wait, output_functions
@@ -115,12 +115,12 @@ async def judged_call(toolset: GuardedToolset | OwnToolset, name: str, args: Any
         tool: the tool.
 
     Raises:
-        ToolFailed, AgentRunHalted, ApprovalRequired: as of `told`.
+        ToolFailed, AgentRunHalted, ApprovalRequired: as of `drive_call`.
     """
     run, arguments = toolset.run or PydanticRun(), toolset.arguments.get(name) or PydanticArguments.of(name, tool)
     invocation = PydanticInvocation(toolset.attachment, run, arguments, args, ctx, tool)
     call_tool = toolset.wrapped.call_tool
-    return await told(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
+    return await drive_call(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
 
 
 @dataclass

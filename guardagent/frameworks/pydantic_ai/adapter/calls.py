@@ -270,7 +270,7 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
             return call
 
 
-async def told(run: PydanticRun, steps: Procedure[Any]) -> Any:
+async def drive_call(run: PydanticRun, steps: Procedure[Any]) -> Any:
     """Runs the steps of a call. Of a denial, the model reads why.
 
     Raises:

@@ -28,8 +28,8 @@ from guardagent.frameworks.pydantic_ai.adapter.approvals import (
 from guardagent.frameworks.pydantic_ai.adapter.calls import (
     PydanticArguments,
     PydanticInvocation,
+    drive_call,
     parameters_of,
-    told,
 )
 from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, PydanticScope
 
@@ -163,7 +163,7 @@ class GuardCapability(AbstractCapability[Any]):
             known = self.arguments.get(call.tool_name)
             spec = ToolSpec(call.tool_name, tool_def.parameters_json_schema, tool_def.description or "")
             arguments = known or PydanticArguments(spec)
-            await told(self.run, PydanticInvocation(self.adapter, self.run, arguments, args, ctx).ask_first())
+            await drive_call(self.run, PydanticInvocation(self.adapter, self.run, arguments, args, ctx).ask_first())
         return args
 
     async def wrap_output_process(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:

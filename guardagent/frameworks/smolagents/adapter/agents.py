@@ -188,7 +188,7 @@ class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
             self.listed.add(ToolSpec(managed.name, _TASK, managed.description or "", unlisted_arguments=None))
         if isinstance(agent, CodeAgent):
             guard_executor(agent.python_executor, self)
-        if not any(isinstance(one, AnswerCheck) for one in agent.final_answer_checks):
+        if not any(isinstance(check, AnswerCheck) for check in agent.final_answer_checks):
             agent.final_answer_checks = [*agent.final_answer_checks, AnswerCheck(self.guard)]
 
     def _tool(self, tool: Any) -> Any:
@@ -435,7 +435,7 @@ def _holds_function(value: Any, depth: int = 0) -> bool:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return depth > DEEPEST or any(_holds_function(one, depth + 1) for one in value)
+        return depth > DEEPEST or any(_holds_function(item, depth + 1) for item in value)
     return callable(value) and not isinstance(value, type)
 
 

@@ -169,7 +169,7 @@ class SmolagentsArguments:
             InputError: it has none.
         """
         signature = read_signature(function, name, omit=_SELF)
-        schema = {"type": "object", "properties": {one: {} for one in signature.parameters}}
+        schema = {"type": "object", "properties": {argument: {} for argument in signature.parameters}}
         spec = ToolSpec(name, schema, inspect.getdoc(function) or "")
         return cls(spec, signature, _known(unjudged, signature.parameters, name))
 
@@ -218,19 +218,19 @@ def value_copy(value: Any, place: str, depth: int = 0) -> Any:
 
 def _schema(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a tool's `inputs` as a JSON schema."""
-    required = [name for name, one in inputs.items() if not one.get("nullable") and "default" not in one]
-    properties = {name: _property(one) for name, one in inputs.items()}
+    required = [name for name, field in inputs.items() if not field.get("nullable") and "default" not in field]
+    properties = {name: _property(field) for name, field in inputs.items()}
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _property(declared: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: one for name, one in declared.items() if name != "nullable"}
-    kinds = [found["type"]] if isinstance(found.get("type"), str) else list(found.get("type") or ())
-    if _COMBINED & found.keys() or {"any", "image", "audio"} & set(kinds):
-        found.pop("type", None)
+    schema = {name: value for name, value in declared.items() if name != "nullable"}
+    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else list(schema.get("type") or ())
+    if _COMBINED & schema.keys() or {"any", "image", "audio"} & set(kinds):
+        schema.pop("type", None)
     elif declared.get("nullable"):
-        found["type"] = [*kinds, "null"]
-    return found
+        schema["type"] = [*kinds, "null"]
+    return schema
 
 
 def _known(unjudged: Collection[str], names: Collection[str], tool: str) -> frozenset[str]:
