@@ -18,8 +18,9 @@ import hashlib
 import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from guardagent._support.execution import adrive
 from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 
@@ -41,24 +42,24 @@ from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.final.function_tool import FunctionTool
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import ListedTools, proposed_ids, withheld
+from guardagent.enforcement.host_adapter import HostAdapter, last_user_text, withheld
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.ag2.adapter.calls import (
+    SURROUNDINGS,
+    UNNAMED,
     Ag2Arguments,
-    Ag2Calls,
     Ag2Run,
     Ag2Scope,
     AskHalted,
-    Named,
+    ServerArguments,
+    adapter_of,
     chat,
     conversation,
     enter,
-    guard_of_tool,
     guarded_function_tool,
     guarded_server_tool,
-    last_user_text,
     result_ids,
-    scope,
+    surroundings,
     text_of,
 )
 from guardagent.types import Verdict
@@ -111,31 +112,22 @@ def with_members(tool: Any, guard_tool: Callable[[Any], Any]) -> Any:
 _SPOKEN = (ModelMessage, ModelMessageChunk, ModelReasoning)
 
 
-class TurnOwner(Protocol):
-    """Guards an agent."""
-
-    guard: EnforcementPoint
-
-    def begin(self, agent: str, context: Any) -> Ag2Scope:
-        """Returns the surroundings of a new turn."""
-
-
 class TurnMiddleware(BaseMiddleware):
     """Runs a turn in its conversation, judges its answer, and ends it when the guard does.
 
     Args:
         event: the request.
         context: the host's context.
-        owner: guards the agent.
+        attachment: guards the agent.
         agent: the name of the agent.
     """
 
-    def __init__(self, event: Any, context: Any, owner: TurnOwner, agent: str) -> None:
+    def __init__(self, event: Any, context: Any, attachment: Ag2Attachment, agent: str) -> None:
         super().__init__(event, context)
-        self._owner, self._agent = owner, agent
+        self._attachment, self._agent = attachment, agent
 
     async def on_turn(self, call_next: Any, event: Any, context: Any) -> Any:
-        around = self._owner.begin(self._agent, context)
+        around = self._attachment.begin_turn(self._agent, context)
         with enter(around):
             response = await call_next(event, context)
         if around.run is not None and around.run.halted is not None:
@@ -143,24 +135,25 @@ class TurnMiddleware(BaseMiddleware):
         return response
 
     async def on_llm_call(self, call_next: Any, events: Any, context: Any) -> Any:
-        around, run = _surroundings()
+        around, run = _turn()
         if run.halted is not None:
             raise run.halted
         if run.final is not None:
             return ModelResponse(ModelMessage(run.final))
         run.step, run.messages = run.step + 1, chat(events)
-        run.seen = [one for one in result_ids(events) if one not in run.proposed]
+        proposed = self._attachment.proposed(around)
+        run.seen = [call_id for call_id in result_ids(events) if call_id not in proposed]
         if self._judges(around):
             response = await self._judged(call_next, events, context)
         else:
             response = await call_next(events, context)
-        run.proposed.update(one.id for one in response.tool_calls.calls)
+        proposed.update(call.id for call in response.tool_calls.calls)
         return response
 
     async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:
         """Runs a call. If its output would be the answer, it is judged."""
         result = await call_next(event, context)
-        around, _ = _surroundings()
+        around, _ = _turn()
         final = isinstance(result, ToolResultEvent) and result.result.final
         verdict = await self._denial(text_of(result.result.parts)) if final and self._judges(around) else None
         return result if verdict is None else ToolErrorEvent.from_call(event, error=ToolDenied(event.name, verdict))
@@ -178,16 +171,11 @@ class TurnMiddleware(BaseMiddleware):
         return response
 
     async def _denial(self, text: str) -> Verdict | None:
-        around, run = _surroundings()
-        verdict = await self._owner.guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
-        if verdict.label:
-            run.note("answer", verdict)
-            if run.halted is not None:
-                raise run.halted
-        return verdict if verdict.label else None
+        around, run = _turn()
+        return await adrive(self._attachment.answer_denial(around, last_user_text(run.messages), [text]))
 
     def _judges(self, around: Ag2Scope) -> bool:
-        return self._owner.guard.judges_answers and around.call is None
+        return self._attachment.guard.judges_answers and around.call is None
 
 
 class HoldingStream:
@@ -215,13 +203,15 @@ class HoldingStream:
             await self._stream.send(event, replace(context, stream=self._stream))
 
 
-def _surroundings() -> tuple[Ag2Scope, Ag2Run]:
-    around = scope() or Ag2Scope(None)
-    return around, around.run or Ag2Run(agent="", proposed=set())
+def _turn() -> tuple[Ag2Scope, Ag2Run]:
+    around = surroundings()
+    run = around.run or Ag2Run(agent="")
+    return replace(around, run=run), run
 
 
 # --- attaching
 
+Named = str | Callable[[Any], str | None] | None
 AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 ATTACHMENT = "guardagent_attachment"
 PARTS = ("tools", "_additional_tools", "_middleware", "_tool_executor", "_task_config", "_drive_scope", "_run_subtask")
@@ -259,18 +249,12 @@ def stream_id(context: Any) -> str:
     return str(context.stream.id)
 
 
-class Ag2Attachment:
-    """One guard, and the agents that it guards.
-
-    Attributes:
-        guard: decides.
-        calls: judges their calls.
-    """
+class Ag2Attachment(HostAdapter[Ag2Scope]):
+    """One guard, and the agents that it guards."""
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._unguarded = guard, unguarded
-        self.calls = Ag2Calls(guard, named)
-        self._listed = ListedTools(guard)
+        super().__init__(guard, SURROUNDINGS, None, UNNAMED)
+        self._named, self._unguarded = named, unguarded
         self._servers: dict[str, dict[str, ToolSpec]] = {}
 
     # --- agents
@@ -280,10 +264,8 @@ class Ag2Attachment:
         if not isinstance(agent, Agent):
             raise InputError(f"this is a {type(agent).__name__}; expected an Agent of AG2")
         owner = vars(agent).get(ATTACHMENT)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError("this agent has another guard already; expected one guard for all agents")
-        if owner is not None:
-            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
+        if not self.is_new(owner, "this agent"):
+            self.listed.add(*owner.listed.specs.values())
             return
         require_parts(agent, *PARTS)
         vars(agent)[ATTACHMENT] = self
@@ -324,10 +306,7 @@ class Ag2Attachment:
         """
         if tool.name in self._unguarded:
             return tool
-        calls = guard_of_tool(tool)
-        if calls is not None and calls.guard is not self.guard:
-            raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
-        if calls is not None:
+        if not self.is_new(adapter_of(tool), f"the tool {tool.name!r}", "the tool itself"):
             return tool
         kind = next((one for one in (Toolkit, ToolSearchTool, FunctionTool) if isinstance(tool, one)), None)
         if kind is not None and not _overrides(type(tool), kind):
@@ -357,33 +336,42 @@ class Ag2Attachment:
         if isinstance(inner, Agent):
             self.guard_agent(inner)
         arguments = Ag2Arguments.of(tool)
-        self._listed.add(arguments.spec)
-        return guarded_function_tool(tool, arguments, self.calls)
+        self.listed.add(arguments.spec)
+        return guarded_function_tool(tool, arguments, self)
 
     def _server_tool(self, tool: Any) -> Any:
         function = tool.schema.function
         spec = ToolSpec(function.name, dict(function.parameters), function.description)
-        self._listed.add(spec)
+        self.listed.add(spec)
         self._servers.setdefault(_server_of(tool), {})[spec.name] = spec
-        return guarded_server_tool(tool, self.calls)
+        return guarded_server_tool(tool, ServerArguments(spec), self)
 
     def check_tools(self) -> None:
         """Compares new or changed tools with the rules, and the lists of servers with the accepted tools."""
         for server, specs in self._servers.items():
             self.guard.update_server_tools(server, list(specs.values()))
         self._servers.clear()
-        self._listed.check()
+        self.listed.check()
 
     # --- a turn
 
-    def begin(self, agent: str, context: Any) -> Ag2Scope:
+    def around(self) -> Ag2Scope:
+        around = surroundings()
+        return self._in_conversation(around, around.context)
+
+    def begin_turn(self, agent: str, context: Any) -> Ag2Scope:
         """Returns the surroundings of a new turn: within a tool, those of the call."""
-        around = scope() or Ag2Scope(None)
-        named = around.conversation if around.inside else self.calls.name_of(context) or around.conversation
-        if named and not around.inside:
-            self.guard.turn(named)
-        run = Ag2Run(around.run, agent=agent, proposed=proposed_ids(self.guard, named))
-        return Ag2Scope(named, run, around.call)
+        around = self._in_conversation(surroundings(), context)
+        if around.conversation and not around.inside:
+            self.guard.turn(around.conversation)
+        return Ag2Scope(around.conversation, Ag2Run(around.run, agent=agent), around.call)
+
+    def _in_conversation(self, around: Ag2Scope, context: Any) -> Ag2Scope:
+        """Returns surroundings with the operator's name of the conversation, unless they are within a turn."""
+        if around.inside or context is None:
+            return around
+        named = self._named(context) if callable(self._named) else self._named
+        return replace(around, conversation=named or around.conversation)
 
 
 def _overrides(kind: type, base: type) -> bool:

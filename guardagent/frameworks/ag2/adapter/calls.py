@@ -12,8 +12,10 @@ import copy
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ag2.events import (
@@ -28,31 +30,19 @@ from ag2.events import (
 from ag2.exceptions import HumanInputError
 from ag2.tools import ToolResult
 
-from guardagent._support.execution import Procedure, adrive
-from guardagent.enforcement import Approval, ApprovalRequest, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.host_adapter import noted_denial
+from guardagent._support.execution import Operation, Procedure, adrive
+from guardagent.enforcement import Approval, ApprovalRequest, Approver, HostCall, Outcome, ToolSpec
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, plain_or_text
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun, awaited
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import copied_values, defaults_of, finished, refuse_opaque, same_arguments
+from guardagent.enforcement.tool_arguments import copied_values, defaults_of, finished, refuse_opaque
 from guardagent.errors import InputError, ToolDenied
-from guardagent.types import Decision, FrozenMapping, thaw
+from guardagent.types import Decision, thaw
 
 # --- approval
 
 _YES = ("y", "yes", "1", "approve")  # as those of the host's own `approval_required`
-
-
-def judged(guard: EnforcementPoint, call: HostCall, context: Any, tool_id: str | None) -> Procedure[JudgedCall]:
-    """Judges a call. If a rule escalates it and the guard has no approver, the host asks a person."""
-    life = guard.lifecycle
-    verdict, call = yield from life.judge(call)
-    for _ in range(MAX_REQUESTS if guard.approver is None and context is not None else 0):
-        if verdict.decision is not Decision.ESCALATE:
-            break
-        verdict, call = yield from life.ask_approver(call, verdict, _approver(context, tool_id or call.id))
-    return verdict, call
 
 
 def _approver(context: Any, tool_id: str) -> Approver:
@@ -94,13 +84,14 @@ class Ag2Run(ModelRun):
 
     Attributes:
         agent: the name of the agent.
-        proposed: the ids of the calls that models have proposed in this conversation.
     """
 
     halt_error = AskHalted
 
     agent: str
-    proposed: set[str]
+
+    def call_options(self, *, nested: bool) -> dict[str, Any]:
+        return {**ModelRun.call_options(self, nested=nested), "agent": self.agent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +99,10 @@ class Ag2Scope(HostScope):
     """The surroundings of a call or a turn.
 
     Attributes:
-        tool_id: the host's id of the call that is about to run.
-        context: the host's context of that call.
+        context: the host's context of the call that is about to run.
     """
 
     run: Ag2Run | None = None
-    tool_id: str | None = None
     context: Any = None
 
     @property
@@ -125,71 +114,9 @@ SURROUNDINGS = HostSurroundings("ag2", Ag2Scope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
-# --- calls
-
-ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-Named = str | Callable[[Any], str | None] | None
-
-
-class Ag2Calls:
-    """Judges and runs calls.
-
-    Args:
-        guard: decides.
-        named: the conversation's id, or a function of the host's context that returns it.
-    """
-
-    def __init__(self, guard: EnforcementPoint, named: Named) -> None:
-        self.guard, self._named = guard, named
-
-    async def run(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        validate_edit: ValidateEdit,
-        work: Callable[[Mapping[str, Any]], Awaitable[Any]],
-        outcome: Callable[[Any], Outcome],
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments.
-
-        Raises:
-            ToolDenied: the call may not run.
-        """
-        around, life = self._around(), self.guard.lifecycle
-        call = self._call(name, args, around, validate_edit)
-        try:
-            call, allowed = await adrive(life.authorize(call, judged(self.guard, call, around.context, around.tool_id)))
-        except ToolDenied as denied:
-            raise noted_denial(denied, around, UNNAMED) from None
-        inside = Ag2Scope(call.conversation, around.run, call)
-        running = SURROUNDINGS.within(inside, awaited(lambda: work(allowed)))
-        return await adrive(life.execute(call, running, outcome))
-
-    async def refusal(self, name: str, problem: str) -> ToolDenied:
-        """Denies a call that cannot be judged as it stands."""
-        around = self._around()
-        verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
-
-    def name_of(self, context: Any) -> str | None:
-        """Returns the operator's name of the conversation."""
-        return self._named(context) if callable(self._named) else self._named
-
-    def _around(self) -> Ag2Scope:
-        around = scope() or Ag2Scope(None)
-        if around.inside or around.context is None:
-            return around
-        return replace(around, conversation=self.name_of(around.context) or around.conversation)
-
-    def _call(
-        self, name: str, args: Mapping[str, Any], around: Ag2Scope, validate_edit: ValidateEdit | None = None
-    ) -> HostCall:
-        options: dict[str, Any] = {"validate_edit": validate_edit}
-        if (run := around.run) is not None:
-            options |= {"agent": run.agent, **run.call_options(nested=around.call is not None)}
-        if around.tool_id:
-            options["id"] = around.tool_id
-        return HostCall(name, args, around.conversation, **options)
+def surroundings() -> Ag2Scope:
+    """Returns the surroundings of the calling code."""
+    return scope() or Ag2Scope(None)
 
 
 # --- arguments
@@ -241,7 +168,7 @@ class Ag2Arguments:
             if name in self.injected or (self.names is not None and name not in self.names):
                 raise InputError(f"{self.spec.name!r} has no argument {name!r}")
 
-    def own(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns copies of the arguments that the function will get, and what the host fills in.
 
         Raises:
@@ -251,14 +178,6 @@ class Ag2Arguments:
         named = {name: value for name, value in kwargs.items() if name not in apart}
         left = {name: value for name, value in self.defaults.items() if name not in named}
         return copied_values({**left, **named}), apart
-
-    def judged(self, own: Mapping[str, Any]) -> FrozenMapping:
-        """Returns arguments as rules read them.
-
-        Raises:
-            InputError: one has no form that rules can read.
-        """
-        return FrozenMapping(plain_arguments(own))
 
     def edited(self, args: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments that the function gets for a reviewer's edits.
@@ -270,7 +189,30 @@ class Ag2Arguments:
         solved = {**args, **apart}
         cast = self.model.serializer(dict(solved)) if self.model.serializer is not None else {}
         merged = {**solved, **cast}
-        return self.own({name: value for name, value in merged.items() if name not in self.injected})[0]
+        return self.bind({name: value for name, value in merged.items() if name not in self.injected})[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerArguments:
+    """Reads the arguments of a tool that an MCP server runs: they are judged by its schema.
+
+    Attributes:
+        spec: the tool's declaration.
+    """
+
+    spec: ToolSpec
+
+    def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the arguments of a call, with defaults.
+
+        Raises:
+            InputError: they do not fit the schema.
+        """
+        return validate_arguments(self.spec.name, kwargs, self.spec.schema), {}
+
+    def edited(self, args: Mapping[str, Any], _: Mapping[str, Any]) -> dict[str, Any]:
+        """As `bind`, for a reviewer's edits."""
+        return self.bind(args)[0]
 
 
 def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
@@ -284,126 +226,135 @@ def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
 # --- results
 
 
-def outcome_of(value: Any) -> Outcome:
-    """Returns a call's outcome from what its function has returned."""
-    if isinstance(value, ToolResult):
-        parts = [
-            one.content if isinstance(one, TextInput) else _plain(getattr(one, "data", one)) for one in value.parts
-        ]
-        return Outcome(parts[0] if len(parts) == 1 else parts, other_outputs=(parts,))
-    return Outcome(_plain(value))
+def outcome_of(output: Any) -> Outcome:
+    """Returns a call's outcome from what its function has returned, or from the event of a tool of a server."""
+    if isinstance(output, ToolErrorEvent):
+        return Outcome(str(output.error), failed=True)
+    value = output.result if isinstance(output, ToolResultEvent) else output
+    if not isinstance(value, ToolResult):
+        return Outcome(plain_or_text(value))
+    parts = [
+        part.content if isinstance(part, TextInput) else plain_or_text(getattr(part, "data", part))
+        for part in value.parts
+    ]
+    return Outcome(parts[0] if len(parts) == 1 else parts, other_outputs=(parts,))
 
 
-def outcome_of_event(event: Any) -> Outcome:
-    """Returns a call's outcome from the event of a tool of a server."""
-    if isinstance(event, ToolErrorEvent):
-        return Outcome(str(event.error), failed=True)
-    return outcome_of(event.result)
+# --- calls
 
 
-def _data(part: Any) -> Any:
-    return getattr(part, "data", part)
+class Ag2Invocation(ToolInvocation[Ag2Scope]):
+    """One call of a tool.
 
+    Args:
+        adapter: has the guard.
+        arguments: reads the arguments.
+        kwargs: the arguments.
+    """
 
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)
+    def __init__(
+        self, adapter: HostAdapter[Ag2Scope], arguments: Ag2Arguments | ServerArguments, kwargs: Mapping[str, Any]
+    ) -> None:
+        super().__init__(adapter, arguments.spec.name, adapter.around())
+        self._arguments, self._kwargs = arguments, kwargs
+
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._arguments.bind(self._kwargs)
+
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self._arguments.edited(thaw(edited), self.apart)
+
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
+        """Judges a call. If a rule escalates it and the guard has no approver, the host asks a person."""
+        life, around = self.guard.lifecycle, self.around
+        verdict, call = yield from life.judge(call)
+        for _ in range(MAX_REQUESTS if self.guard.approver is None and around.context is not None else 0):
+            if verdict.decision is not Decision.ESCALATE:
+                break
+            approver = _approver(around.context, around.tool_id or call.id)
+            verdict, call = yield from life.ask_approver(call, verdict, approver)
+        return verdict, call
+
+    def inside(self, call: HostCall) -> Ag2Scope:
+        return Ag2Scope(call.conversation, self.around.run, call)
+
+    def outcome(self, output: Any) -> Outcome:
+        return outcome_of(output)
 
 
 # --- guarded copies
 
-MARK = "guardagent_calls"
+MARK = "guardagent_adapter"
 
 
-def guard_of_tool(tool: Any) -> Ag2Calls | None:
+def adapter_of(tool: Any) -> HostAdapter[Ag2Scope] | None:
     """Returns what judges the calls of a tool; None if nothing does."""
-    for hook in getattr(tool, "_middleware", ()):
-        if (calls := getattr(hook, MARK, None)) is not None:
-            found: Ag2Calls = calls
-            return found
-    return None
+    adapters = (getattr(hook, MARK, None) for hook in getattr(tool, "_middleware", ()))
+    return next((adapter for adapter in adapters if adapter is not None), None)
 
 
-def guarded_function_tool(tool: Any, arguments: Ag2Arguments, calls: Ag2Calls) -> Any:
+def guarded_function_tool(tool: Any, arguments: Ag2Arguments, adapter: HostAdapter[Ag2Scope]) -> Any:
     """Returns the guarded copy of a function tool."""
 
     async def entry(call_next: Any, event: Any, context: Any) -> Any:
-        with enter(replace(scope() or Ag2Scope(None), tool_id=event.id, context=context)):
+        with _about_to_run(event, context):
             try:
                 arguments.check_names(event.serialized_arguments)
             except InputError as error:
-                return ToolErrorEvent.from_call(event, error=await calls.refusal(tool.name, str(error)))
+                denied = await adrive(Ag2Invocation(adapter, arguments, {}).refusal(str(error)))
+                return ToolErrorEvent.from_call(event, error=denied)
             return await call_next(event, context)
 
-    created = copy.copy(tool)
+    created = _with_entry(tool, entry, adapter)
     created.model = copy.copy(tool.model)
-    created.model.call = _guarded_function(arguments, calls)
-    created._middleware = (*tool._middleware, _marked(entry, calls))  # noqa: SLF001 - the host's seam
+    created.model.call = _guarded_function(arguments, adapter)
     return created
 
 
-def guarded_server_tool(tool: Any, calls: Ag2Calls) -> Any:
-    """Returns the guarded copy of a tool that an MCP server runs: it is judged by its schema."""
-    name, schema = tool.schema.function.name, tool.schema.function.parameters
-
-    def read(args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return plain_arguments(validate_arguments(name, args, schema))
+def guarded_server_tool(tool: Any, arguments: ServerArguments, adapter: HostAdapter[Ag2Scope]) -> Any:
+    """Returns the guarded copy of a tool that an MCP server runs."""
 
     async def entry(call_next: Any, event: Any, context: Any) -> Any:
-        async def work(args: Mapping[str, Any]) -> Any:
+        def work(args: dict[str, Any]) -> Operation:
             judged = copy.copy(event)
-            judged._serialized_arguments = thaw(args)  # noqa: SLF001 - what the tool reads
-            return await call_next(judged, context)
+            judged._serialized_arguments = args  # noqa: SLF001 - what the tool reads
+            return awaited(partial(call_next, judged, context))
 
-        with enter(replace(scope() or Ag2Scope(None), tool_id=event.id, context=context)):
+        with _about_to_run(event, context):
             try:
-                args = read(event.serialized_arguments)
-            except InputError as error:
-                return ToolErrorEvent.from_call(event, error=await calls.refusal(name, str(error)))
-            try:
-                return await calls.run(name, args, read, work, outcome_of_event)
+                return await adrive(Ag2Invocation(adapter, arguments, event.serialized_arguments).steps(work))
             except ToolDenied as denied:
                 return ToolErrorEvent.from_call(event, error=denied)
 
+    return _with_entry(tool, entry, adapter)
+
+
+@contextmanager
+def _about_to_run(event: Any, context: Any) -> Iterator[None]:
+    """Code inside is on its way to the call of an event."""
+    with enter(replace(surroundings(), tool_id=event.id or None, context=context)):
+        yield
+
+
+def _with_entry(tool: Any, entry: Any, adapter: HostAdapter[Ag2Scope]) -> Any:
+    """Returns a copy of a tool with a hook at the end of its middleware."""
+    setattr(entry, MARK, adapter)
     created = copy.copy(tool)
-    created._middleware = (*tool._middleware, _marked(entry, calls))  # noqa: SLF001 - the host's seam
+    created._middleware = (*tool._middleware, entry)  # noqa: SLF001 - the host's seam
     return created
 
 
-def _guarded_function(arguments: Ag2Arguments, calls: Ag2Calls) -> Any:
+def _guarded_function(arguments: Ag2Arguments, adapter: HostAdapter[Ag2Scope]) -> Any:
     function, name = arguments.model.call, arguments.spec.name
+
+    async def run(args: dict[str, Any]) -> Any:
+        return finished(name, await function(**args))
 
     @functools.wraps(function)
     async def call(**kwargs: Any) -> Any:
-        try:
-            own, apart = arguments.own(kwargs)
-            args = arguments.judged(own)
-        except InputError as error:
-            raise await calls.refusal(name, str(error)) from None
-
-        async def work(allowed: Mapping[str, Any]) -> Any:
-            live = own if same_arguments(allowed, args) else _edited(allowed)
-            return finished(name, await function(**live, **apart))
-
-        def _edited(allowed: Mapping[str, Any]) -> dict[str, Any]:
-            live = arguments.edited(thaw(allowed), apart)
-            if not same_arguments(allowed, arguments.judged(live)):
-                raise InputError(f"the edited arguments of {name!r} change when they are read; expected stable values")
-            return live
-
-        def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-            return arguments.judged(arguments.edited(thaw(edited), apart))
-
-        return await calls.run(name, args, validated, work, outcome_of)
+        return await adrive(Ag2Invocation(adapter, arguments, kwargs).steps(lambda args: awaited(partial(run, args))))
 
     return call
-
-
-def _marked(hook: Any, calls: Ag2Calls) -> Any:
-    setattr(hook, MARK, calls)
-    return hook
 
 
 # --- the events of a stream, as rules read them
@@ -417,11 +368,6 @@ def chat(events: Iterable[Any]) -> list[dict[str, str]]:
 def result_ids(events: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the events."""
     return [one.parent_id for event in events for one in _results(event)]
-
-
-def last_user_text(messages: Iterable[dict[str, str]]) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
 
 
 def text_of(parts: Iterable[Any]) -> str:

@@ -7,12 +7,16 @@
     AgentRunEnded               raised by a run that gave up, and whose output cannot be a text
 
 Extra: `guardagent[pydantic-ai]`.
+
+One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -24,29 +28,29 @@ warn_untried(TRIED)
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset, WrapperToolset
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import UNREAD, ListedTools
-from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, unaccepted_names
+from guardagent.enforcement.host_runs import Named, awaited
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai.adapter.approvals import answer_requests, refuse_native_tools, rejections
-from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, Work, schema_of
-from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
-from guardagent.frameworks.pydantic_ai.adapter.capability import (
-    GuardCapability,
-    GuardedToolset,
-    OwnToolset,
-    guarded_dynamic,
-    may_wait,
-    output_functions,
-    own_toolsets,
-    without_description,
+from guardagent.frameworks.pydantic_ai.adapter.calls import (
+    PydanticArguments,
+    PydanticInvocation,
+    drive_call,
+    may_pass,
+    schema_of,
 )
+from guardagent.frameworks.pydantic_ai.adapter.capability import PARTS as CAPABILITY_PARTS
+from guardagent.frameworks.pydantic_ai.adapter.capability import GuardCapability, may_wait, output_functions
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
     AgentRunEnded,
     AgentRunHalted,
     PydanticRun,
+    PydanticScope,
     conversation,
     new_run,
 )
@@ -76,7 +80,7 @@ def guarded_class(base: Any) -> Any:
 
 def _methods(base: Any) -> dict[str, Callable[..., Any]]:
     def iter(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - the host's name
-        return base.iter(self, *args, **_attachment(self).begin(self, kwargs))
+        return base.iter(self, *args, **_attachment(self).run_options(self, kwargs))
 
     def run_stream(self: Any, *args: Any, **kwargs: Any) -> Any:
         capabilities = [*(kwargs.pop("capabilities", None) or ()), StreamMark()]
@@ -96,6 +100,121 @@ def _attachment(agent: Any) -> Any:
     return vars(agent)[ATTACHMENT]
 
 
+# --- toolsets
+
+
+async def judged_call(toolset: GuardedToolset | OwnToolset, name: str, args: Any, own: str, ctx: Any, tool: Any) -> Any:
+    """Judges a call, and lets the wrapped toolset run it with the judged arguments.
+
+    Args:
+        toolset: the guarded one.
+        name: the name of the tool for the model.
+        args: the arguments.
+        own: the name of the tool in the wrapped toolset.
+        ctx: the host's context of the call.
+        tool: the tool.
+
+    Raises:
+        ToolFailed, AgentRunHalted, ApprovalRequired: as of `drive_call`.
+    """
+    run, arguments = toolset.run or PydanticRun(), toolset.arguments.get(name) or PydanticArguments.of(name, tool)
+    invocation = PydanticInvocation(toolset.attachment, run, arguments, args, ctx, tool)
+    call_tool = toolset.wrapped.call_tool
+    return await drive_call(run, invocation.steps(lambda judged: awaited(lambda: call_tool(own, judged, ctx, tool))))
+
+
+@dataclass
+class GuardedToolset(WrapperToolset[Any]):
+    """All tools of a run: judges each call as the model knows it.
+
+    Attributes:
+        attachment: judges.
+        run: the run; None if there is none, so that each call is denied.
+        arguments: the arguments of each tool, by the name that the model knows.
+    """
+
+    attachment: PydanticAttachment
+    run: PydanticRun | None
+    arguments: dict[str, PydanticArguments] = field(default_factory=dict)
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools: dict[str, Any] = await super().get_tools(ctx)
+        self.attachment.list_tools(tools, self.arguments)
+        return tools
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        return await judged_call(self, name, tool_args, name, ctx, tool)
+
+
+@dataclass
+class OwnToolset(WrapperToolset[Any]):
+    """A toolset with tools of its own: a call passes only as it was judged. Any other call is judged here.
+
+    So a toolset in between cannot change a judged call, and what it calls by itself is judged.
+
+    Attributes:
+        attachment: judges.
+        run: the run.
+        arguments: as of the GuardedToolset around.
+        names: the name of a tool here -> its name for the model.
+    """
+
+    attachment: PydanticAttachment
+    run: PydanticRun | None
+    arguments: dict[str, PydanticArguments]
+    names: dict[str, str] = field(default_factory=dict)
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        tools = await super().get_tools(ctx)
+        self.names.update({name: _public_name(ctx, name) for name in tools})
+        return self.attachment.own_tools(self.wrapped, self.names, tools, self.arguments)
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        public = self.names.get(name, name)
+        if may_pass(public, tool_args):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        return await judged_call(self, public, tool_args, name, ctx, tool)
+
+
+def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
+    """Returns a dynamic toolset whose function returns guarded toolsets.
+
+    Args:
+        toolset: its own.
+        guard: guards a toolset with tools of its own.
+    """
+    last: list[Any] = [None, None]
+
+    async def made(ctx: Any) -> Any:
+        own = toolset.toolset_func(ctx)
+        own = await own if inspect.isawaitable(own) else own
+        if own is not last[0]:  # the host enters a toolset again if it is another one
+            last[:] = [own, None if own is None else own.visit_and_replace(guard)]
+        return last[1]
+
+    return DynamicToolset(made, per_run_step=toolset.per_run_step, id=toolset.id)
+
+
+def without_description(tool: Any, text: str) -> Any:
+    """Returns a tool without its server's unreviewed description and schema."""
+    schema = {"type": "object", "properties": {}}
+    return replace(tool, tool_def=replace(tool.tool_def, description=text, parameters_json_schema=schema))
+
+
+def own_toolsets(toolset: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
+    """Returns the toolsets with tools of their own."""
+    found: list[AbstractToolset[Any]] = []
+    toolset.apply(found.append)
+    return found
+
+
+def _public_name(ctx: Any, name: str) -> str:
+    """Returns the model's name of a tool, after the prefixes and names of the toolsets around."""
+    for layer in reversed(getattr(ctx, "_tool_name_path", ())):
+        name = f"{layer}_{name}" if isinstance(layer, str) else layer.get(name, name)
+    return name
+
+
 # --- toolsets of MCP servers and of other processes
 
 
@@ -112,13 +231,6 @@ def server_of(toolset: Any) -> str | None:
 def is_durable(thing: Any) -> bool:
     """Whether a toolset or a capability runs tools in another process, as Temporal, DBOS and Prefect do."""
     return _has_module(thing, "pydantic_ai.durable_exec")
-
-
-def late_tools(guard: EnforcementPoint, server: str, specs: Iterable[ToolSpec]) -> set[str]:
-    """Compares the tools of a server with the accepted ones. Returns the names of those that may not be called."""
-    specs = list(specs)
-    guard.update_server_tools(server, specs)
-    return {one.name for one in specs if guard.accepted.unaccepted(one.name) is not None}
 
 
 def _address(toolset: Any) -> list[Any]:
@@ -162,17 +274,12 @@ def guarded(
     return agent
 
 
-class PydanticAttachment:
-    """One guard at its agent.
-
-    Attributes:
-        guard: decides.
-    """
+class PydanticAttachment(HostAdapter[PydanticScope]):
+    """One guard at its agent."""
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
-        self.calls = PydanticCalls(guard)
-        self._listed = ListedTools(guard)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unguarded = unguarded
         self._read: dict[str, tuple[Any, Any, PydanticArguments]] = {}  # name -> what was read, and the arguments
 
     def guard_agent(self, agent: Any) -> None:
@@ -200,12 +307,8 @@ class PydanticAttachment:
                 made_of = tool.function_schema
                 schema, described = made_of.json_schema, tool.description
                 read = PydanticArguments.declared(name, schema, described, made_of.validator, made_of)
-                self._listed.add(read.spec)
-        self.check_tools()
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        self._listed.check()
+                self.listed.add(read.spec)
+        self.listed.check()
 
     def _refuse_durable(self, capability: Any) -> None:
         found: list[Any] = []
@@ -216,12 +319,12 @@ class PydanticAttachment:
 
     # --- a run
 
-    def begin(self, agent: Any, options: dict[str, Any]) -> dict[str, Any]:
+    def run_options(self, agent: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Returns the options of a new run, with the guard's capability."""
         capabilities = list(options.get("capabilities") or ())
         output_type = options.get("output_type") or agent.output_type
         run = new_run(
-            self._name(),
+            self.name(),
             explicit=any(options.get(name) is not None for name in ("conversation_id", "conversation")),
             streamed=any(isinstance(one, StreamMark) for one in capabilities),
             waits=may_wait(output_type),
@@ -229,7 +332,7 @@ class PydanticAttachment:
             rejected=rejections(options.get("deferred_tool_results")),
         )
         own = [one for one in capabilities if not isinstance(one, StreamMark)]
-        return {**options, "capabilities": [*own, GuardCapability(self.calls, run, {}, self._unguarded)]}
+        return {**options, "capabilities": [*own, GuardCapability(self, run, {}, self._unguarded)]}
 
     def toolset(self, toolset: Any, capability: Any) -> Any:
         """Returns the guarded form of all tools of a run.
@@ -245,7 +348,7 @@ class PydanticAttachment:
         if capability is not None:
             self._refuse_durable(capability)
             capability.apply(found.append)
-        own = next((one for one in found if isinstance(one, GuardCapability) and one.calls is self.calls), None)
+        own = next((part for part in found if isinstance(part, GuardCapability) and part.adapter is self), None)
         run, arguments = (own.run, own.arguments) if own is not None else (None, {})
 
         def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:
@@ -264,6 +367,11 @@ class PydanticAttachment:
     # --- tools
 
     def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
+        """Compares the tools of a step with the rules.
+
+        Raises:
+            InputError: one cannot be guarded, or a rule names a misspelling of one.
+        """
         for name, tool in tools.items():
             if tool.tool_def.kind == "output":
                 continue
@@ -275,18 +383,23 @@ class PydanticAttachment:
             if name not in arguments:
                 arguments[name] = self._arguments(name, tool)
             if self.guard.accepted.unaccepted(name) is None:
-                self._listed.specs[name] = arguments[name].spec
-        self.check_tools()
+                self.listed.specs[name] = arguments[name].spec
+        self.listed.check()
 
     def own_tools(
         self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
     ) -> dict[str, Any]:
+        """Reads the tools of one toolset. Returns them, without the descriptions that a server changed.
+
+        Raises:
+            InputError: one cannot be guarded.
+        """
         for name, tool in tools.items():
             arguments[names[name]] = self._arguments(names[name], tool)
         server = server_of(toolset)
         if server is None:
             return tools
-        late = late_tools(self.guard, server, [arguments[names[name]].spec for name in tools])
+        late = unaccepted_names(self.guard, {server: [arguments[names[name]].spec for name in tools]})
         return {name: without_description(one, UNREAD) if names[name] in late else one for name, one in tools.items()}
 
     def _arguments(self, name: str, tool: Any) -> PydanticArguments:
@@ -300,14 +413,6 @@ class PydanticAttachment:
         ):
             known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
         return known[2]
-
-    async def invoke(
-        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
-    ) -> Any:
-        return await self.calls.invoke(run, arguments, args, ctx, tool, work)
-
-    def may_pass(self, name: str, args: Any) -> bool:
-        return self.calls.may_pass(name, args)
 
 
 def _is_output(toolset: Any) -> bool:

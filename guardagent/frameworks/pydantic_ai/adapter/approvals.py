@@ -16,24 +16,23 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 
-from guardagent._support.execution import Procedure
+from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_adapter import HostAdapter, answer_text, last_user_text, withheld
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.errors import InputError
-from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, last_user_text
+from guardagent.frameworks.pydantic_ai.adapter.runs import PydanticRun, PydanticScope
 from guardagent.types import Decision, Verdict, thaw
 
 # --- approval
 
 KEY = "approval"
 _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",))
-_WAITS = (
+WAITS = (
     "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
 )
-_OUTPUT = "an output function cannot wait for a reviewer; use ToolGuard(approver=...)"
+OUTPUT = "an output function cannot wait for a reviewer; use ToolGuard(approver=...)"
 
 
 def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]) -> DeferredToolResults:
@@ -86,6 +85,15 @@ def answered_call(conversation: str, call_id: str, metadata: Any, shown: Mapping
     call = HostCall(str(request.get("tool")), request.get("args") or {}, conversation, id=call_id)
     same = _call_digest(str(request.get("digest"))) == call.digest
     return call if same else shown.get(call_id)
+
+
+async def record_rejections(guard: EnforcementPoint, run: PydanticRun) -> None:
+    """Records the reviewers' rejections in a run, so that no later answer approves these calls."""
+    for call_id, metadata in run.rejected.items() if run.conversation else ():
+        shown = shown_calls(guard, str(run.conversation))
+        call = answered_call(str(run.conversation), call_id, metadata, shown)
+        if call is not None:
+            await guard.aresolve(call, "reject")
 
 
 def _host_answer(approval: Approval, request: Mapping[str, Any]) -> ToolApproved | ToolDenied:
@@ -168,12 +176,6 @@ def as_shown(call: HostCall) -> HostCall:
     return replace(call, step=None, messages=None, seen=None)
 
 
-def explained(verdict: Verdict, *, output: bool) -> Verdict:
-    """Returns the verdict on a call that needs approval, and cannot wait for it: in this run, or as an output."""
-    why = _OUTPUT if output else _WAITS
-    return replace(verdict, errors=(*verdict.errors, why)) if verdict.decision is Decision.ESCALATE else verdict
-
-
 def _bound(metadata: Any) -> tuple[str | None, str | None]:
     """Returns the digest that an answer names, and the reviewer."""
     found = metadata.get(KEY) if isinstance(metadata, Mapping) else None
@@ -196,14 +198,16 @@ class GuardedModel(WrapperModel):
 
     Args:
         wrapped: the model.
-        guard: judges answers.
+        adapter: judges answers.
         run: the run.
         unguarded: the provider's tools that may run.
     """
 
-    def __init__(self, wrapped: Any, guard: EnforcementPoint, run: PydanticRun, unguarded: Collection[str]) -> None:
+    def __init__(
+        self, wrapped: Any, adapter: HostAdapter[PydanticScope], run: PydanticRun, unguarded: Collection[str]
+    ) -> None:
         super().__init__(wrapped)
-        self._guard, self._run, self._unguarded = guard, run, unguarded
+        self._adapter, self._run, self._unguarded = adapter, run, unguarded
 
     async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> ModelResponse:
         refuse_native_tools(model_request_parameters.native_tools, self._unguarded)
@@ -214,14 +218,14 @@ class GuardedModel(WrapperModel):
         self, messages: Any, model_settings: Any, model_request_parameters: Any, run_context: Any = None
     ) -> AsyncGenerator[Any]:
         refuse_native_tools(model_request_parameters.native_tools, self._unguarded)
-        held = self._guard.judges_answers and self._run.call is None
+        held = self._adapter.guard.judges_answers and self._run.call is None
         async with super().request_stream(messages, model_settings, model_request_parameters, run_context) as stream:
             if not held:
                 yield stream
                 return
             async for _ in stream:
                 pass
-            response = await judged_response(self._guard, self._run, stream.get(), model_request_parameters)
+            response = await judged_response(self._adapter, self._run, stream.get(), model_request_parameters)
         yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
 
 
@@ -242,7 +246,7 @@ def refuse_native_tools(tools: Any, unguarded: Collection[str]) -> None:
 
 
 async def judged_response(
-    guard: EnforcementPoint, run: PydanticRun, response: ModelResponse, parameters: ModelRequestParameters
+    adapter: HostAdapter[PydanticScope], run: PydanticRun, response: ModelResponse, parameters: ModelRequestParameters
 ) -> ModelResponse:
     """Judges what a streamed response would answer. Returns the response, or one without the denied answer."""
     outputs = {one.name for one in parameters.output_tools}
@@ -252,26 +256,20 @@ async def judged_response(
     if text and (run.streamed or all(one.tool_name in outputs for one in calls)):
         answers.append(text)
     for answer in answers:
-        verdict = await denial(guard, run, answer)
+        verdict = await denial(adapter, run, answer)
         if verdict is not None:
             return without_answer(response, outputs, withheld(verdict))
     return response
 
 
-async def denial(guard: EnforcementPoint, run: PydanticRun, answer: Any) -> Verdict | None:
+async def denial(adapter: HostAdapter[PydanticScope], run: PydanticRun, answer: Any) -> Verdict | None:
     """Returns the verdict that denies a run's final answer; None if the user may see it."""
-    if not guard.judges_answers or run.call is not None:
+    text = answer_text(answer)
+    if not adapter.guard.judges_answers or run.call is not None or _key(text) in run.passed:
         return None  # the answer of an agent in a tool is for the agent that called it
-    text = _text(answer)
-    if _key(text) in run.passed:
-        return None
-    verdict = await guard.aanswer(run.conversation or "", last_user_text(run.messages), text)
-    run.passed.add(_key(withheld(verdict) if verdict.label else text))
-    if verdict.label:
-        run.note("answer", verdict)
-        if run.halted is not None:
-            raise run.halted
-    return verdict if verdict.label else None
+    verdict = await adrive(adapter.answer_denial(run.around(), last_user_text(run.messages), [text]))
+    run.passed.add(_key(text if verdict is None else withheld(verdict)))
+    return verdict
 
 
 def without_answer(response: ModelResponse, outputs: Collection[str], text: str) -> ModelResponse:
@@ -291,20 +289,6 @@ def _forgotten(part: Any, text: str) -> Any:
     if isinstance(part, TextPart):
         return TextPart(text)
     return replace(part, args={}) if isinstance(part, ToolCallPart) else part
-
-
-def pass_text(run: PydanticRun, text: str) -> None:
-    """Lets the user see a text of the guard's own."""
-    run.passed.add(_key(text))
-
-
-def _text(answer: Any) -> str:
-    if isinstance(answer, str):
-        return answer
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
 
 
 def _key(text: str) -> str:

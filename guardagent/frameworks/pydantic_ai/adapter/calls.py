@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_origin
 
 from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 
-from guardagent._support.execution import Procedure, adrive
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent._support.execution import Operation, Procedure, adrive
+from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import HostApproval, explained_denial
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import (
-    answered,
-    answered_call,
-    as_shown,
-    ask_host,
-    explained,
-    shown_calls,
-)
+from guardagent.frameworks.pydantic_ai.adapter.approvals import OUTPUT, WAITS, answered, as_shown, ask_host
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
-    SURROUNDINGS,
-    UNNAMED,
     Permission,
     PydanticRun,
     PydanticScope,
-    chat,
     failure_of,
     finished_output,
     outcome_of,
     proposal,
-    result_ids,
     scope,
 )
-from guardagent.types import Decision, thaw, unchecked_verdict
+from guardagent.types import Decision, thaw
 
 # --- arguments
 
@@ -129,19 +118,6 @@ class PydanticArguments:
         except ValueError as error:
             raise InputError(f"the edited arguments of {self.spec.name!r} do not fit: {error}") from None
 
-    def live(self, args: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that run: the judged copies, or a reviewer's edits.
-
-        Raises:
-            InputError: the tool would read the edits in another way than they were judged.
-        """
-        if same_arguments(plain_arguments(own), args):
-            return own
-        edited = self.rebind(args)
-        if not same_arguments(plain_arguments(edited), args):
-            raise InputError(f"the edited arguments of {self.spec.name!r} have no unique form")
-        return edited
-
 
 def schema_of(tool: Any) -> Any:
     """Returns the host's description of a tool's function; None for a tool that it did not make of a function."""
@@ -181,178 +157,144 @@ def _takes(validator: Any, value: Any) -> bool:
 
 # --- calls
 
-Work = Callable[[dict[str, Any]], Awaitable[Any]]
 _NEEDS_APPROVAL = "its tool requires approval, and has not run"
 
 
-class PydanticCalls:
-    """Judges and runs calls.
+class PydanticInvocation(ToolInvocation[PydanticScope]):
+    """One call of a tool, or of an output function, which cannot wait for a reviewer.
 
     Args:
-        guard: decides.
+        adapter: has the guard.
+        run: the run.
+        arguments: reads the arguments.
+        args: those after the host's validation.
+        ctx: the host's context of the call.
+        tool: the tool; None for an output function.
     """
 
-    def __init__(self, guard: EnforcementPoint) -> None:
-        self.guard = guard
-        self._host_approval = HostApproval(guard)
-
-    async def invoke(
-        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments.
-
-        Raises:
-            ToolFailed: the call is denied; the model reads why.
-            AgentRunHalted: a rule has halted the run.
-            ApprovalRequired: the run ends, and waits for a reviewer.
-        """
-        run = run or PydanticRun()
+    def __init__(
+        self,
+        adapter: HostAdapter[PydanticScope],
+        run: PydanticRun,
+        arguments: PydanticArguments,
+        args: Mapping[str, Any],
+        ctx: Any,
+        tool: Any = None,
+    ) -> None:
         run.read(ctx)
-        try:
-            return await adrive(self._steps(run, arguments, args, ctx, tool, work))
-        except ToolDenied as denied:
-            run.note(denied.tool, denied.verdict)
-            if run.halted is not None:
-                raise run.halted from None
-            raise ToolFailed(str(explained_denial(denied, run.conversation, UNNAMED))) from None
+        super().__init__(adapter, arguments.spec.name, run.around(ctx.tool_call_id or None))
+        self._run, self._arguments, self._args, self._ctx, self._tool = run, arguments, args, ctx, tool
 
-    async def ask_first(self, run: PydanticRun, arguments: PydanticArguments, args: Any, ctx: Any) -> None:
-        """Judges a call whose tool requires approval, before the host asks a reviewer.
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._arguments.bind(self._args), {}
 
-        Raises:
-            ToolFailed, AgentRunHalted, ApprovalRequired: as of `invoke`.
-        """
-        run.read(ctx)
-        try:
-            call = self._call(run, arguments, plain_arguments(arguments.bind(args)), ctx)
-            verdict = await adrive(ask_host(self.guard, call, by_host=True))
-            if verdict.label:
-                verdict = await self.guard.abefore(call)  # again, so that it is recorded
-        except InputError as error:
-            call = self._call(run, arguments, {}, ctx)
-            verdict = await self.guard.arefuse(call, str(error))
-        if verdict.label:
-            run.note(call.tool, verdict)
-            if run.halted is not None:
-                raise run.halted
-            raise ToolFailed(str(explained_denial(ToolDenied(call.tool, verdict), run.conversation, UNNAMED)))
-        await self.guard.awithdraw(call, _NEEDS_APPROVAL)
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self._arguments.rebind(edited)
 
-    async def invoke_output(
-        self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any, work: Work
-    ) -> Any:
-        """As `invoke`, for an output function, which cannot wait for a reviewer.
+    def options(self) -> dict[str, Any]:
+        run, proposed = self._run, self.adapter.proposed(self.around)
+        if run.call is None and run.step == 0:  # continued with answers of reviewers, without a message of the model
+            run.show(self._ctx.messages, proposed)
+        proposed.add(self.around.tool_id or "")
+        return {**super().options(), "agent": getattr(self._ctx.agent, "name", None)}
 
-        Raises:
-            ToolDenied: the call is denied.
-        """
-        run.read(ctx)
-        try:
-            return await adrive(self._steps(run, arguments, args, ctx, None, work))
-        except ToolDenied as denied:
-            run.note(denied.tool, denied.verdict)
-            if run.halted is not None:
-                raise run.halted from None
-            raise
+    def inside(self, call: HostCall) -> PydanticScope:
+        return PydanticScope(call.conversation, self._run, call, permission=Permission(call.tool, call.args))
 
-    async def reject(self, run: PydanticRun) -> None:
-        """Records the reviewers' rejections, so that no later answer approves these calls."""
-        for call_id, metadata in run.rejected.items() if run.conversation else ():
-            shown = shown_calls(self.guard, str(run.conversation))
-            call = answered_call(str(run.conversation), call_id, metadata, shown)
-            if call is not None:
-                await self.guard.aresolve(call, "reject")
+    def outcome(self, output: Any) -> Outcome:
+        return outcome_of(output)
 
-    def may_pass(self, name: str, args: Any) -> bool:
-        """Uses the permission of the call around, if it is for this tool and for these arguments."""
-        around = scope()
-        held = around.permission if around is not None else None
-        if held is None or held.used or held.tool != name:
-            return False
-        try:
-            held.used = same_arguments(plain_arguments(args), held.args)
-        except InputError:
-            return False
-        return held.used
+    def failure(self, error: BaseException) -> Outcome | None:
+        return None if isinstance(error, ApprovalRequired) else failure_of(error)
 
-    # --- the life of a call
-
-    def _steps(
-        self, run: PydanticRun, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Work
-    ) -> Procedure[Any]:
-        name, life = arguments.spec.name, self.guard.lifecycle
-        try:
-            own = arguments.bind(args)
-            call = self._call(run, arguments, plain_arguments(own), ctx)
-        except InputError as error:
-            verdict = yield from life.refuse(self._call(run, arguments, {}, ctx), str(error))
-            raise ToolDenied(name, verdict) from None
-        call, allowed = yield from life.authorize(call, self._judge(call, run, arguments, ctx, tool))
-        try:
-            live = arguments.live(allowed, own)
-        except InputError as error:
-            yield from life.withdraw(call, str(error), used=True)
-            raise ToolDenied(name, unchecked_verdict(str(error), checked_by="policy")) from None
-        inside = PydanticScope(call.conversation, run, call, permission=Permission(name, call.args))
-
+    def run(self, call: HostCall, work: Operation) -> Procedure[Any]:
         async def finish() -> Any:
-            return finished_output(name, await work(live))
+            return finished_output(self.name, await work.async_call())
 
-        running = SURROUNDINGS.within(inside, awaited(finish))
-
-        def failure(error: BaseException) -> Outcome | None:
-            return None if isinstance(error, ApprovalRequired) else failure_of(error)
-
+        life = self.guard.lifecycle
         try:
-            return (yield from life.execute(call, running, outcome_of, failure))
+            return (yield from super().run(call, awaited(finish)))
         except ApprovalRequired:  # the tool itself asks a person: it has not run
             yield from life.withdraw(call, _NEEDS_APPROVAL, used=True)
             yield from life.record_host_request(as_shown(call))
             raise
 
-    def _judge(
-        self, call: HostCall, run: PydanticRun, arguments: PydanticArguments, ctx: Any, tool: Any
-    ) -> Procedure[JudgedCall]:
+    # --- approval
+
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
-        waits = run.waits and tool is not None and bool(call.conversation)
-        if waits and ctx.tool_call_approved:
-            original = self._original(call, arguments, ctx, tool)
-            return (yield from answered(self.guard, call, original, ctx.tool_call_metadata))
-        if waits and self._host_approval.may_be_needed:
+        approval, output = self.adapter.approval, self._tool is None
+        waits = self._run.waits and not output and bool(call.conversation)
+        if waits and self._ctx.tool_call_approved:
+            return (yield from answered(self.guard, call, self._original(call), self._ctx.tool_call_metadata))
+        if waits and approval.may_be_needed:
             yield from ask_host(self.guard, call)
         verdict, call = yield from self.guard.lifecycle.judge(call)
-        if verdict.decision is Decision.ESCALATE and waits and self._host_approval.may_be_needed:
+        if verdict.decision is Decision.ESCALATE and waits and approval.may_be_needed:
             yield from ask_host(self.guard, call)  # only since another call is in flight
-        return explained(verdict, output=tool is None), call
+        return explained(verdict, OUTPUT if output else WAITS), call
 
-    def _original(self, call: HostCall, arguments: PydanticArguments, ctx: Any, tool: Any) -> HostCall:
+    def ask_first(self) -> Procedure[None]:
+        """Judges a call whose tool requires approval, before the host asks a reviewer.
+
+        Raises:
+            ToolDenied: the call is denied.
+            ApprovalRequired: the run ends, and waits for a reviewer.
+        """
+        life = self.guard.lifecycle
+        try:
+            self.own, _ = self.bind()
+            call = self.call(self.plain(), self._validated)
+            verdict = yield from ask_host(self.guard, call, by_host=True)
+        except InputError as error:
+            raise (yield from self.refusal(str(error))) from None
+        if verdict.label:
+            verdict, _ = yield from life.judge(call)  # again, so that it is recorded
+        if verdict.label:
+            raise self.noted(ToolDenied(call.tool, verdict))
+        yield from life.withdraw(call, _NEEDS_APPROVAL)
+
+    def _original(self, call: HostCall) -> HostCall:
         """Returns an approved call as the model proposed it, before the reviewer's edits."""
-        part = proposal(ctx.messages, call.id)
+        part = proposal(self._ctx.messages, call.id)
         if part is None:
             return call
-        validator, options = tool.args_validator, {"context": ctx.validation_context}
+        validator, options = self._tool.args_validator, {"context": self._ctx.validation_context}
         try:
             if isinstance(part.args, str):
                 raw = validator.validate_json(part.args or "{}", **options)
             else:
                 raw = validator.validate_python(part.args or {}, **options)
-            return replace(call, args=plain_arguments(arguments.bind(raw)))
+            return replace(call, args=plain_arguments(self._arguments.bind(raw)))
         except Exception:  # noqa: BLE001 - a stored call that fits no more; then the call itself needs a request
             return call
 
-    def _call(self, run: PydanticRun, arguments: PydanticArguments, args: Mapping[str, Any], ctx: Any) -> HostCall:
-        options: dict[str, Any] = {"agent": getattr(ctx.agent, "name", None)}
-        if ctx.tool_call_id:
-            options["id"] = ctx.tool_call_id
-        if (
-            run.call is None and run.step == 0
-        ):  # continued with the answers of reviewers, without a message of the model
-            run.messages = chat(ctx.messages)
-            run.seen = [one for one in result_ids(ctx.messages) if one not in run.proposed(self.guard)]
-        options |= run.call_options(nested=run.call is not None)
-        run.proposed(self.guard).add(options.get("id", ""))
 
-        def validate(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-            return plain_arguments(arguments.rebind(edited))
+async def drive_call(run: PydanticRun, steps: Procedure[Any]) -> Any:
+    """Runs the steps of a call. Of a denial, the model reads why.
 
-        return HostCall(arguments.spec.name, args, run.conversation, validate_edit=validate, **options)
+    Raises:
+        ToolFailed: the call is denied.
+        AgentRunHalted: a rule has halted the run.
+        ApprovalRequired: the run ends, and waits for a reviewer.
+    """
+    try:
+        return await adrive(steps)
+    except ToolDenied as denied:
+        run.note(denied.tool, denied.verdict)
+        if run.halted is not None:
+            raise run.halted from None
+        raise ToolFailed(str(denied)) from None
+
+
+def may_pass(name: str, args: Mapping[str, Any]) -> bool:
+    """Uses the permission of the call around, if it is for this tool and for these arguments."""
+    around = scope()
+    held = around.permission if around is not None else None
+    if held is None or held.used or held.tool != name:
+        return False
+    try:
+        held.used = same_arguments(plain_arguments(args), held.args)
+    except InputError:
+        return False
+    return held.used

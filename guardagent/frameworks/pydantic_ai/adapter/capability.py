@@ -1,27 +1,37 @@
-"""The guard's part in the life of a run: its capability, its output types, and its toolsets.
+"""The guard's part in the life of a run: its capability, and its output types.
 
-One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own. The output
-types tell the output functions, and whether the run may end with requests to reviewers.
+The output types tell the output functions, and whether the run may end with requests to reviewers.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, get_args
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
 
 from pydantic_ai import DeferredToolRequests, ModelRetry, NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, WrapperToolset
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import withheld
+from guardagent._support.execution import adrive
+from guardagent.enforcement import ToolSpec
+from guardagent.enforcement.host_adapter import HostAdapter, withheld
+from guardagent.enforcement.host_runs import awaited
 from guardagent.errors import ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import GuardedModel, denial, forget_answer, pass_text
-from guardagent.frameworks.pydantic_ai.adapter.calls import PydanticArguments, PydanticCalls, parameters_of
-from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, chat, result_ids
+from guardagent.frameworks.pydantic_ai.adapter.approvals import (
+    GuardedModel,
+    denial,
+    forget_answer,
+    record_rejections,
+)
+from guardagent.frameworks.pydantic_ai.adapter.calls import (
+    PydanticArguments,
+    PydanticInvocation,
+    drive_call,
+    parameters_of,
+)
+from guardagent.frameworks.pydantic_ai.adapter.runs import AgentRunEnded, PydanticRun, PydanticScope
 
 # --- output types
 
@@ -93,7 +103,7 @@ class GuardCapability(AbstractCapability[Any]):
     """Follows a run: its messages, its requests to the model, and its output.
 
     Args:
-        calls: judges calls.
+        adapter: judges.
         run: the run.
         arguments: the arguments of the run's tools.
         unguarded: the provider's tools that may run.
@@ -101,22 +111,19 @@ class GuardCapability(AbstractCapability[Any]):
 
     def __init__(
         self,
-        calls: PydanticCalls,
+        adapter: HostAdapter[PydanticScope],
         run: PydanticRun,
         arguments: dict[str, PydanticArguments],
         unguarded: Collection[str],
     ) -> None:
-        self.calls, self.run, self.arguments, self._unguarded = calls, run, arguments, unguarded
-
-    @property
-    def guard(self) -> EnforcementPoint:
-        return self.calls.guard
+        self.adapter, self.guard = adapter, adapter.guard
+        self.run, self.arguments, self._unguarded = run, arguments, unguarded
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="outermost")
 
     def get_wrapper_model(self, model: Any) -> Any:
-        return GuardedModel(model, self.guard, self.run, self._unguarded)
+        return GuardedModel(model, self.adapter, self.run, self._unguarded)
 
     async def before_run(self, ctx: Any) -> None:
         self.run.read(ctx)
@@ -125,7 +132,7 @@ class GuardCapability(AbstractCapability[Any]):
         self.run.waits = self.run.waits or handled
         if self.run.call is None and self.run.conversation:
             self.guard.turn(self.run.conversation)
-        await self.calls.reject(self.run)
+        await record_rejections(self.guard, self.run)
 
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> ModelResponse:
         """Asks the model, unless the guard has ended the run."""
@@ -136,12 +143,11 @@ class GuardCapability(AbstractCapability[Any]):
             raise run.halted
         if run.final is not None:
             return self._last_words(request_context.model_request_parameters)
-        proposed = run.proposed(self.guard)
-        outputs = {one.name for one in request_context.model_request_parameters.output_tools}
-        run.messages = chat(request_context.messages)
-        run.seen = [one for one in result_ids(request_context.messages, outputs) if one not in proposed]
+        proposed = self.adapter.proposed(run.around())
+        outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
+        run.show(request_context.messages, proposed, outputs)
         response: ModelResponse = await handler(request_context)
-        proposed.update(one.tool_call_id for one in response.tool_calls)
+        proposed.update(call.tool_call_id for call in response.tool_calls)
         return response
 
     def _last_words(self, parameters: Any) -> ModelResponse:
@@ -149,7 +155,6 @@ class GuardCapability(AbstractCapability[Any]):
         assert verdict is not None
         if not (parameters.allow_text_output and parameters.output_mode in ("text", "tool")):
             raise AgentRunEnded("", verdict)
-        pass_text(self.run, text)
         return ModelResponse(parts=[TextPart(text)])
 
     async def after_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
@@ -157,7 +162,8 @@ class GuardCapability(AbstractCapability[Any]):
         if tool_def.kind == "unapproved" and not ctx.tool_call_approved and self.run.waits:
             known = self.arguments.get(call.tool_name)
             spec = ToolSpec(call.tool_name, tool_def.parameters_json_schema, tool_def.description or "")
-            await self.calls.ask_first(self.run, known or PydanticArguments(spec), args, ctx)
+            arguments = known or PydanticArguments(spec)
+            await drive_call(self.run, PydanticInvocation(self.adapter, self.run, arguments, args, ctx).ask_first())
         return args
 
     async def wrap_output_process(self, ctx: Any, *, output_context: Any, output: Any, handler: Any) -> Any:
@@ -167,7 +173,7 @@ class GuardCapability(AbstractCapability[Any]):
             raise ModelRetry(_PARTIAL)  # the host leaves out a partial output that is not valid
         try:
             result = await self._processed(ctx, output_context, output, handler)
-            verdict = await denial(self.guard, self.run, result)
+            verdict = await denial(self.adapter, self.run, result)
         except ToolDenied as denied:
             if denied is self.run.halted:
                 raise
@@ -188,145 +194,14 @@ class GuardCapability(AbstractCapability[Any]):
         function = self.run.functions.get(name)
         named = named_arguments(function, output)
 
-        async def work(args: dict[str, Any]) -> Any:
-            return await handler(passed_on(output, named, args))
-
         if call is not None and ctx.tool_call_id is None:
             ctx = replace(ctx, tool_call_id=call.tool_call_id)
         parameters = parameters_of(function) if function is not None else []
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         arguments = PydanticArguments(ToolSpec(name), defaults=defaults if isinstance(output, dict) else {})
-        return await self.calls.invoke_output(self.run, arguments, named, ctx, work)
-
-
-# --- toolsets
-
-
-class ToolsetParts(Protocol):
-    """The parts of an attachment that guarded toolsets use."""
-
-    def list_tools(self, tools: Mapping[str, Any], arguments: dict[str, PydanticArguments]) -> None:
-        """Compares the tools of a step with the rules.
-
-        Raises:
-            InputError: one cannot be guarded, or a rule names a misspelling of one.
-        """
-
-    def own_tools(
-        self, toolset: Any, names: Mapping[str, str], tools: dict[str, Any], arguments: dict[str, PydanticArguments]
-    ) -> dict[str, Any]:
-        """Reads the tools of one toolset. Returns them, without the descriptions that a server changed.
-
-        Raises:
-            InputError: one cannot be guarded.
-        """
-
-    async def invoke(
-        self, run: PydanticRun | None, arguments: PydanticArguments, args: Any, ctx: Any, tool: Any, work: Any
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments."""
-
-    def may_pass(self, name: str, args: Any) -> bool:
-        """Uses the permission of the call around, if it is for this tool and for these arguments."""
-
-
-@dataclass
-class GuardedToolset(WrapperToolset[Any]):
-    """All tools of a run: judges each call as the model knows it.
-
-    Attributes:
-        attachment: judges.
-        run: the run; None if there is none, so that each call is denied.
-        arguments: the arguments of each tool, by the name that the model knows.
-    """
-
-    attachment: ToolsetParts
-    run: PydanticRun | None
-    arguments: dict[str, PydanticArguments] = field(default_factory=dict)
-
-    async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        tools: dict[str, Any] = await super().get_tools(ctx)
-        self.attachment.list_tools(tools, self.arguments)
-        return tools
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        arguments = self.arguments.get(name) or PydanticArguments.of(name, tool)
-
-        async def work(args: dict[str, Any]) -> Any:
-            return await self.wrapped.call_tool(name, args, ctx, tool)
-
-        return await self.attachment.invoke(self.run, arguments, tool_args, ctx, tool, work)
-
-
-@dataclass
-class OwnToolset(WrapperToolset[Any]):
-    """A toolset with tools of its own: a call passes only as it was judged. Any other call is judged here.
-
-    So a toolset in between cannot change a judged call, and what it calls by itself is judged.
-
-    Attributes:
-        attachment: judges.
-        run: the run.
-        arguments: as of the GuardedToolset around.
-        names: the name of a tool here -> its name for the model.
-    """
-
-    attachment: ToolsetParts
-    run: PydanticRun | None
-    arguments: dict[str, PydanticArguments]
-    names: dict[str, str] = field(default_factory=dict)
-
-    async def get_tools(self, ctx: Any) -> dict[str, Any]:
-        tools = await super().get_tools(ctx)
-        self.names.update({name: _public_name(ctx, name) for name in tools})
-        return self.attachment.own_tools(self.wrapped, self.names, tools, self.arguments)
-
-    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        public = self.names.get(name, name)
-        if self.attachment.may_pass(public, tool_args):
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-        arguments = self.arguments.get(public) or PydanticArguments.of(public, tool)
-
-        async def work(args: dict[str, Any]) -> Any:
-            return await self.wrapped.call_tool(name, args, ctx, tool)
-
-        return await self.attachment.invoke(self.run, arguments, tool_args, ctx, tool, work)
-
-
-def guarded_dynamic(toolset: Any, guard: Callable[[Any], Any]) -> Any:
-    """Returns a dynamic toolset whose function returns guarded toolsets.
-
-    Args:
-        toolset: its own.
-        guard: guards a toolset with tools of its own.
-    """
-    last: list[Any] = [None, None]
-
-    async def made(ctx: Any) -> Any:
-        own = toolset.toolset_func(ctx)
-        own = await own if inspect.isawaitable(own) else own
-        if own is not last[0]:  # the host enters a toolset again if it is another one
-            last[:] = [own, None if own is None else own.visit_and_replace(guard)]
-        return last[1]
-
-    return DynamicToolset(made, per_run_step=toolset.per_run_step, id=toolset.id)
-
-
-def without_description(tool: Any, text: str) -> Any:
-    """Returns a tool without its server's unreviewed description and schema."""
-    schema = {"type": "object", "properties": {}}
-    return replace(tool, tool_def=replace(tool.tool_def, description=text, parameters_json_schema=schema))
-
-
-def own_toolsets(toolset: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
-    """Returns the toolsets with tools of their own."""
-    found: list[AbstractToolset[Any]] = []
-    toolset.apply(found.append)
-    return found
-
-
-def _public_name(ctx: Any, name: str) -> str:
-    """Returns the model's name of a tool, after the prefixes and names of the toolsets around."""
-    for layer in reversed(getattr(ctx, "_tool_name_path", ())):
-        name = f"{layer}_{name}" if isinstance(layer, str) else layer.get(name, name)
-    return name
+        invocation = PydanticInvocation(self.adapter, self.run, arguments, named, ctx)
+        try:
+            return await adrive(invocation.steps(lambda args: awaited(lambda: handler(passed_on(output, named, args)))))
+        except ToolDenied as denied:
+            self.run.note(denied.tool, denied.verdict)
+            raise (self.run.halted or denied) from None

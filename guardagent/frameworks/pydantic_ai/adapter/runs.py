@@ -10,10 +10,9 @@ from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.messages import ModelRequest, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
-from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.decisions import gave_up
-from guardagent.enforcement.host_adapter import proposed_ids
+from guardagent.enforcement.host_adapter import plain_or_text
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
 from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied, error_text
@@ -72,9 +71,20 @@ class PydanticRun(ModelRun):
         """Reads the host's id of the conversation."""
         self.host_conversation = ctx.conversation_id
 
-    def proposed(self, guard: EnforcementPoint) -> set[str]:
-        """Returns the ids of the calls that models proposed in this conversation."""
-        return proposed_ids(guard, self.conversation)
+    def around(self, tool_id: str | None = None) -> PydanticScope:
+        """Returns the surroundings of the run's calls, and of the one with the host's id `tool_id`."""
+        return PydanticScope(self.conversation, self, self.call, tool_id)
+
+    def show(self, messages: Iterable[Any], proposed: set[str], outputs: Collection[str] = ()) -> None:
+        """Takes over the messages that the model reads.
+
+        Args:
+            messages: in the host's form.
+            proposed: the ids of the calls that models proposed under this guard, which may have been denied.
+            outputs: the names of output tools, whose results are not those of calls.
+        """
+        self.messages = chat(messages)
+        self.seen = [call_id for call_id in result_ids(messages, outputs) if call_id not in proposed]
 
     def note(self, tool: str, verdict: Verdict) -> None:
         ModelRun.note(self, tool, verdict)
@@ -149,8 +159,8 @@ def finished_output(name: str, result: Any) -> Any:
 def outcome_of(result: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned: a value, or a ToolReturn."""
     if isinstance(result, ToolReturn):
-        return Outcome(_plain(result.return_value), other_outputs=(_plain(result.content),))
-    return Outcome(_plain(result))
+        return Outcome(plain_or_text(result.return_value), other_outputs=(plain_or_text(result.content),))
+    return Outcome(plain_or_text(result))
 
 
 def failure_of(error: BaseException) -> Outcome | None:
@@ -165,13 +175,6 @@ def failure_of(error: BaseException) -> Outcome | None:
     if late or isinstance(error, RunCancelled):
         return Outcome(error_text(error), failed=None)
     return Outcome.of_error(error)
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)
 
 
 # --- messages
@@ -189,12 +192,12 @@ def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     return shown
 
 
-def result_ids(messages: Iterable[Any], outputs: Collection[str] = ()) -> list[str]:
+def result_ids(messages: Iterable[Any], outputs: Collection[str]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages.
 
     Args:
         messages: the host's.
-        outputs: the names of output tools, whose results are not those of calls.
+        outputs: as of `PydanticRun.show`.
     """
     return [
         part.tool_call_id
@@ -205,11 +208,6 @@ def result_ids(messages: Iterable[Any], outputs: Collection[str] = ()) -> list[s
         and part.tool_name not in outputs
         and part.content != _NOT_EXECUTED
     ]
-
-
-def last_user_text(messages: Iterable[dict[str, str]]) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
 
 
 def proposal(messages: Iterable[Any], call_id: str) -> ToolCallPart | None:

@@ -1,29 +1,19 @@
-"""Guarded agents, tools and executors, the arguments of tools, and final answers.
+"""One guard at agents, the classes of guarded agents and executors, and final answers.
 
-A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. Arguments are bound to
-the tool's signature, and copied, so that the judged ones are those that run. The class of a guarded agent is a
-subclass of the original class. The executor of generated code gets guarded functions only.
+A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. The class of a guarded
+agent is a subclass of the original class. The executor of generated code gets guarded functions only.
 """
 
 from __future__ import annotations
 
 import contextvars
-import copy
-import datetime as dt
-import inspect
-import json
 import sys
 import threading
-import uuid
-import weakref
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from smolagents import ActionOutput, MultiStepAgent, Tool
+from smolagents import ActionOutput, CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
 from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, ToolCall
 from smolagents.models import ChatMessageStreamDelta
@@ -31,12 +21,27 @@ from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutio
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import withheld
-from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import bound_by_name, finished, named_by_schema, read_signature
+from guardagent.enforcement.host_adapter import HostAdapter, answer_text, last_user_text, withheld
+from guardagent.enforcement.host_runs import Named
+from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.smolagents.adapter.runs import SmolagentsRun, SmolagentsScope, chat, enter, scope
+from guardagent.frameworks.smolagents.adapter.calls import (
+    DEEPEST,
+    SURROUNDINGS,
+    UNNAMED,
+    SmolagentsArguments,
+    SmolagentsInvocation,
+    SmolagentsRun,
+    SmolagentsScope,
+    SmolagentsTool,
+    call_key,
+    chat,
+    code_function,
+    enter,
+    is_code_function,
+    scope,
+    value_copy,
+)
 from guardagent.types import Verdict, unchecked_verdict
 
 # --- final answers
@@ -71,9 +76,8 @@ def denial(guard: EnforcementPoint, answer: Any, agent: Any) -> Verdict | None:
     if (kind := _class_of_code(answer)) is not None:
         problem = f"the answer has a {kind.__name__}, a class of the code, which may read as anything; use plain values"
         return unchecked_verdict(problem, checked_by="policy")
-    users = [one["content"] for one in chat(agent.memory.steps) if one["role"] == "user"]
     conversation = (around.conversation if around is not None else None) or ""
-    verdict = guard.answer(conversation, users[-1] if users else "", answer_text(answer))
+    verdict = guard.answer(conversation, last_user_text(chat(agent.memory.steps)), answer_text(answer))
     return verdict if verdict.label else None
 
 
@@ -83,16 +87,6 @@ def without_answer(guard: EnforcementPoint, message: Any, agent: Any) -> Any:
     if verdict is not None:
         message.content = withheld(verdict)
     return message
-
-
-def answer_text(answer: Any) -> str:
-    """Returns an answer as rules read it."""
-    if isinstance(answer, str):
-        return str.__str__(answer)
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
 
 
 def _class_of_code(answer: Any) -> type | None:
@@ -143,174 +137,115 @@ def streamed(events: Generator[Any, None, None], around: SmolagentsScope, *, hel
         events.close()
 
 
-# --- arguments
-
-_ATOMS = frozenset(
-    {str, int, float, bool, type(None), Decimal, bytes, uuid.UUID, dt.date, dt.datetime, dt.time, dt.timedelta}
-)
-_SEQUENCES = frozenset({list, tuple, set, frozenset})
-_SELF = frozenset({"self"})  # which `@tool` declares for a static function
-_DEEPEST = 100
-_COMBINED = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
-
-
-@dataclass(frozen=True, slots=True)
-class SmolagentsArguments:
-    """Reads the arguments of a tool.
-
-    Attributes:
-        spec: the tool's declaration.
-        signature: of its function; None if it takes whatever its schema declares.
-        unjudged: arguments that are passed on unchanged, and neither judged nor logged.
-    """
-
-    spec: ToolSpec
-    signature: inspect.Signature | None
-    unjudged: frozenset[str] = frozenset()
-
-    @classmethod
-    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> SmolagentsArguments:
-        """Reads the declaration of a tool of smolagents.
-
-        Raises:
-            InputError: the tool has no argument of a name in `unjudged`.
-        """
-        generic = getattr(tool, "skip_forward_signature_validation", False) is True
-        signature = None if generic else read_signature(tool.forward, tool.name, omit=_SELF - tool.inputs.keys())
-        spec = ToolSpec(tool.name, _schema(tool.inputs), tool.description)
-        return cls(spec, signature, _known(unjudged, tool.inputs, tool.name))
-
-    @classmethod
-    def of_function(
-        cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()
-    ) -> SmolagentsArguments:
-        """Reads the signature of a function that generated code may call.
-
-        Raises:
-            InputError: it has none.
-        """
-        signature = read_signature(function, name, omit=_SELF)
-        schema = {"type": "object", "properties": {one: {} for one in signature.parameters}}
-        spec = ToolSpec(name, schema, inspect.getdoc(function) or "")
-        return cls(spec, signature, _known(unjudged, signature.parameters, name))
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns copies of the arguments that the tool will get, with defaults, and the unjudged ones.
-
-        Raises:
-            InputError: they do not fit the tool, or one cannot be judged.
-        """
-        named = self._named(args, kwargs)
-        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
-        judged = {name: value_copy(value, f"{name} of {self.spec.name}") for name, value in named.items()}
-        if self.signature is None:
-            judged = validate_arguments(self.spec.name, judged, self.spec.schema)
-        return judged, apart
-
-    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if self.signature is None:
-            return named_by_schema(self.spec.schema, args, kwargs, self.spec.name)
-        return bound_by_name(self.signature, args, kwargs, self.spec.name)
-
-
-def value_copy(value: Any, place: str, depth: int = 0) -> Any:
-    """Returns a deep copy of a value of plain types, exactly: a subclass could show rules another value.
-
-    Raises:
-        InputError: the value is of another type.
-    """
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if depth > _DEEPEST:
-        raise InputError(f"{place[:80]} is nested too deeply, or contains itself")
-    if kind in _SEQUENCES:
-        return kind(value_copy(item, f"{place}[]", depth + 1) for item in copy.copy(value))
-    if kind is dict:
-        return {
-            value_copy(name, f"a key of {place}", depth + 1): value_copy(item, f"{place}.{name}", depth + 1)
-            for name, item in dict(value).items()
-        }
-    raise InputError(
-        f"{place[:80]} is a {kind.__name__}, which cannot be judged and copied; expected plain values, "
-        "or name the argument in unjudged=... if no rule needs it"
-    )
-
-
-def _schema(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a tool's `inputs` as a JSON schema."""
-    required = [name for name, one in inputs.items() if not one.get("nullable") and "default" not in one]
-    properties = {name: _property(one) for name, one in inputs.items()}
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _property(declared: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: one for name, one in declared.items() if name != "nullable"}
-    kinds = [found["type"]] if isinstance(found.get("type"), str) else list(found.get("type") or ())
-    if _COMBINED & found.keys() or {"any", "image", "audio"} & set(kinds):
-        found.pop("type", None)
-    elif declared.get("nullable"):
-        found["type"] = [*kinds, "null"]
-    return found
-
-
-def _known(unjudged: Collection[str], names: Collection[str], tool: str) -> frozenset[str]:
-    if odd := sorted(set(unjudged) - set(names)):
-        raise InputError(f"{tool!r} has no argument {odd[0]!r} to leave unjudged")
-    return frozenset(unjudged)
-
-
 # --- the attachment
 
+_TASK: Mapping[str, Any] = {"type": "object", "properties": {"task": {"type": "string"}, "additional_args": {}}}
 
-class SmolagentsParts(ABC):
+
+class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
     """One guard, and the agents that it guards.
 
     Attributes:
-        guard: decides.
         unjudged: tool -> its unjudged arguments.
     """
 
-    guard: EnforcementPoint
-    unjudged: Mapping[str, Collection[str]]
+    def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self.unjudged = unjudged
 
-    @abstractmethod
+    # --- agents and tools
+
+    def guard_agent(self, agent: Any) -> None:
+        """Guards an agent and those that it manages. Does nothing to what is guarded already."""
+        if not isinstance(agent, MultiStepAgent):
+            raise InputError(f"this is a {type(agent).__name__}; expected an agent of smolagents")
+        owner: Any = getattr(agent, "guardagent_attachment", None)
+        if self.is_new(owner, "this agent"):
+            require_parts(agent, *PARTS)
+            agent.__class__ = guarded_class(type(agent), self)
+        elif owner is not self:
+            self.listed.add(*owner.listed.specs.values())
+        self._guard_parts(agent)
+
     def refresh(self, agent: Any) -> None:
         """Guards additions to an agent, and compares them with the rules.
 
         Raises:
             InputError: an addition cannot be guarded.
         """
+        self._guard_parts(agent)
+        self.listed.check()
 
-    @abstractmethod
+    def _guard_parts(self, agent: Any) -> None:
+        for name, tool in agent.tools.items():
+            _require_name(name, tool)
+            if not (isinstance(tool, SmolagentsTool) and tool.guardagent_adapter.guard is self.guard):
+                agent.tools[name] = self._tool(tool)
+        for name, managed in agent.managed_agents.items():
+            _require_name(name, managed)
+            if getattr(managed, "guardagent_attachment", None) is not self:
+                self.guard_agent(managed)
+            self.listed.add(ToolSpec(managed.name, _TASK, managed.description or "", unlisted_arguments=None))
+        if isinstance(agent, CodeAgent):
+            guard_executor(agent.python_executor, self)
+        if not any(isinstance(check, AnswerCheck) for check in agent.final_answer_checks):
+            agent.final_answer_checks = [*agent.final_answer_checks, AnswerCheck(self.guard)]
+
+    def _tool(self, tool: Any) -> Any:
+        """Returns the guarded form of a tool; the host's own `final_answer` only ends the run."""
+        if type(tool) is FinalAnswerTool:
+            return tool
+        if isinstance(tool, SmolagentsTool):
+            raise InputError(f"the tool {tool.name!r} has another guard already; expected the tool itself")
+        if not isinstance(tool, Tool) or type(tool).__call__ is not Tool.__call__:
+            raise InputError(
+                f"the tool {getattr(tool, 'name', tool)!r} has a '__call__' of its own, so its calls cannot be judged; "
+                "expected a Tool with its work in forward()"
+            )
+        arguments = SmolagentsArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
+        self.listed.add(arguments.spec)
+        return SmolagentsTool(tool, arguments, self)
+
     def code_function(self, name: str, tool: Any) -> Callable[..., Any]:
         """Returns the guarded function that generated code calls for a tool, an agent or a function."""
+        if isinstance(tool, MultiStepAgent):
+            self.guard_agent(tool)
+            _require_name(name, tool)
+            return code_function(tool, name)
+        if isinstance(tool, Tool):
+            _require_name(name, tool)
+        if isinstance(tool, SmolagentsTool) or type(tool) is FinalAnswerTool:
+            return code_function(tool, name)
+        return code_function(self._tool(tool), name) if isinstance(tool, Tool) else guarded_function(self, tool, name)
 
-    @abstractmethod
-    def list_tool(self, spec: ToolSpec) -> None:
-        """Adds a tool to those that are compared with the rules."""
+    def begin_run(self, agent: Any) -> SmolagentsScope:
+        """Returns the surroundings of a new run: within a tool, those of the call."""
+        return self.begin(lambda outer: SmolagentsRun(outer, agent=agent))
 
-    @abstractmethod
-    def begin(self, agent: Any) -> SmolagentsScope:
-        """Returns the surroundings of a new run."""
 
-    @abstractmethod
-    def propose(self, call: Any) -> None:
-        """Notes a call that the model proposed in this conversation."""
+def _require_name(name: str, tool: Any) -> None:
+    """Requires that the name by which the model calls a tool or an agent is the one by which it is judged.
 
-    @abstractmethod
-    def invoke(
-        self, arguments: SmolagentsArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
-    ) -> Any:
-        """Judges a call, and runs it with the judged arguments.
+    Raises:
+        InputError: it has another name.
+    """
+    judged = tool.guardagent_arguments.spec.name if isinstance(tool, SmolagentsTool) else getattr(tool, "name", name)
+    if name != judged:
+        raise InputError(f"{judged!r} is called {name!r} here, and would be judged as {judged!r}; expected one name")
 
-        Raises:
-            ToolDenied: the call may not run.
-        """
 
-    @abstractmethod
-    def invoke_agent(self, agent: Any, task: Any, kwargs: Mapping[str, Any], work: Callable[..., Any]) -> Any:
-        """As `invoke`, for an agent that another agent manages."""
+def guarded_function(attachment: SmolagentsAttachment, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Returns the guarded form of one of the executor's `additional_functions`."""
+    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
+    attachment.listed.add(arguments.spec)
+
+    def work(**kwargs: Any) -> Any:
+        return finished(name, function(**kwargs))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return SmolagentsInvocation(attachment, name, arguments.bind, args, kwargs).invoke(work)
+
+    return code_function(call, name)
 
 
 # --- agents
@@ -318,7 +253,7 @@ class SmolagentsParts(ABC):
 PARTS = ("run", "tools", "managed_agents", "memory", "final_answer_checks", "_step_stream", "provide_final_answer")
 
 
-def guarded_class(base: type, attachment: SmolagentsParts) -> type:
+def guarded_class(base: type, attachment: SmolagentsAttachment) -> type:
     """Returns the class of an agent with a guard."""
     kinds: tuple[type, ...] = (_ToolCalling, _GuardedAgent) if hasattr(base, "execute_tool_call") else (_GuardedAgent,)
     return type(base.__name__, (*kinds, base), {"__module__": base.__module__, "guardagent_attachment": attachment})
@@ -327,12 +262,12 @@ def guarded_class(base: type, attachment: SmolagentsParts) -> type:
 class _GuardedAgent(MultiStepAgent):
     """Runs in a conversation, with guarded tools, and ends when its guard ends the run."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         attachment = self.guardagent_attachment
         attachment.refresh(self)
-        around = attachment.begin(self)
+        around = attachment.begin_run(self)
         with enter(around):
             result = super().run(*args, **kwargs)
         if not isinstance(result, Generator):
@@ -341,24 +276,30 @@ class _GuardedAgent(MultiStepAgent):
 
     def __call__(self, task: str, **kwargs: Any) -> Any:
         """Runs as another agent's tool: the call is judged."""
-        return self.guardagent_attachment.invoke_agent(self, task, kwargs, super().__call__)
+        name, arguments = str(self.name), {"task": task, **kwargs}
+
+        def read(_: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+            return value_copy(named, f"the arguments of {name}"), {}
+
+        return SmolagentsInvocation(self.guardagent_attachment, name, read, (), arguments).invoke(super().__call__)
 
     def _step_stream(self, memory_step: Any) -> Iterator[Any]:
         self.guardagent_attachment.refresh(self)
         around = scope()
         if around is None or around.run is None or around.run.agent is not self:
-            around = self.guardagent_attachment.begin(self)  # `agent.step`, called by hand
+            around = self.guardagent_attachment.begin_run(self)  # `agent.step`, called by hand
         run = around.run
         assert run is not None
-        run.step, run.memory_step = run.step + 1, memory_step
-        yield from _ended(run) or streamed(self._guarded_step(memory_step, run), around, held=False)
+        proposed = self.guardagent_attachment.proposed(around)
+        run.begin_step(memory_step, proposed)
+        yield from _ended(run) or streamed(self._guarded_step(run, proposed), around, held=False)
 
-    def _guarded_step(self, memory_step: Any, run: SmolagentsRun) -> Generator[Any, None, None]:
-        answered = False
+    def _guarded_step(self, run: SmolagentsRun, proposed: set[str]) -> Generator[Any, None, None]:
+        memory_step, answered = run.memory_step, False
         try:
             for output in super()._step_stream(memory_step):
                 if isinstance(output, ToolCall):
-                    self.guardagent_attachment.propose(output)
+                    proposed.add(call_key(output))
                 answered = answered or bool(getattr(output, "is_final_answer", False))
                 if answered and run.halted is not None:  # code may have caught the halt
                     raise run.halted
@@ -383,7 +324,7 @@ class _GuardedAgent(MultiStepAgent):
 class _ToolCalling(MultiStepAgent):
     """An agent whose model calls tools in messages."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
 
     def process_tool_calls(self, chat_message: Any, memory_step: Any) -> Iterator[Any]:
         around = scope()
@@ -420,81 +361,10 @@ def _ended(run: SmolagentsRun) -> list[Any] | None:
     return None if run.final is None else [ActionOutput(output=run.final, is_final_answer=True)]
 
 
-def surroundings(conversation: str | None, agent: Any) -> SmolagentsScope:
-    """Returns the surroundings of a new run: within a tool, those of the call."""
-    around = scope()
-    if around is not None and around.call is not None:
-        return SmolagentsScope(around.conversation, SmolagentsRun(around.run, agent=agent), around.call)
-    named = conversation or (around.conversation if around is not None else None)
-    return SmolagentsScope(named, SmolagentsRun(agent=agent))
-
-
-# --- guarded tools
-
-Invoke = Callable[[SmolagentsArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
-"""Judges and runs a call: how its arguments are read, by position, by name, and the work."""
-
-_code_functions: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-class SmolagentsTool(Tool):
-    """Judges each call of a tool, and runs the tool with the judged arguments.
-
-    Args:
-        tool: the tool itself. It is not changed.
-        arguments: how its arguments are read.
-        invoke: judges and runs.
-        guard: the guard, to recognise tools of another one.
-    """
-
-    skip_forward_signature_validation = True
-
-    def __init__(self, tool: Any, arguments: SmolagentsArguments, invoke: Invoke, guard: object) -> None:
-        self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
-        self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
-        self.is_initialized = True  # the tool itself is set up within its first allowed call
-        self.guardagent_guard, self.guardagent_arguments = guard, arguments
-        self._tool, self._invoke = tool, invoke
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._invoke(self.guardagent_arguments, args, kwargs, self._work)
-
-    def _work(self, **kwargs: Any) -> Any:
-        if not getattr(self._tool, "is_initialized", True):
-            self._tool.setup()
-        return finished(self.name, self._tool.forward(**kwargs))
-
-    def to_code_prompt(self) -> str:
-        return str(self._tool.to_code_prompt())
-
-    def to_tool_calling_prompt(self) -> str:
-        return str(self._tool.to_tool_calling_prompt())
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self._tool.to_dict())
-
-
-def code_function(tool: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Returns a function that calls a tool, for generated code: it has no attributes through which to get past it."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return tool(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = getattr(tool, "description", None)
-    _code_functions.add(call)
-    return call
-
-
-def is_code_function(value: object) -> bool:
-    """Whether `code_function` has made it."""
-    return value in _code_functions if inspect.isfunction(value) else False
-
-
 # --- the executor of generated code
 
 
-def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
+def guard_executor(executor: Any, attachment: SmolagentsAttachment) -> None:
     """Guards the executor of a CodeAgent in place.
 
     Raises:
@@ -506,8 +376,7 @@ def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
             "expected executor_type='local'"
         )
     if isinstance(executor, _GuardedExecutor):
-        if executor.guardagent_attachment.guard is not attachment.guard:
-            raise InputError("this executor has another guard already; expected one guard for all agents")
+        attachment.is_new(executor.guardagent_attachment, "this executor")
         return
     require_parts(executor, "send_tools", "send_variables", "static_tools", "additional_functions", "timeout_seconds")
     executor.guardagent_attachment = attachment
@@ -521,7 +390,7 @@ def guard_executor(executor: Any, attachment: SmolagentsParts) -> None:
 class _GuardedExecutor(LocalPythonExecutor):
     """Gives code only guarded functions, and runs it in the context of its run."""
 
-    guardagent_attachment: SmolagentsParts
+    guardagent_attachment: SmolagentsAttachment
     guardagent_seconds: float | None
 
     def send_tools(self, tools: Mapping[str, Any]) -> None:
@@ -566,7 +435,7 @@ def _holds_function(value: Any, depth: int = 0) -> bool:
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return depth > _DEEPEST or any(_holds_function(one, depth + 1) for one in value)
+        return depth > DEEPEST or any(_holds_function(item, depth + 1) for item in value)
     return callable(value) and not isinstance(value, type)
 
 
@@ -583,14 +452,3 @@ class _Done:
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self.error = error
         self.ended = True
-
-
-def guarded_function(attachment: SmolagentsParts, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Returns the guarded form of one of the executor's `additional_functions`."""
-    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
-    attachment.list_tool(arguments.spec)
-
-    def work(**kwargs: Any) -> Any:
-        return finished(name, function(**kwargs))
-
-    return code_function(lambda *args, **kwargs: attachment.invoke(arguments, args, kwargs, work), name)
