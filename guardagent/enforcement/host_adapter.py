@@ -24,7 +24,7 @@ from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoi
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.types import Decision, Verdict, unchecked_verdict
+from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 # --- the calls of a conversation
 
@@ -387,7 +387,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None
         if (started := self.resumed(proposed)) is not None:
-            return started, {**self.received(started, started.args), **self.apart}
+            return started, {**self.received(started, thaw(started.args)), **self.apart}
         try:
             call, judged = yield from self.guard.lifecycle.authorize(proposed, self.judge(proposed))
             args = self.own if call is proposed else (yield from self._edited(call, judged))
