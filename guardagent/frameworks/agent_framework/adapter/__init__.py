@@ -35,20 +35,26 @@ from agent_framework import (
 )
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.host_adapter import UNREAD, ListedTools
-from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter
+from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework.adapter.approvals import answer, answered, streamed
 from guardagent.frameworks.agent_framework.adapter.calls import (
     FunctionToolArguments,
-    FunctionToolCalls,
     guard_of,
     guarded_tool,
     original_of,
     update_servers,
 )
 from guardagent.frameworks.agent_framework.adapter.middleware import RunSetup
-from guardagent.frameworks.agent_framework.adapter.runs import AgentFrameworkHalted, ClientRun, conversation
+from guardagent.frameworks.agent_framework.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
+    AgentFrameworkHalted,
+    ClientRun,
+    ClientScope,
+    conversation,
+)
 
 __all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
 
@@ -183,13 +189,10 @@ def guarded(
     return target
 
 
-class ClientAttachment:
+class ClientAttachment(HostAdapter[ClientScope]):
     """One guard, and the client of an agent.
 
     Attributes:
-        guard: decides.
-        name: returns the operator's name of the conversation.
-        calls: judges and runs the calls of the tools.
         arguments: of each tool, by its name.
         servers: the MCP servers of the agent.
     """
@@ -201,12 +204,10 @@ class ClientAttachment:
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str],
     ) -> None:
-        self.guard, self._named, self._unjudged, self._unguarded = guard, named, unjudged, unguarded
-        self.name = naming(named)
-        self.calls = FunctionToolCalls(guard, self.name)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._named, self._unjudged, self._unguarded = named, unjudged, unguarded
         self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
         self.arguments: dict[str, FunctionToolArguments] = {}
-        self._listed = ListedTools(guard)
         self.servers: Sequence[Any] = ()
         self._with_servers = False
 
@@ -226,7 +227,7 @@ class ClientAttachment:
                     f"this is a {type(agent).__name__}; expected an Agent, a workflow of such, or a chat client"
                 )
             sibling = ClientAttachment(self.guard, self._named, self._unjudged, self._unguarded)
-            sibling._listed = self._listed
+            sibling.listed = self.listed
             sibling._guard_agent(agent)
 
     def _guards(self, agent: Any) -> bool:
@@ -248,7 +249,7 @@ class ClientAttachment:
             [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
         )
         if all(one.is_connected for one in agent.mcp_tools):
-            self.check_tools()  # else once the servers have listed their tools
+            self.listed.check()  # else once the servers have listed their tools
 
     def client(self, client: Any, agent: str | None = None) -> Any:
         """Returns a guarded copy of a chat client.
@@ -260,9 +261,7 @@ class ClientAttachment:
             raise InputError(
                 f"this is a {type(client).__name__}; expected a chat client with the host's function invocation"
             )
-        owner = vars(client).get(ATTACHMENT)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError("this client has another guard already; expected the client itself")
+        self.is_new(vars(client).get(ATTACHMENT), "this client", "the client itself")
         require_parts(client, *_PARTS)
         self._check_additional(client)
         return guarded_copy(client, **{ATTACHMENT: self, AGENT: agent})
@@ -299,9 +298,7 @@ class ClientAttachment:
             InputError: it cannot be guarded.
         """
         name = _name_of(tool)
-        if (owner := guard_of(tool)) is not None:
-            if owner.guard is not self.guard:
-                raise InputError(f"tool {name!r} has another guard already; expected the tool itself")
+        if not self.is_new(guard_of(tool), f"tool {name!r}", "the tool itself"):
             tool = original_of(tool)
         if name in self._unguarded:
             return tool
@@ -321,24 +318,20 @@ class ClientAttachment:
         if (inner := agent_in(tool)) is not None:
             self.guard_all(one for one in agents_of(inner) if isinstance(one, RawAgent) and not self._guards(one))
         arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
-        created = guarded_tool(tool, arguments, self.calls)
+        created = guarded_tool(tool, arguments, self)
         self.arguments[tool.name] = arguments
         self._with_servers = self._with_servers or arguments.server
         if listed:
-            self._listed.add(arguments.spec)
+            self.listed.add(arguments.spec)
         return created
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        self._listed.check()
 
     def refresh(self, tools: Any, run: ClientRun) -> None:
         """Guards tools that were added to a run, and compares those of servers again."""
         if not isinstance(tools, list):
             return
-        if self._with_servers or not all(guard_of(one) is self.calls for one in tools):
+        if self._with_servers or not all(guard_of(tool) is self for tool in tools):
             tools[:] = self.tools(tools, run.handoffs)
-            self.check_tools()
+            self.listed.check()
 
 
 def _outside(name: str, why: str) -> InputError:

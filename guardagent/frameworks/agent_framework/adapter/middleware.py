@@ -6,7 +6,8 @@ The setup determines the conversation of a run, and the tools and middlewares of
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from agent_framework import (
     AgentSession,
@@ -23,7 +24,8 @@ from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, HostCall
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import proposed_ids
+from guardagent.enforcement.host_adapter import HANDOFF
+from guardagent.enforcement.host_runs import awaited
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.agent_framework.adapter.approvals import (
     ANSWER,
@@ -34,7 +36,7 @@ from guardagent.frameworks.agent_framework.adapter.approvals import (
     held_stream,
     request_content,
 )
-from guardagent.frameworks.agent_framework.adapter.calls import FunctionToolCalls, guard_of
+from guardagent.frameworks.agent_framework.adapter.calls import ClientInvocation, guard_of
 from guardagent.frameworks.agent_framework.adapter.runs import (
     IN_WORKFLOW,
     OWN_SESSION,
@@ -44,8 +46,10 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     call_ids,
     chat,
     enter,
-    surroundings,
 )
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.agent_framework.adapter import ClientAttachment
 
 # --- middlewares
 
@@ -53,20 +57,10 @@ _FIRST = "guardagent_function"
 Next = Callable[[], Awaitable[None]]
 
 
-class MiddlewareAttachment(Protocol):
-    """The part of an attachment that the middlewares of a run use."""
-
-    calls: FunctionToolCalls
-
-    def tool(self, tool: Any) -> Any: ...
-
-    def refresh(self, tools: Any, run: ClientRun) -> None: ...
-
-
 class OuterMiddleware(FunctionMiddleware):
     """Around the other middlewares: tells the tool which call it runs, and judges hand-offs, which these carry out."""
 
-    def __init__(self, attachment: MiddlewareAttachment, around: ClientScope, run: ClientRun) -> None:
+    def __init__(self, attachment: ClientAttachment, around: ClientScope, run: ClientRun) -> None:
         self._attachment, self._around, self._run = attachment, around, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
@@ -86,7 +80,10 @@ class OuterMiddleware(FunctionMiddleware):
             await call_next()
 
         async def judged() -> None:
-            await self._attachment.calls.hand_over(target, dict(context.arguments), hand_over)
+            args = {**context.arguments, "to": target}
+            invocation = ClientInvocation(self._attachment, HANDOFF, args, handoff=True)
+            call, _ = await adrive(invocation.allowed())
+            await adrive(invocation.execute(call, awaited(hand_over)))
 
         return judged
 
@@ -94,7 +91,7 @@ class OuterMiddleware(FunctionMiddleware):
 class InnerMiddleware(FunctionMiddleware):
     """Behind the other middlewares: turns denials into results, and runs tools that came by another way guarded."""
 
-    def __init__(self, attachment: MiddlewareAttachment, run: ClientRun) -> None:
+    def __init__(self, attachment: ClientAttachment, run: ClientRun) -> None:
         self._attachment, self._run = attachment, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
@@ -102,12 +99,13 @@ class InnerMiddleware(FunctionMiddleware):
             try:
                 tool = self._attachment.tool(context.function)
             except InputError as error:
-                raise await self._attachment.calls.refuse(context.function.name, str(error)) from None
+                invocation = ClientInvocation(self._attachment, context.function.name, {})
+                raise await adrive(invocation.refusal(str(error))) from None
             call_id = context.metadata.get("call_id")
             context.result = await tool.invoke(arguments=context.arguments, context=context, tool_call_id=call_id)
 
         tools = (context.function, context.metadata.get(_FIRST))  # a middleware may have put in another one
-        known = all(guard_of(one) is self._attachment.calls for one in tools)
+        known = all(guard_of(tool) is self._attachment for tool in tools)
         await delivered(context, self._run, call_next if known else late)
 
 
@@ -135,7 +133,7 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
 class ModelMiddleware(ChatMiddleware):
     """At the model: guards tools that were added to the run, and judges what the model writes before it is stored."""
 
-    def __init__(self, attachment: MiddlewareAttachment, run: ClientRun, judge: ClientAnswers) -> None:
+    def __init__(self, attachment: ClientAttachment, run: ClientRun, judge: ClientAnswers) -> None:
         self._attachment, self._run, self._judge = attachment, run, judge
 
     async def process(self, context: ChatContext, call_next: Next) -> None:
@@ -179,7 +177,7 @@ class RunSetup:
 
     def __init__(
         self,
-        attachment: Any,
+        attachment: ClientAttachment,
         config: Mapping[str, Any],
         agent: str | None,
         messages: Iterable[Any],
@@ -201,7 +199,7 @@ class RunSetup:
                 raise InputError("function invocation is not enabled, so the program runs the calls; expected the host")
             tools = attachment.tools(options.get("tools"), run.handoffs)
             options |= {"tools": tools} if tools else {}
-            attachment.check_tools()
+            attachment.listed.check()
         others = [*_listed(self._kwargs.get("middleware")), *_listed(middleware)]
         own = [InnerMiddleware(attachment, run), ModelMiddleware(attachment, run, self.answers)]
         ordered = [OuterMiddleware(attachment, self.around, run), *others, *own]
@@ -217,21 +215,17 @@ class RunSetup:
                 await adrive(self._attachment.guard.lifecycle.resolve(call, Approval.read(decided[ANSWER])))
 
     def _begin(self, agent: str | None) -> tuple[ClientScope, ClientRun]:
-        guard, session = self._attachment.guard, self._kwargs.get("session")
+        attachment, session = self._attachment, self._kwargs.get("session")
         handoffs, id_of_session, asks = _handoffs(self._kwargs.get("middleware")), None, False
         if isinstance(session, AgentSession) and self._kwargs.get(OWN_SESSION, True) is not False:
             asks = True
             id_of_session = None if handoffs or IN_WORKFLOW in session.state else session.session_id
-        around = surroundings(self._attachment.name(), id_of_session, agent)
+        around = attachment.begin(ClientRun, id_of_session)
         run = around.run or ClientRun()
-        run.handoffs, run.messages = handoffs, chat(self._messages)
-        if around.conversation:
-            if around.call is None:
-                guard.turn(around.conversation)
-            run.proposed = proposed_ids(guard, around.conversation)
-        run.seen = [one for one in call_ids(self._messages, "function_result") if one not in run.proposed]
+        run.handoffs, run.messages, run.proposed = handoffs, chat(self._messages), attachment.proposed(around)
+        run.seen = [call_id for call_id in call_ids(self._messages, "function_result") if call_id not in run.proposed]
         asks = asks or bool(self._config.get("disable_approval_response_binding", False))
-        return ClientScope(around.conversation, run, around.call, agent, asks=asks), run
+        return replace(around, agent=agent, asks=asks), run
 
     def _rejected(self, function_call: Any, decided: Mapping[str, Any]) -> HostCall | None:
         """Returns the call that a rejection names; None if it is not the call that was shown."""
