@@ -11,11 +11,14 @@ import inspect
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.enforcement.calls import opaque_type, plain_value
+from guardagent.enforcement.names import ToolSpec
+from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError
-from guardagent.types import thaw
+from guardagent.types import EMPTY, thaw
 
 # --- arguments, bound to a function
 
@@ -124,6 +127,39 @@ def named_by_schema(
     if len(args) > len(names) or set(names[: len(args)]) & kwargs.keys():
         raise InputError(f"the arguments of {tool!r} do not fit; expected {', '.join(names)}")
     return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArguments:
+    """Reads the arguments of a tool.
+
+    Attributes:
+        spec: the tool's declaration, under the name that the model knows.
+        signature: of its function; None if it takes whatever its schema declares.
+        unjudged: arguments that are passed on unchanged, and neither judged nor logged.
+        schema: the JSON schema, if there is no signature.
+    """
+
+    spec: ToolSpec
+    signature: inspect.Signature | None
+    unjudged: frozenset[str] = frozenset()
+    schema: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns copies of the arguments that the tool will get, with defaults, and the unjudged ones.
+
+        Raises:
+            InputError: they do not fit the tool, or one cannot be judged.
+        """
+        tool = self.spec.name
+        if self.signature is None:
+            named = named_by_schema(self.schema, args, kwargs, tool)
+        else:
+            named = bound_by_name(self.signature, args, kwargs, tool)
+        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
+        if self.signature is None:
+            named = validate_arguments(tool, named, self.schema)
+        return copied_values(named), apart
 
 
 # --- copies of arguments

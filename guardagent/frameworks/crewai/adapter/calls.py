@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from crewai.lite_agent_output import LiteAgentOutput
@@ -26,8 +25,7 @@ from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, ToolInvocat
 from guardagent.enforcement.tool_arguments import (
     BY_NAME,
     NAMED,
-    bound_by_name,
-    copied_values,
+    ToolArguments,
     finished,
     read_signature,
     refuse_opaque,
@@ -49,54 +47,27 @@ from guardagent.types import Verdict
 _KINDS = (*BY_NAME, inspect.Parameter.VAR_POSITIONAL)
 
 
-@dataclass(frozen=True, slots=True)
-class CrewArguments:
-    """Reads the arguments of a tool.
+def read_arguments(tool: BaseTool, unjudged: Collection[str] = ()) -> ToolArguments:
+    """Reads the declaration of a tool.
 
-    Attributes:
-        spec: the tool's declaration, under the name that the model knows.
-        signature: of its function.
-        validate: the host's own validation, with its coercion and defaults.
-        unjudged: arguments that are passed on unchanged, and neither judged nor logged.
+    Raises:
+        InputError: it has no readable signature, an argument of a type that no rule can read, or no argument of a name
+            in `unjudged`.
     """
-
-    spec: ToolSpec
-    signature: inspect.Signature
-    validate: Callable[[dict[str, Any]], dict[str, Any]]
-    unjudged: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tool: BaseTool, unjudged: Collection[str] = ()) -> CrewArguments:
-        """Reads the declaration of a tool.
-
-        Raises:
-            InputError: it has no readable signature, an argument of a type that no rule can read, or no argument of a
-                name in `unjudged`.
-        """
-        name, hidden = sanitize_tool_name(tool.name), frozenset(unjudged)
-        function = tool.func if isinstance(tool, Tool) else tool._run  # noqa: SLF001 - the host's seam
-        signature = read_signature(function, name, kinds=_KINDS)
-        named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
-        fields = tool.args_schema.model_fields
-        if odd := sorted(hidden - named - fields.keys()):
-            raise InputError(f"{name!r} has no argument {odd[0]!r} to leave unjudged")
-        declared = {argument: signature.parameters[argument].annotation for argument in named}
-        declared |= {argument: field.annotation for argument, field in fields.items()}
-        refuse_opaque(name, declared, hidden, may_hide=True)
-        free = not fields and takes_any_name(signature)
-        beyond = None if free else frozenset(named) - fields.keys() - hidden
-        spec = ToolSpec(name, _schema(tool), tool.description, unlisted_arguments=beyond)
-        return cls(spec, signature, tool._validate_kwargs, hidden)  # noqa: SLF001 - the host's seam
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns copies of the arguments that the tool will get, with defaults, and the unjudged ones.
-
-        Raises:
-            InputError: they do not fit the tool, or one cannot be judged.
-        """
-        named = bound_by_name(self.signature, args, kwargs, self.spec.name)
-        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
-        return copied_values(named), apart
+    name, hidden = sanitize_tool_name(tool.name), frozenset(unjudged)
+    function = tool.func if isinstance(tool, Tool) else tool._run  # noqa: SLF001 - the host's seam
+    signature = read_signature(function, name, kinds=_KINDS)
+    named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
+    fields = tool.args_schema.model_fields
+    if odd := sorted(hidden - named - fields.keys()):
+        raise InputError(f"{name!r} has no argument {odd[0]!r} to leave unjudged")
+    declared = {argument: signature.parameters[argument].annotation for argument in named}
+    declared |= {argument: field.annotation for argument, field in fields.items()}
+    refuse_opaque(name, declared, hidden, may_hide=True)
+    free = not fields and takes_any_name(signature)
+    beyond = None if free else frozenset(named) - fields.keys() - hidden
+    spec = ToolSpec(name, _schema(tool), tool.description, unlisted_arguments=beyond)
+    return ToolArguments(spec, signature, hidden)
 
 
 def _schema(tool: BaseTool) -> dict[str, Any]:
@@ -117,7 +88,7 @@ class CrewTool(BaseTool):
     """Judges each call of a tool, and runs the tool with the judged arguments. Make it with `guarded_tool`."""
 
     _tool: BaseTool = PrivateAttr()
-    _arguments: CrewArguments = PrivateAttr()
+    _arguments: ToolArguments = PrivateAttr()
     _adapter: HostAdapter[CrewScope] = PrivateAttr()
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +103,7 @@ class CrewTool(BaseTool):
         return str(self._tool.format_output_for_agent(raw_result))
 
     @property
-    def guardagent_arguments(self) -> CrewArguments:
+    def guardagent_arguments(self) -> ToolArguments:
         """Reads the tool's arguments."""
         return self._arguments
 
@@ -144,6 +115,10 @@ class CrewTool(BaseTool):
     def guarded_by(self, adapter: HostAdapter[CrewScope]) -> BaseTool:
         """Returns the tool itself if this adapter guards it; else this guarded form."""
         return self._tool if self._adapter is adapter else self
+
+    def validated(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Returns arguments after the host's own validation, with its coercion and defaults."""
+        return self._tool._validate_kwargs(args)  # type: ignore[no-any-return]  # noqa: SLF001 - the host's seam
 
     def forget_use(self) -> None:
         """Takes a denied call out of the count of uses, as far as the host counts here."""
@@ -166,7 +141,7 @@ class CrewTool(BaseTool):
 
 
 def guarded_tool(
-    tool: BaseTool, arguments: CrewArguments, adapter: HostAdapter[CrewScope], *, unread: bool
+    tool: BaseTool, arguments: ToolArguments, adapter: HostAdapter[CrewScope], *, unread: bool
 ) -> CrewTool:
     """Returns the guarded form of a tool. The tool itself is not changed.
 
@@ -240,7 +215,7 @@ class CrewInvocation(ToolInvocation[CrewScope]):
         return self.arguments.bind(self._args, self._kwargs)
 
     def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
-        fitted = self.arguments.validate({**edited, **self.apart})
+        fitted = self.tool.validated({**edited, **self.apart})
         return self.arguments.bind((), {**fitted, **self.apart})[0]
 
     def options(self) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from langgraph.types import Command, Interrupt
 from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
-from guardagent.frameworks.langgraph.adapter.calls import MARK, GuardedCalls
+from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
 from guardagent.frameworks.langgraph.adapter.runs import RunStopped, conversation_of, messages_of, require_nested
+from guardagent.frameworks.langgraph.adapter.tools import MARK
 
 __all__ = [
     "GuardMiddleware",

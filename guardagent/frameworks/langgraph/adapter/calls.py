@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
-from guardagent.enforcement.decisions import gave_up
+from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.host_adapter import HostAdapter
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_result
 from guardagent.frameworks.langgraph.adapter.runs import (
-    Chat,
-    RunningTool,
     RunStopped,
     Task,
-    TaskRun,
     conversation_of,
     enclosing_tool,
     is_answer,
@@ -30,8 +24,12 @@ from guardagent.frameworks.langgraph.adapter.runs import (
     state_of,
 )
 from guardagent.frameworks.langgraph.adapter.signatures import signature_of, spec_of
-from guardagent.frameworks.langgraph.adapter.tools import ToolSignature, guarded_tool, refuse_substitutes
-from guardagent.types import Decision, Verdict
+from guardagent.frameworks.langgraph.adapter.tools import (
+    ToolCallProposal,
+    ToolSignature,
+    guarded_tool,
+    refuse_substitutes,
+)
 
 _WAIT_SECONDS = 0.01
 _HOSTS_HANDLERS = {
@@ -40,134 +38,6 @@ _HOSTS_HANDLERS = {
 _SURROUNDINGS = HostSurroundings("langgraph", HostScope)  # unused: a running tool marks the host's configuration, too
 
 Handler = Callable[[Any], Any]
-
-# --- a proposal
-
-MARK = "guardagent"
-"""The key of the verdict in the artifact of a denial's message, which no model sees."""
-
-_as_key = json.JSONEncoder(sort_keys=True, default=repr).encode
-
-
-@dataclass(slots=True)
-class ToolCallProposal:
-    """A tool call that a model proposes.
-
-    Attributes:
-        calls: judge it.
-        conversation: as `conversation_of`.
-        tool_call: the call as the model wrote it.
-        task: the host's task in which it runs.
-        run: the run of that task; None until it has begun.
-        config: the host's configuration of the call.
-        step: the message of the model that proposes it.
-        alone: whether no other call runs in the task.
-        used: the number of permits used for it.
-        denial: the last verdict that denies it.
-        stopped: the error with which the run ends.
-        id: the host's id of it.
-        key: identifies it in its task.
-        options: what the host knows of it, as options of a `HostCall`.
-        running_tool: marks the tool as running.
-    """
-
-    calls: GuardedCalls
-    conversation: str
-    tool_call: Mapping[str, Any]
-    task: Task
-    config: Mapping[str, Any]
-    messages: Sequence[Any] = ()
-    seen: Sequence[str] = ()
-    step: str | None = None
-    alone: bool = True
-    run: TaskRun | None = None
-    used: int = 0
-    denial: Verdict | None = None
-    stopped: RunStopped | None = None
-    id: str = field(init=False)
-    key: Any = field(init=False)
-    options: dict[str, Any] = field(init=False)
-    running_tool: RunningTool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.id = str(self.tool_call.get("id") or "")
-        self.key = (self.step, self.id, self.tool_call["name"], _as_key(self.tool_call["args"]))
-        agent = (self.config.get("metadata") or {}).get("lc_agent_name")
-        self.options = {"agent": agent, "step": self.step, "messages": Chat(self.messages), "seen": self.seen}
-        if self.id:
-            self.options["id"] = self.id
-        self.running_tool = RunningTool(self.calls.guard, self.conversation, self.id)
-
-    def allow(self) -> None:
-        """Notes that a permit was used and the tool runs."""
-        self.used += 1
-        self.denial = None
-        self.calls.shared.strikes.drop(self.conversation)
-
-    def deny(self, verdict: Verdict) -> Any:
-        """Returns the host's error message for a denial.
-
-        Raises:
-            RunStopped: a rule halts the run, or the agent continues after it gave up.
-        """
-        self.denial = verdict
-        strikes = self.calls.shared.strikes
-        before = strikes.get(self.conversation, self.step)
-        if verdict.decision is Decision.HALT or (gave_up(verdict) and before != self.step):
-            self.stopped = RunStopped(str(self.tool_call["name"]), verdict)
-            raise self.stopped
-        if gave_up(verdict):
-            strikes.put(self.conversation, self.step)
-        return self.message(verdict)
-
-    def refuse(self, why: str) -> Any:
-        """Denies a call that was not judged; it counts as a denial, and is logged."""
-        name, args = str(self.tool_call["name"]), self.tool_call.get("args")
-        call = HostCall(name, args if isinstance(args, Mapping) else {}, self.conversation, **self.options)
-        return self.deny(self.calls.guard.refuse(call, why))
-
-    def message(self, verdict: Verdict) -> Any:
-        from langchain_core.messages import ToolMessage
-
-        summary = {"decision": str(verdict.decision), "rules": list(verdict.rules), "reasons": list(verdict.reasons)}
-        return ToolMessage(
-            content=verdict.feedback(),
-            name=self.tool_call["name"],
-            tool_call_id=self.tool_call.get("id") or "",
-            status="error",
-            artifact={MARK: {**summary, "gave_up": gave_up(verdict)}},
-        )
-
-    def accept(self, answer: Any) -> Any:
-        """Checks the answer that the inner middlewares return, before the host gets it.
-
-        An answer is valid if the tool ran, or if it is an error, such as the host's message about invalid arguments. A
-        result without a tool run is refused: the model would rely on a call that never happened.
-
-        Raises:
-            RunStopped: the run stops, even if a middleware swallowed that.
-        """
-        if self.stopped is not None:
-            raise self.stopped
-        if self.used:
-            return answer
-        if self.denial is not None:
-            return self.message(self.denial)
-        if getattr(answer, "status", None) == "error":
-            return answer
-        return self.refuse(
-            f"{self.tool_call['name']!r} was answered without a call: a middleware after the guard did that, or called "
-            "another tool instead; put the guard last"
-        )
-
-    def end(self, answer: Any) -> Any:
-        """Stores the answer, which the host gets again if it repeats its task after the tool ran."""
-        if self.used:
-            self.task.ended[self.key] = answer
-        return answer
-
-
-# --- the calls of a ToolNode
 
 
 class GuardedCalls(HostAdapter[HostScope]):

@@ -1,4 +1,4 @@
-"""What a tool declares: its arguments, those that the host injects, and whether its calls can be judged at all."""
+"""Reads the declarations of tools: their arguments, and those that the host injects."""
 
 from __future__ import annotations
 

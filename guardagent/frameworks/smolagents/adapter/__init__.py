@@ -29,9 +29,9 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.smolagents.adapter.agents import (
     PARTS,
     AnswerCheck,
+    SmolagentsArguments,
     SmolagentsParts,
     SmolagentsTool,
-    ToolArguments,
     code_function,
     guard_executor,
     guarded_class,
@@ -140,7 +140,7 @@ class SmolagentsAttachment(SmolagentsParts):
                 f"the tool {getattr(tool, 'name', tool)!r} has a '__call__' of its own, so its calls cannot be judged; "
                 "expected a Tool with its work in forward()"
             )
-        arguments = ToolArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
+        arguments = SmolagentsArguments.of_tool(tool, self.unjudged.get(tool.name, ()))
         self.list_tool(arguments.spec)
         return SmolagentsTool(tool, arguments, self.invoke, self.guard)
 
@@ -178,7 +178,7 @@ class SmolagentsAttachment(SmolagentsParts):
     # --- a call
 
     def invoke(
-        self, arguments: ToolArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
+        self, arguments: SmolagentsArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
     ) -> Any:
         try:
             judged, apart = arguments.bind(args, kwargs)

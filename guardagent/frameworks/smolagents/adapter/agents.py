@@ -155,7 +155,7 @@ _COMBINED = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 
 
 @dataclass(frozen=True, slots=True)
-class ToolArguments:
+class SmolagentsArguments:
     """Reads the arguments of a tool.
 
     Attributes:
@@ -169,7 +169,7 @@ class ToolArguments:
     unjudged: frozenset[str] = frozenset()
 
     @classmethod
-    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
+    def of_tool(cls, tool: Any, unjudged: Collection[str] = ()) -> SmolagentsArguments:
         """Reads the declaration of a tool of smolagents.
 
         Raises:
@@ -181,7 +181,9 @@ class ToolArguments:
         return cls(spec, signature, _known(unjudged, tool.inputs, tool.name))
 
     @classmethod
-    def of_function(cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()) -> ToolArguments:
+    def of_function(
+        cls, function: Callable[..., Any], name: str, unjudged: Collection[str] = ()
+    ) -> SmolagentsArguments:
         """Reads the signature of a function that generated code may call.
 
         Raises:
@@ -298,7 +300,7 @@ class SmolagentsParts(ABC):
 
     @abstractmethod
     def invoke(
-        self, arguments: ToolArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
+        self, arguments: SmolagentsArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Callable[..., Any]
     ) -> Any:
         """Judges a call, and runs it with the judged arguments.
 
@@ -429,7 +431,7 @@ def surroundings(conversation: str | None, agent: Any) -> SmolagentsScope:
 
 # --- guarded tools
 
-Invoke = Callable[[ToolArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
+Invoke = Callable[[SmolagentsArguments, tuple[Any, ...], Mapping[str, Any], Callable[..., Any]], Any]
 """Judges and runs a call: how its arguments are read, by position, by name, and the work."""
 
 _code_functions: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -447,7 +449,7 @@ class SmolagentsTool(Tool):
 
     skip_forward_signature_validation = True
 
-    def __init__(self, tool: Any, arguments: ToolArguments, invoke: Invoke, guard: object) -> None:
+    def __init__(self, tool: Any, arguments: SmolagentsArguments, invoke: Invoke, guard: object) -> None:
         self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
         self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
         self.is_initialized = True  # the tool itself is set up within its first allowed call
@@ -585,7 +587,7 @@ class _Done:
 
 def guarded_function(attachment: SmolagentsParts, function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Returns the guarded form of one of the executor's `additional_functions`."""
-    arguments = ToolArguments.of_function(function, name, attachment.unjudged.get(name, ()))
+    arguments = SmolagentsArguments.of_function(function, name, attachment.unjudged.get(name, ()))
     attachment.list_tool(arguments.spec)
 
     def work(**kwargs: Any) -> Any:

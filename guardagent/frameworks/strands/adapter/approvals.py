@@ -23,15 +23,15 @@ from guardagent.types import Verdict
 _OURS = "v1:middleware_execute_tool:"  # so that no tool can raise it
 
 
-def given_answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
+def recorded_answer(call: HostCall, context: Any, options: Mapping[str, Any]) -> Any:
     """Returns the answer to the request of exactly this call; None if there is none yet.
 
     `context.interrupt` would record an interrupt without a reason in the background, before anybody has seen one.
     """
     responses = [
-        asked.response
-        for asked in _state(context, options).interrupts.values()
-        if asked.name == _name(call) and asked.id.startswith(_OURS)
+        request.response
+        for request in _state(context, options).interrupts.values()
+        if request.name == _name(call) and request.id.startswith(_OURS)
     ]
     return next((response for response in responses if response is not None), None)
 

@@ -26,7 +26,7 @@ from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque
 from guardagent.errors import InputError, error_text
-from guardagent.frameworks.strands.adapter.approvals import given_answer, interrupt, is_resumed
+from guardagent.frameworks.strands.adapter.approvals import interrupt, is_resumed, recorded_answer
 from guardagent.frameworks.strands.adapter.runs import RETURNED, StrandsScope, outcome_of
 
 # --- arguments
@@ -191,7 +191,7 @@ class StrandsInvocation(ToolInvocation[StrandsScope]):
         return (yield from self.judge_at_host(call, _RACED))
 
     def host_answer(self, call: HostCall) -> Procedure[Approval | None]:
-        answer = given_answer(call, self._context, self._options)
+        answer = recorded_answer(call, self._context, self._options)
         if answer is None:
             request = yield from self.host_request(call)
             if request is None:
