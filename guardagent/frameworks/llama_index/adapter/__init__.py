@@ -46,7 +46,6 @@ from guardagent.frameworks.llama_index.adapter.calls import (
     SURROUNDINGS,
     UNNAMED,
     HoldingContext,
-    LlamaArguments,
     LlamaRun,
     LlamaScope,
     WorkflowHalted,
@@ -56,6 +55,7 @@ from guardagent.frameworks.llama_index.adapter.calls import (
     denial,
     enter,
     guarded_tool,
+    read_arguments,
     result_ids,
     scope,
     without_answer,
@@ -319,7 +319,7 @@ class LlamaAttachment(HostAdapter[LlamaScope]):
 
     def _tool(self, tool: Any) -> Any:
         name = tool.metadata.get_name()
-        arguments = LlamaArguments.of(tool, self._unjudged.get(name, ()))
+        arguments = read_arguments(tool, self._unjudged.get(name, ()))
         if name != HANDOFF:
             self.listed.add(arguments.spec)
         return guarded_tool(tool, arguments, self)

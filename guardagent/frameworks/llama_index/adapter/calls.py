@@ -36,13 +36,10 @@ from guardagent.enforcement.host_adapter import (
 )
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun, awaited
 from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import (
+    ToolArguments,
     annotations_of,
-    bound_by_name,
-    copied_values,
     finished,
-    named_by_schema,
     read_signature,
     refuse_opaque,
     takes_any_name,
@@ -97,57 +94,23 @@ async def ask_reviewer(ctx: Any, request: ApprovalRequest, call: HostCall) -> Ap
 # --- arguments
 
 
-@dataclass(frozen=True, slots=True)
-class LlamaArguments:
-    """Reads the arguments of a tool.
+def read_arguments(tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
+    """Reads the declaration of a tool.
 
-    Attributes:
-        spec: the tool's declaration.
-        signature: of its function; None if it takes whatever its schema declares.
-        schema: the JSON schema, if there is no signature.
-        unjudged: arguments that the host or the operator fills in; they are neither judged nor logged.
+    Raises:
+        InputError: it has no readable signature, or an argument of a type that no rule can read.
     """
-
-    spec: ToolSpec
-    signature: inspect.Signature | None
-    schema: Mapping[str, Any]
-    unjudged: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tool: Any, unjudged: Collection[str] = ()) -> LlamaArguments:
-        """Reads the declaration of a tool.
-
-        Raises:
-            InputError: it has no readable signature, or an argument of a type that no rule can read.
-        """
-        name = tool.metadata.get_name()
-        schema = tool.metadata.get_parameters_dict()
-        if not isinstance(tool, FunctionTool):
-            return cls(ToolSpec(name, schema, tool.metadata.description or ""), None, schema, frozenset(unjudged))
-        hidden = frozenset({*unjudged, *([tool.ctx_param_name] if tool.ctx_param_name else ())})
-        signature = read_signature(tool.real_fn, name)
-        generic = takes_any_name(signature)
-        refuse_opaque(name, annotations_of(signature), hidden, may_hide=True)
-        beyond = None if generic else frozenset(signature.parameters) - hidden
-        spec = ToolSpec(name, schema, tool.metadata.description or "", unlisted_arguments=beyond)
-        return cls(spec, None if generic else signature, _closed(schema, tool), hidden)
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the arguments that the tool will get, with defaults, and the unjudged ones.
-
-        Raises:
-            InputError: they do not fit the tool, or one cannot be judged.
-        """
-        named = self._named(args, kwargs)
-        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
-        if self.signature is None:
-            named = validate_arguments(self.spec.name, named, self.schema)
-        return copied_values(named), apart
-
-    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if self.signature is None:
-            return named_by_schema(self.schema, args, kwargs, self.spec.name)
-        return bound_by_name(self.signature, args, kwargs, self.spec.name)
+    name, schema = tool.metadata.get_name(), tool.metadata.get_parameters_dict()
+    if not isinstance(tool, FunctionTool):
+        spec = ToolSpec(name, schema, tool.metadata.description or "")
+        return ToolArguments(spec, None, frozenset(unjudged), schema)
+    hidden = frozenset({*unjudged, *([tool.ctx_param_name] if tool.ctx_param_name else ())})
+    signature = read_signature(tool.real_fn, name)
+    generic = takes_any_name(signature)
+    refuse_opaque(name, annotations_of(signature), hidden, may_hide=True)
+    beyond = None if generic else frozenset(signature.parameters) - hidden
+    spec = ToolSpec(name, schema, tool.metadata.description or "", unlisted_arguments=beyond)
+    return ToolArguments(spec, None if generic else signature, hidden, _closed(schema, tool))
 
 
 def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
@@ -159,7 +122,7 @@ def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
 # --- guarded copies
 
 
-def guarded_tool(tool: Any, arguments: LlamaArguments, adapter: HostAdapter[LlamaScope]) -> Any:
+def guarded_tool(tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> Any:
     """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function.
 
     That copy does not refer to the tool, so that an attachment forgets both. A FunctionTool with another `acall`, which
@@ -202,7 +165,7 @@ class LlamaTool(AsyncBaseTool):
         adapter: has the guard.
     """
 
-    def __init__(self, tool: Any, arguments: LlamaArguments, adapter: HostAdapter[LlamaScope]) -> None:
+    def __init__(self, tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> None:
         self._tool, self._arguments, self.guardagent_guard = tool, arguments, adapter
         self.guardagent_name = arguments.spec.name
 
@@ -310,7 +273,7 @@ class LlamaInvocation(ToolInvocation[LlamaScope]):
     def __init__(
         self,
         adapter: HostAdapter[LlamaScope],
-        arguments: LlamaArguments,
+        arguments: ToolArguments,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
@@ -327,7 +290,8 @@ class LlamaInvocation(ToolInvocation[LlamaScope]):
         return self._arguments.bind((), {**edited, **self.apart})[0]
 
     def options(self) -> dict[str, Any]:
-        options = {**super().options(), "agent": self.around.agent}
+        options = super().options()
+        options["agent"] = self.around.agent
         if self.around.call is not None:
             options.pop("id", None)  # it is that of the outer call
         return options
