@@ -9,7 +9,6 @@ Extra: `guardagent[autogen]`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -31,7 +30,7 @@ from autogen_agentchat.agents import (
 from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.host_adapter import HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
@@ -53,76 +52,9 @@ from guardagent.frameworks.autogen.adapter.runs import (
     conversation,
     scope,
 )
-from guardagent.frameworks.autogen.adapter.tools import (
-    EXECUTE,
-    AutoGenTool,
-    GuardedExecutor,
-    guard_of_workbench,
-    guard_tools_of,
-    guarded_tool,
-    guarded_workbench,
-    server_key,
-)
+from guardagent.frameworks.autogen.adapter.tools import EXECUTE, AssistantTools, AutoGenTools, GuardedExecutor
 
 __all__ = ["TeamHalted", "conversation", "guarded"]
-
-_log = logging.getLogger("guardagent")
-
-
-# --- the tools and hand-offs of one agent
-
-
-class AssistantTools:
-    """Guards the tools of one agent.
-
-    Args:
-        adapter: guards the agent.
-        agent: the agent.
-    """
-
-    def __init__(self, adapter: AutoGenAttachment, agent: Any) -> None:
-        self.adapter, self._agent = adapter, agent
-        self._places: dict[str, str] = {}  # name -> its workbench
-
-    def workbench(self, workbench: Any, place: str) -> Any:
-        """Returns the guarded form of a workbench.
-
-        Raises:
-            InputError: it has another guard, or a tool that cannot be guarded.
-        """
-        owner = guard_of_workbench(workbench)
-        if self.adapter.is_new(None if owner is None else owner.adapter, "a workbench", "the workbench itself"):
-            workbench = guarded_workbench(workbench, self, place)
-        guard_tools_of(workbench)
-        return workbench
-
-    def handoff(self, tool: Any) -> Any:
-        """Returns the guarded form of a hand-off."""
-        handoff = self._agent._handoffs.get(tool.name)  # noqa: SLF001 - there is no public way to it
-        if handoff is None:
-            raise InputError(f"the hand-off {tool.name!r} of {self._agent.name!r} has no target; expected a Handoff")
-        return self.adapter.tool(tool, tool.name, handoff.target)
-
-    def tool(self, tool: Any, name: str, place: str) -> Any:
-        """Returns the guarded form of a tool of a static workbench."""
-        if self._places.setdefault(name, place) != place:
-            raise InputError(f"two workbenches of {self._agent.name!r} have a tool {name!r}; expected different names")
-        return self.adapter.tool(tool, name)
-
-    def list_server(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
-        """Compares a server's list with the accepted tools.
-
-        Returns:
-            The names of the agent's tools, and whether they may be called; without those that another workbench has.
-        """
-        own = [spec for spec in specs if self._places.setdefault(spec.name, place) == place]
-        for spec in specs:
-            if spec not in own:
-                _log.warning("the tool %r of %s has the name of another tool, and is left out", spec.name, server)
-        self.adapter.listed.add(*own)
-        allowed = {spec.name for spec in self.adapter.guard.update_server_tools(server, own)}
-        return {spec.name: spec.name in allowed for spec in own}
-
 
 # --- attaching
 
@@ -157,19 +89,22 @@ def guarded(
     """
     attachment = AutoGenAttachment(guard, conversation, frozenset(unguarded))
     attachment.guard_agent(agent)
-    attachment.check_tools()
+    attachment.tools.check()
     return agent
 
 
 class AutoGenAttachment(HostAdapter[AutoGenScope]):
-    """One guard, and the agents that it guards."""
+    """One guard, and the agents that it guards.
+
+    Attributes:
+        tools: those of the agents.
+    """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
         super().__init__(guard, SURROUNDINGS, named, UNNAMED)
         self._unguarded = unguarded
         self._agents: dict[int, AssistantTools] = {}
-        self._tools: dict[tuple[int, str], tuple[Any, AutoGenTool]] = {}  # with the tool, so that its id stays its own
-        self._servers: dict[str, dict[str, ToolSpec]] = {}
+        self.tools = AutoGenTools(self, self.guard_agent)
 
     # --- agents
 
@@ -203,7 +138,7 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
     def refresh(self, agent: Any) -> None:
         """Guards additions to an agent, and compares them with the rules."""
         self.guard_parts(agent)
-        self.check_tools()
+        self.tools.check()
 
     def guard_parts(self, agent: Any) -> None:
         """Guards the workbenches, hand-offs, code executor and inner agents of an agent."""
@@ -219,7 +154,7 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
             self._guard_tools(agent)
 
     def _guard_tools(self, agent: Any) -> None:
-        own = self._agents.setdefault(id(agent), AssistantTools(self, agent))
+        own = self._agents.setdefault(id(agent), AssistantTools(self.tools, agent))
         agent._workbench = [  # noqa: SLF001 - as above
             own.workbench(one, f"{agent.name} #{at}")
             for at, one in enumerate(agent._workbench)  # noqa: SLF001 - as above
@@ -231,35 +166,6 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
         owner = executor.guardagent_adapter if isinstance(executor, GuardedExecutor) else None
         is_new = self.is_new(owner, "the code executor", "the executor itself")
         return GuardedExecutor(executor, self) if is_new else executor
-
-    # --- tools
-
-    def tool(self, tool: Any, name: str, target: str | None = None) -> Any:
-        """Returns the guarded form of a tool."""
-        owner = tool.guardagent_adapter if isinstance(tool, AutoGenTool) else None
-        if not self.is_new(owner, f"the tool {name!r}", "the tool itself"):
-            return tool
-        key = (id(tool), name)
-        if key not in self._tools:
-            made = guarded_tool(tool, name, self, target)
-            self._tools[key] = (tool, made)
-            self._list(tool, made.guardagent_spec, target)
-            if isinstance(inner := getattr(tool, "_task_runner", None), BaseChatAgent | Team):
-                self.guard_agent(inner)
-        return self._tools[key][1]
-
-    def _list(self, tool: Any, spec: ToolSpec, target: str | None) -> None:
-        if target is None:
-            self.listed.add(spec)
-        if (params := getattr(tool, "_server_params", None)) is not None:
-            self._servers.setdefault(server_key(params, type(tool).__name__), {})[spec.name] = spec
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        if self.listed.changed:
-            for server, specs in self._servers.items():
-                self.guard.update_server_tools(server, list(specs.values()))
-            self.listed.check()
 
     # --- a run
 

@@ -10,11 +10,14 @@ import asyncio
 import contextvars
 import copy
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from autogen_agentchat.agents import BaseChatAgent
+from autogen_agentchat.base import Team
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
 from autogen_core.tools import (
@@ -51,8 +54,7 @@ from guardagent.frameworks.autogen.adapter.runs import (
     outcome_of_result,
 )
 
-if TYPE_CHECKING:
-    from guardagent.frameworks.autogen.adapter import AssistantTools
+_log = logging.getLogger("guardagent")
 
 # --- tools
 
@@ -207,9 +209,8 @@ class _GuardedStatic(StaticWorkbench):
 
     async def list_tools(self) -> list[ToolSchema]:
         schemas: list[ToolSchema] = await super().list_tools()
-        adapter = self.guardagent_owner.adapter
-        adapter.check_tools()
-        accepted = adapter.guard.accepted
+        self.guardagent_owner.tools.check()
+        accepted = self.guardagent_owner.adapter.guard.accepted
         return [_hidden(schema["name"]) if accepted.unaccepted(schema["name"]) else schema for schema in schemas]
 
     async def start(self) -> None:
@@ -250,7 +251,7 @@ class _GuardedServer(Workbench):
         }
         allowed = self.guardagent_owner.list_server(self._server, list(specs.values()), self._place)
         self._specs = {name: specs[name] for name in allowed}
-        self.guardagent_owner.adapter.check_tools()
+        self.guardagent_owner.tools.check()
         return [schemas[name] if may_run else _hidden(name) for name, may_run in allowed.items()]
 
     async def call_tool(
@@ -355,6 +356,111 @@ def _server_of(workbench: Any, place: str) -> str:
 
 def _overrides(kind: type, base: type) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in _STATIC)
+
+
+# --- the tools of agents
+
+
+class AutoGenTools:
+    """The tools of the agents of an adapter, with their guarded forms.
+
+    Args:
+        adapter: has the guard.
+        guard_inner: guards an agent or a team that runs as a tool.
+    """
+
+    def __init__(self, adapter: HostAdapter[AutoGenScope], guard_inner: Callable[[Any], None]) -> None:
+        self.adapter, self._guard_inner = adapter, guard_inner
+        self._guarded: dict[
+            tuple[int, str], tuple[Any, AutoGenTool]
+        ] = {}  # with the tool, so that its id stays its own
+        self._servers: dict[str, dict[str, ToolSpec]] = {}
+
+    def guarded(self, tool: Any, name: str, target: str | None = None) -> Any:
+        """Returns the guarded form of a tool.
+
+        Raises:
+            InputError: it has another guard, or cannot be guarded.
+        """
+        owner = tool.guardagent_adapter if isinstance(tool, AutoGenTool) else None
+        if not self.adapter.is_new(owner, f"the tool {name!r}", "the tool itself"):
+            return tool
+        key = (id(tool), name)
+        if key not in self._guarded:
+            created = guarded_tool(tool, name, self.adapter, target)
+            self._guarded[key] = (tool, created)
+            self._list(tool, created.guardagent_spec, target)
+            if isinstance(inner := getattr(tool, "_task_runner", None), BaseChatAgent | Team):
+                self._guard_inner(inner)
+        return self._guarded[key][1]
+
+    def _list(self, tool: Any, spec: ToolSpec, target: str | None) -> None:
+        if target is None:
+            self.adapter.listed.add(spec)
+        if (params := getattr(tool, "_server_params", None)) is not None:
+            self._servers.setdefault(server_key(params, type(tool).__name__), {})[spec.name] = spec
+
+    def check(self) -> None:
+        """Compares new or changed tools with the rules."""
+        if self.adapter.listed.changed:
+            for server, specs in self._servers.items():
+                self.adapter.guard.update_server_tools(server, list(specs.values()))
+            self.adapter.listed.check()
+
+
+class AssistantTools:
+    """Guards the tools of one agent.
+
+    Args:
+        tools: those of all agents.
+        agent: the agent.
+
+    Attributes:
+        adapter: has the guard.
+    """
+
+    def __init__(self, tools: AutoGenTools, agent: Any) -> None:
+        self.tools, self.adapter, self._agent = tools, tools.adapter, agent
+        self._places: dict[str, str] = {}  # name -> its workbench
+
+    def workbench(self, workbench: Any, place: str) -> Any:
+        """Returns the guarded form of a workbench.
+
+        Raises:
+            InputError: it has another guard, or a tool that cannot be guarded.
+        """
+        owner = guard_of_workbench(workbench)
+        if self.adapter.is_new(None if owner is None else owner.adapter, "a workbench", "the workbench itself"):
+            workbench = guarded_workbench(workbench, self, place)
+        guard_tools_of(workbench)
+        return workbench
+
+    def handoff(self, tool: Any) -> Any:
+        """Returns the guarded form of a hand-off."""
+        handoff = self._agent._handoffs.get(tool.name)  # noqa: SLF001 - there is no public way to it
+        if handoff is None:
+            raise InputError(f"the hand-off {tool.name!r} of {self._agent.name!r} has no target; expected a Handoff")
+        return self.tools.guarded(tool, tool.name, handoff.target)
+
+    def tool(self, tool: Any, name: str, place: str) -> Any:
+        """Returns the guarded form of a tool of a static workbench."""
+        if self._places.setdefault(name, place) != place:
+            raise InputError(f"two workbenches of {self._agent.name!r} have a tool {name!r}; expected different names")
+        return self.tools.guarded(tool, name)
+
+    def list_server(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
+        """Compares a server's list with the accepted tools.
+
+        Returns:
+            The names of the agent's tools, and whether they may be called; without those that another workbench has.
+        """
+        own = [spec for spec in specs if self._places.setdefault(spec.name, place) == place]
+        for spec in specs:
+            if spec not in own:
+                _log.warning("the tool %r of %s has the name of another tool, and is left out", spec.name, server)
+        self.adapter.listed.add(*own)
+        allowed = {spec.name for spec in self.adapter.guard.update_server_tools(server, own)}
+        return {spec.name: spec.name in allowed for spec in own}
 
 
 # --- executed code
