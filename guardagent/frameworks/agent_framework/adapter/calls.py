@@ -330,7 +330,9 @@ class ClientInvocation(ToolInvocation[ClientScope]):
         return self._arguments.of_edit(edited, self.apart)
 
     def options(self) -> dict[str, Any]:
-        return {**super().options(), "agent": self.around.agent}
+        options = super().options()
+        options["agent"] = self.around.agent
+        return options
 
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call, with a reviewer's answer if there is one.
@@ -355,6 +357,10 @@ class ClientInvocation(ToolInvocation[ClientScope]):
         if self.around.asks and self.around.call is None and call.conversation:
             raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
         return explained(verdict, _CANNOT_ASK), call
+
+    def inside(self, call: HostCall) -> ClientScope:
+        run, agent, answered, asks = self.around.run, self.around.agent, self.around.answered, self.around.asks
+        return ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
 
     def outcome(self, output: Any) -> Outcome:
         return Outcome() if self._arguments is None else outcome_of(output)

@@ -1,45 +1,67 @@
-"""The middlewares of one run, around all others, behind all others, and at the model, and the setup of the run.
+"""Guarded chat clients: the attachment of a guard to agents, and the middlewares of each run.
 
-The setup determines the conversation of a run, and the tools and middlewares of its request.
+The middlewares are around all others, behind all others, and at the model. The setup of a run determines its
+conversation, and the tools and middlewares of its request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import copy
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
 
 from agent_framework import (
     AgentSession,
+    BaseChatClient,
     ChatContext,
     ChatMiddleware,
     ChatResponse,
     Content,
     FunctionInvocationContext,
+    FunctionInvocationLayer,
     FunctionMiddleware,
+    FunctionTool,
     MiddlewareTermination,
+    RawAgent,
+    SupportsAgentRun,
+    Workflow,
+    normalize_tools,
 )
 
 from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Approval, HostCall
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import HANDOFF
-from guardagent.enforcement.host_runs import awaited
+from guardagent.enforcement.host_adapter import HANDOFF, UNREAD, HostAdapter
+from guardagent.enforcement.host_runs import Named, awaited
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.agent_framework.adapter.approvals import (
     ANSWER,
     ClientAnswers,
     FunctionApprovalNeeded,
+    answered,
     call_shown,
     decision_in,
     held_stream,
     request_content,
+    streamed,
 )
-from guardagent.frameworks.agent_framework.adapter.calls import ClientInvocation, guard_of
+from guardagent.frameworks.agent_framework.adapter.calls import (
+    ClientInvocation,
+    FunctionToolArguments,
+    guard_of,
+    guarded_tool,
+    original_of,
+    update_servers,
+)
 from guardagent.frameworks.agent_framework.adapter.runs import (
     IN_WORKFLOW,
     OWN_SESSION,
+    SURROUNDINGS,
+    UNNAMED,
     AgentFrameworkHalted,
     ClientRun,
     ClientScope,
@@ -47,9 +69,6 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     chat,
     enter,
 )
-
-if TYPE_CHECKING:
-    from guardagent.frameworks.agent_framework.adapter import ClientAttachment
 
 # --- middlewares
 
@@ -255,3 +274,265 @@ def _handoffs(middleware: Any) -> dict[str, str]:
         if type(one).__name__ == _HANDS_OVER:
             require_parts(one, _HANDOFFS)
     return {name: to for one in _listed(middleware) for name, to in (getattr(one, _HANDOFFS, None) or {}).items()}
+
+
+# --- the chat client
+
+ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
+
+
+@cache
+def guarded_class(base: Any) -> Any:
+    """Returns the class of a chat client with a guard."""
+    if issubclass(base, _GuardedClient):
+        return base
+    members = {"__module__": base.__module__, "DEFAULT_EXCLUDE": {*base.DEFAULT_EXCLUDE, ATTACHMENT, AGENT}}
+    return type(base)(base.__name__, (_GuardedClient, base), members)
+
+
+def guarded_copy(client: Any, **more: Any) -> Any:
+    """Returns a copy of a chat client, which shares its connections and has a guard."""
+    own: Any = type(client)
+    kind = guarded_class(own)
+    created = object.__new__(kind)
+    vars(created).update(vars(copy.copy(client)))
+    vars(created).update(more)
+    return created
+
+
+class _GuardedClient:
+    """Every tool that a request may call is guarded, and its answer is judged."""
+
+    def get_response(
+        self,
+        messages: Any,
+        *,
+        stream: bool = False,
+        options: Mapping[str, Any] | None = None,
+        middleware: Sequence[Any] | None = None,
+        client_kwargs: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Any:
+        attachment, config = vars(self)[ATTACHMENT], self.function_invocation_configuration  # type: ignore[attr-defined]
+        messages = messages if isinstance(messages, list) else list(messages)
+        setup = RunSetup(attachment, config, vars(self)[AGENT], messages, client_kwargs or {})
+        prepared = setup.options(options, middleware)
+        respond = partial(super().get_response, messages, stream=stream, **prepared, **more)  # type: ignore[misc]
+        if stream:
+            return streamed(setup.answers, respond, setup.note_rejections, (options or {}).get("response_format"))
+        return answered(setup.answers, respond, setup.note_rejections)
+
+
+# --- agents in tools and workflows
+
+_AS_TOOL = ".as_tool.<locals>."
+_HOLDERS = ("_agent", "_manager")
+
+
+def agent_in(tool: FunctionTool) -> Any:
+    """Returns the agent that `as_tool` made a tool of; None for other tools.
+
+    Raises:
+        InputError: the host made it of an agent, and hides which.
+    """
+    if _AS_TOOL not in getattr(tool.func, "__qualname__", ""):
+        return None
+    agent = inspect.getclosurevars(tool.func).nonlocals.get("self") if inspect.isfunction(tool.func) else None
+    if agent is None:
+        raise InputError(f"{tool.name!r} does not tell its agent; install a version that the adapter was tried with")
+    return agent
+
+
+def agents_of(target: Any) -> Iterator[Any]:
+    """Yields the agents of a workflow, of the workflows in it, and those that manage others; anything else itself."""
+    workflow = target if isinstance(target, Workflow) else getattr(target, "workflow", None)
+    if not isinstance(workflow, Workflow):
+        yield target
+        return
+    require_parts(workflow, "get_executors_list")
+    for executor in workflow.get_executors_list():
+        if isinstance(getattr(executor, "workflow", None), Workflow):
+            yield from agents_of(executor)
+        yield from _held_by(executor)
+
+
+def _held_by(holder: Any) -> Iterator[Any]:
+    for name in _HOLDERS:
+        held = getattr(holder, name, None)
+        if isinstance(held, SupportsAgentRun):
+            yield from agents_of(held)
+        elif held is not None:
+            yield from _held_by(held)
+
+
+# --- attaching
+
+_PARTS = ("get_response", "function_invocation_configuration")
+_MOST = 1000
+
+
+class ClientAttachment(HostAdapter[ClientScope]):
+    """One guard, and the client of an agent.
+
+    Attributes:
+        arguments: of each tool, by its name.
+        servers: the MCP servers of the agent.
+    """
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        named: Named,
+        unjudged: Mapping[str, Collection[str]],
+        unguarded: frozenset[str],
+    ) -> None:
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._named, self._unjudged, self._unguarded = named, unjudged, unguarded
+        self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
+        self.arguments: dict[str, FunctionToolArguments] = {}
+        self.servers: Sequence[Any] = ()
+        self._with_servers = False
+
+    def __deepcopy__(self, memo: Any) -> ClientAttachment:
+        return self  # a copy of an agent has the same guard
+
+    # --- attaching
+
+    def guard_all(self, agents: Iterable[Any]) -> None:
+        """Guards agents in place, and those that run as their tools."""
+        for agent in agents:
+            name = getattr(agent, "name", None)
+            if name in self._unguarded and not isinstance(agent, RawAgent):
+                continue
+            if not isinstance(agent, RawAgent):
+                raise InputError(
+                    f"this is a {type(agent).__name__}; expected an Agent, a workflow of such, or a chat client"
+                )
+            sibling = ClientAttachment(self.guard, self._named, self._unjudged, self._unguarded)
+            sibling.listed = self.listed
+            sibling._guard_agent(agent)
+
+    def _guards(self, agent: Any) -> bool:
+        owner = vars(agent.client).get(ATTACHMENT)
+        return owner is not None and owner.guard is self.guard
+
+    def _guard_agent(self, agent: Any) -> None:
+        require_parts(agent, "client", "default_options", "mcp_tools")
+        owner = vars(agent.client).get(ATTACHMENT)
+        named = None if owner is None else owner._named  # noqa: SLF001 - of this class
+        if named not in (None, self._named):  # its requests may be running
+            raise InputError(
+                f"agent {getattr(agent, 'name', None)!r} is guarded already, with another conversation=...; expected "
+                "one guarded(...) per agent, and a session or 'with conversation(id):' for each run"
+            )
+        self.servers = agent.mcp_tools
+        agent.client = self.client(agent.client, getattr(agent, "name", None))
+        self.tools(
+            [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
+        )
+        if all(one.is_connected for one in agent.mcp_tools):
+            self.listed.check()  # else once the servers have listed their tools
+
+    def client(self, client: Any, agent: str | None = None) -> Any:
+        """Returns a guarded copy of a chat client.
+
+        Raises:
+            InputError: it has another guard, or runs tools in a way of its own.
+        """
+        if not isinstance(client, FunctionInvocationLayer) or not isinstance(client, BaseChatClient):
+            raise InputError(
+                f"this is a {type(client).__name__}; expected a chat client with the host's function invocation"
+            )
+        self.is_new(vars(client).get(ATTACHMENT), "this client", "the client itself")
+        require_parts(client, *_PARTS)
+        self._check_additional(client)
+        return guarded_copy(client, **{ATTACHMENT: self, AGENT: agent})
+
+    def _check_additional(self, client: Any) -> None:
+        for one in client.function_invocation_configuration.get("additional_tools") or ():
+            if one.name not in self._unguarded:
+                raise _outside(one.name, "is an additional tool, which the program runs by itself")
+
+    # --- tools
+
+    def tools(self, tools: Any, skipped: Collection[str] = ()) -> list[Any]:
+        """Returns the guarded tools.
+
+        Args:
+            tools: as the host takes them.
+            skipped: names that are no tools for rules, as those of hand-offs.
+
+        Raises:
+            InputError: a tool cannot be guarded.
+        """
+        own = [original_of(one) for one in normalize_tools(tools)]
+        created = [self.tool(one, listed=_name_of(one) not in skipped) for one in own]
+        late: Collection[str] = ()
+        if self.servers or self._with_servers:
+            known = [one for one in self.servers if one.is_connected]
+            late = update_servers(self.guard, [one for one in own if isinstance(one, FunctionTool)], known)
+        return [_without_description(one) if _name_of(one) in late else one for one in created]
+
+    def tool(self, tool: Any, *, listed: bool = True) -> Any:
+        """Returns the guarded copy of a tool.
+
+        Raises:
+            InputError: it cannot be guarded.
+        """
+        name = _name_of(tool)
+        if not self.is_new(guard_of(tool), f"tool {name!r}", "the tool itself"):
+            tool = original_of(tool)
+        if name in self._unguarded:
+            return tool
+        if not isinstance(tool, FunctionTool):
+            raise _outside(name, f"is a {type(tool).__name__}, which runs at the provider or past the function tools")
+        if tool.declaration_only:
+            raise _outside(name, "has no function here: the program runs it by itself")
+        facts = (tool.func, tool.approval_mode, tool.name, tool.description, tool.input_model)  # a program may set them
+        found = self._guarded.get(id(tool))
+        if found is None or found[0] != facts:
+            if len(self._guarded) >= _MOST:
+                self._guarded.clear()  # a program may make new tools for each run
+            found = self._guarded[id(tool)] = facts, self._guarded_tool(tool, listed=listed)
+        return found[1]
+
+    def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
+        if (inner := agent_in(tool)) is not None:
+            self.guard_all(one for one in agents_of(inner) if isinstance(one, RawAgent) and not self._guards(one))
+        arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
+        created = guarded_tool(tool, arguments, self)
+        self.arguments[tool.name] = arguments
+        self._with_servers = self._with_servers or arguments.server
+        if listed:
+            self.listed.add(arguments.spec)
+        return created
+
+    def refresh(self, tools: Any, run: ClientRun) -> None:
+        """Guards tools that were added to a run, and compares those of servers again."""
+        if not isinstance(tools, list):
+            return
+        if self._with_servers or not all(guard_of(tool) is self for tool in tools):
+            tools[:] = self.tools(tools, run.handoffs)
+            self.listed.check()
+
+
+def _outside(name: str, why: str) -> InputError:
+    return InputError(
+        f"{name!r} {why}, where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
+    )
+
+
+def _name_of(tool: Any) -> str:
+    """Returns the name of a tool in any form that the host takes."""
+    if isinstance(tool, Mapping):
+        inner = tool.get("function")
+        named = inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
+        return str(named or tool.get("type") or "dict")
+    return str(getattr(tool, "name", None) or getattr(tool, "type", None) or type(tool).__name__)
+
+
+def _without_description(tool: Any) -> Any:
+    """Returns a tool without its server's unreviewed description and schema."""
+    created = copy.copy(tool)
+    created.description, created._cached_parameters = UNREAD, {"type": "object", "properties": {}}  # noqa: SLF001
+    return created
