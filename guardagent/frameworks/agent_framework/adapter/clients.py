@@ -158,7 +158,7 @@ class ModelMiddleware(ChatMiddleware):
     async def process(self, context: ChatContext, call_next: Next) -> None:
         run = self._run
         run.step, run.messages = run.step + 1, chat(context.messages)
-        run.seen = [one for one in call_ids(context.messages, "function_result") if one not in run.proposed]
+        run.seen = [call_id for call_id in call_ids(context.messages, "function_result") if call_id not in run.proposed]
         self._attachment.refresh((context.options or {}).get("tools"), run)
         await call_next()
         if isinstance(context.result, ChatResponse):
@@ -226,7 +226,7 @@ class RunSetup:
 
     async def note_rejections(self) -> None:
         """Records the rejections in the messages, so that nobody can approve the same request later."""
-        for content in (one for message in self._messages for one in message.contents):
+        for content in (content for message in self._messages for content in message.contents):
             decided = decision_in(content) if content.type == "function_approval_response" else None
             if decided is None or content.approved is True or not self.around.conversation:
                 continue
@@ -270,10 +270,12 @@ def _listed(middleware: Any) -> list[Any]:
 
 def _handoffs(middleware: Any) -> dict[str, str]:
     """Returns the hand-off tools that a middleware of the host's workflows carries out, with their targets."""
-    for one in _listed(middleware):
-        if type(one).__name__ == _HANDS_OVER:
-            require_parts(one, _HANDOFFS)
-    return {name: to for one in _listed(middleware) for name, to in (getattr(one, _HANDOFFS, None) or {}).items()}
+    handoffs: dict[str, str] = {}
+    for layer in _listed(middleware):
+        if type(layer).__name__ == _HANDS_OVER:
+            require_parts(layer, _HANDOFFS)
+        handoffs |= getattr(layer, _HANDOFFS, None) or {}
+    return handoffs
 
 
 # --- the chat client
@@ -428,9 +430,12 @@ class ClientAttachment(HostAdapter[ClientScope]):
         self.servers = agent.mcp_tools
         agent.client = self.client(agent.client, getattr(agent, "name", None))
         self.tools(
-            [*(agent.default_options.get("tools") or ()), *(one for it in agent.mcp_tools for one in it.functions)]
+            [
+                *(agent.default_options.get("tools") or ()),
+                *(tool for server in agent.mcp_tools for tool in server.functions),
+            ]
         )
-        if all(one.is_connected for one in agent.mcp_tools):
+        if all(server.is_connected for server in agent.mcp_tools):
             self.listed.check()  # else once the servers have listed their tools
 
     def client(self, client: Any, agent: str | None = None) -> Any:
@@ -449,9 +454,9 @@ class ClientAttachment(HostAdapter[ClientScope]):
         return guarded_copy(client, **{ATTACHMENT: self, AGENT: agent})
 
     def _check_additional(self, client: Any) -> None:
-        for one in client.function_invocation_configuration.get("additional_tools") or ():
-            if one.name not in self._unguarded:
-                raise _outside(one.name, "is an additional tool, which the program runs by itself")
+        for tool in client.function_invocation_configuration.get("additional_tools") or ():
+            if tool.name not in self._unguarded:
+                raise _outside(tool.name, "is an additional tool, which the program runs by itself")
 
     # --- tools
 
@@ -465,13 +470,13 @@ class ClientAttachment(HostAdapter[ClientScope]):
         Raises:
             InputError: a tool cannot be guarded.
         """
-        own = [original_of(one) for one in normalize_tools(tools)]
-        created = [self.tool(one, listed=_name_of(one) not in skipped) for one in own]
+        own = [original_of(tool) for tool in normalize_tools(tools)]
+        created = [self.tool(tool, listed=_name_of(tool) not in skipped) for tool in own]
         late: Collection[str] = ()
         if self.servers or self._with_servers:
-            known = [one for one in self.servers if one.is_connected]
-            late = update_servers(self.guard, [one for one in own if isinstance(one, FunctionTool)], known)
-        return [_without_description(one) if _name_of(one) in late else one for one in created]
+            known = [server for server in self.servers if server.is_connected]
+            late = update_servers(self.guard, [tool for tool in own if isinstance(tool, FunctionTool)], known)
+        return [_without_description(tool) if _name_of(tool) in late else tool for tool in created]
 
     def tool(self, tool: Any, *, listed: bool = True) -> Any:
         """Returns the guarded copy of a tool.
@@ -489,16 +494,18 @@ class ClientAttachment(HostAdapter[ClientScope]):
         if tool.declaration_only:
             raise _outside(name, "has no function here: the program runs it by itself")
         facts = (tool.func, tool.approval_mode, tool.name, tool.description, tool.input_model)  # a program may set them
-        found = self._guarded.get(id(tool))
-        if found is None or found[0] != facts:
+        known = self._guarded.get(id(tool))
+        if known is None or known[0] != facts:
             if len(self._guarded) >= _MOST:
                 self._guarded.clear()  # a program may make new tools for each run
-            found = self._guarded[id(tool)] = facts, self._guarded_tool(tool, listed=listed)
-        return found[1]
+            known = self._guarded[id(tool)] = facts, self._guarded_tool(tool, listed=listed)
+        return known[1]
 
     def _guarded_tool(self, tool: FunctionTool, *, listed: bool) -> FunctionTool:
         if (inner := agent_in(tool)) is not None:
-            self.guard_all(one for one in agents_of(inner) if isinstance(one, RawAgent) and not self._guards(one))
+            self.guard_all(
+                agent for agent in agents_of(inner) if isinstance(agent, RawAgent) and not self._guards(agent)
+            )
         arguments = FunctionToolArguments.of(tool, self._unjudged.get(tool.name, ()))
         created = guarded_tool(tool, arguments, self)
         self.arguments[tool.name] = arguments

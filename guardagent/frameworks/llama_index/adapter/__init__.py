@@ -298,14 +298,14 @@ class LlamaAttachment(HostAdapter[LlamaScope]):
         Raises:
             InputError: a tool cannot be guarded.
         """
-        own = [one for one in tools if getattr(one, "guardagent_guard", None) is not self]
-        if any(getattr(one, "guardagent_guard", None) is not None for one in own):
+        own = [tool for tool in tools if getattr(tool, "guardagent_guard", None) is not self]
+        if any(getattr(tool, "guardagent_guard", None) is not None for tool in own):
             raise InputError("a tool has another guard already; expected the tool itself")
-        made = {id(one): self._copy(one) for one in own}
+        made = {id(tool): self._copy(tool) for tool in own}
         late = update_servers(self.guard, own, self.listed.specs)
         return [
-            _without_description(made.get(id(one), one)) if one.metadata.name in late else made.get(id(one), one)
-            for one in tools
+            _without_description(made.get(id(tool), tool)) if tool.metadata.name in late else made.get(id(tool), tool)
+            for tool in tools
         ]
 
     def _copy(self, tool: Any) -> Any:
