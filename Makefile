@@ -16,6 +16,9 @@ ROOMS := $(or $(addprefix tests/,$(PART)),tests)
 # Tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# A third of an installation is the compilation of modules that no test imports.
+export PIP_NO_COMPILE = 1
+
 .PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines test-model-engines docs lint format clean
 
 demo: .venv/core
@@ -29,7 +32,7 @@ test: lint
 
 test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
-# Properties run a second time, with fifty times as many examples.
+# Properties run a second time, with thirty times as many examples.
 test-slow: .venv-dev-all/ready
 	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
 

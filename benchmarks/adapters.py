@@ -23,15 +23,15 @@ Measure = Callable[[int], tuple[list[float], list[float]]]
 
 def measures() -> dict[str, Measure]:
     """Row name -> measuring function."""
-    found: dict[str, Measure] = {}
+    measures: dict[str, Measure] = {}
     for path in sorted((Path(__file__).parent / "adapters").glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"adapters_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        found |= getattr(module, "MEASURES", {path.stem.replace("_", "-"): getattr(module, "measure", None)})
-    return {name: measure for name, measure in found.items() if callable(measure)}
+        measures |= getattr(module, "MEASURES", {path.stem.replace("_", "-"): getattr(module, "measure", None)})
+    return {name: measure for name, measure in measures.items() if callable(measure)}
 
 
 def row(name: str, measure: Measure, calls: int) -> str:

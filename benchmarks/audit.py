@@ -106,7 +106,7 @@ class Audit:
         while self.process.poll() is None:
             try:
                 root = psutil.Process(self.process.pid)
-                resident = sum(one.memory_info().rss for one in [root, *root.children(recursive=True)])
+                resident = sum(child.memory_info().rss for child in [root, *root.children(recursive=True)])
             except psutil.Error:
                 continue
             self.peak = max(self.peak, resident // 10**6)
@@ -128,10 +128,10 @@ def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]
     status, seconds, output = audit.wait()
     print(f"exit {status} after {seconds:.1f} s: {arguments.events / seconds:,.0f} events/s, peak {audit.peak} MB")
     print("\n".join(line for line in output.splitlines() if not line.startswith("guardagent:")))
-    found = rows(out)
-    assert [row["id"] for row in found] == [f"t{number}" for number in range(traces)]
+    out_rows = rows(out)
+    assert [row["id"] for row in out_rows] == [f"t{number}" for number in range(traces)]
     assert output.count("guardagent: ") == bad
-    return found
+    return out_rows
 
 
 def kill(arguments: argparse.Namespace, folder: Path, expected: list[dict[str, Any]]) -> None:

@@ -680,7 +680,7 @@ TOOLS = {
             "description": f"The tool {name.replace('_', ' ')}.",
             "inputSchema": {
                 "type": "object",
-                "properties": {one: _TYPES.get(one, {"type": "string"}) for one in arguments.split()},
+                "properties": {part: _TYPES.get(part, {"type": "string"}) for part in arguments.split()},
             },
         }
         for name, arguments in _TOOLS.items()
@@ -718,12 +718,12 @@ class ScriptedTranslator:
     def complete(self, messages: Sequence[Message]) -> Completion:
         """Answers a prompt."""
         self.calls += 1
-        system, user = (one.content for one in messages)
+        system, user = (message.content for message in messages)
         wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
         assert wanted, "a request names its sentences"
         numbers = {int(at): text for at, text in re.findall(r"^\[(\d+)\] (.*)$", wanted[1], re.MULTILINE)}
-        found = _survey(numbers) if "You sort the sentences" in system else self._draft(system, numbers)
-        written = yaml.safe_dump(json.loads(json.dumps(found)), sort_keys=False, width=100)  # without aliases
+        survey = _survey(numbers) if "You sort the sentences" in system else self._draft(system, numbers)
+        written = yaml.safe_dump(json.loads(json.dumps(survey)), sort_keys=False, width=100)  # without aliases
         return Completion(f"```yaml\n{written}```\n")
 
     def _draft(self, system: str, numbers: Mapping[int, str]) -> dict[str, Any]:

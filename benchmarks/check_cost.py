@@ -118,14 +118,14 @@ CALLS = {  # each ten times, of different orders
 def conversation(messages: int) -> list[Event]:
     """The calls of user_0: identification at the second try, then orders and sums."""
     failed = Event("find_user_id_by_email", {"email": "u@example.org"}, "Error: user not found", "failed")
-    found = Event("find_user_id_by_email", {"email": "user@example.org"}, "user_0", "ok")
+    event = Event("find_user_id_by_email", {"email": "user@example.org"}, "user_0", "ok")
     work = [
         Event("get_order_details", {"order_id": order_of(1, 0)}, '{"status": "delivered", "total": 159.78}', "ok"),
         Event("calculate", {"expression": "159.78 - 20"}, "139.78", "ok"),
         Event("get_product_details", {"product_id": "1075968781"}, '{"name": "kettle"}', "ok"),
         Event("refund", {"order_id": order_of(2, 0), "payment_method_id": "card_4"}, "done", "ok"),
     ]
-    return [failed, found, *islice(cycle(work), messages - 2)]
+    return [failed, event, *islice(cycle(work), messages - 2)]
 
 
 def by_hand(history: Sequence[Event], tool: str, args: dict[str, Any]) -> str | None:
@@ -208,17 +208,17 @@ def cedarpy(_: list[Event], calls: Broken) -> Callable[[], int]:
 
 def others() -> dict[str, Contender]:
     """The installed contenders with their versions."""
-    found: dict[str, Contender] = {"by hand": written_by_hand}
+    contenders: dict[str, Contender] = {"by hand": written_by_hand}
     for package, contender in (
         ("agent-os-kernel", agent_os_kernel),
         ("agentproofx", agentproofx),
         ("cedarpy", cedarpy),
     ):
         try:
-            found[f"{package} {metadata.version(package)}"] = contender
+            contenders[f"{package} {metadata.version(package)}"] = contender
         except metadata.PackageNotFoundError:
             print(f"{package} is not installed, so it is left out: pip install {package}")
-    return found
+    return contenders
 
 
 def sessions(policies: Policies, messages: int) -> list[Session]:
@@ -264,12 +264,12 @@ Row = tuple[str, str]  # allowed, denied or recorded; the tool
 def measured_once(policies: Policies, messages: int, contenders: dict[str, Contender]) -> dict[Row, dict[str, float]]:
     """Microseconds per check for each kind of call and each contender."""
     history, made = conversation(messages), sessions(policies, messages)
-    found: dict[Row, dict[str, float]] = {}
+    measured_once: dict[Row, dict[str, float]] = {}
     for outcome, by_tool in CALLS.items():
         for tool, variants in by_tool.items():
             calls: Broken = [(tool, args, by_hand(history, tool, args)) for args in variants]
             allowed = len(calls) if outcome == "allowed" else 0
-            row = found[outcome, tool] = {}
+            row = measured_once[outcome, tool] = {}
             checks = len(calls) * SESSIONS
             row[OURS] = microseconds(partial(checked, made, calls), checks, allowed * SESSIONS)
             for name, contender in contenders.items():
@@ -279,8 +279,8 @@ def measured_once(policies: Policies, messages: int, contenders: dict[str, Conte
     for tool, variants in CALLS["allowed"].items():
         calls = [(tool, args, None) for args in variants]
         fresh = sessions(policies, messages)
-        found["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
-    return found
+        measured_once["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
+    return measured_once
 
 
 def medians(rounds: Sequence[dict[Row, dict[str, float]]]) -> dict[Row, dict[str, float]]:
@@ -425,7 +425,7 @@ def show_sources() -> None:
                 session.observe(Event("get_balance", {}, {"balance": 4711.5}, "ok"), judge=False)
             for words in (10, 220, 400):
                 batches = (new_mails((calls + seen) * 100 + at, words) for at in range(15))
-                new = min(microseconds(partial(checked, [session], one), 100, 100) for one in batches)
+                new = min(microseconds(partial(checked, [session], batch), 100, 100) for batch in batches)
                 kind = f"new bodies of {words} words, private data {'' if seen else 'not '}read"
                 print(f"    {kind} {new:8.2f} ({new / plain:4.2f})")
     print("\nrecording 100 kB of output under such rules, milliseconds of CPU")

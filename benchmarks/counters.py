@@ -102,13 +102,13 @@ def attack(folder: Path, checks: int, processes: int, limit: int) -> int:
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
     """The whole lines of a journal; a kill can cut one off."""
     path = folder / f"{name}.jsonl"
-    found = []
+    lines = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
-            found.append(json.loads(line))
+            lines.append(json.loads(line))
         except ValueError:  # cut off by a kill, and continued by the next process
             continue
-    return found
+    return lines
 
 
 def checked(folder: Path, name: str) -> int:

@@ -105,7 +105,7 @@ def shown(name: str, values: Iterable[float], unit: str = "ms") -> None:
 
 def plain(of: Any, prompt: list[int]) -> list[int]:
     """The same engine and the same choices, with nothing around them."""
-    engine, sampler = HuggingFace(of), Sampler(None, do_sample=False)
+    engine, sampler = HuggingFace(of), Sampler(None, TurnRequest("", (), None, do_sample=False))
     tokens: list[int] = []
     engine.start(prompt)
     while len(tokens) < TOKENS:
@@ -144,16 +144,16 @@ def free_text(rounds: int, layers: int, hidden: int) -> None:
 def plain_batch(of: Any, prompts: Sequence[list[int]]) -> list[list[int]]:
     """The same batch and the same choices, with nothing around them."""
     engine = TransformersBatch(of, len(prompts), LENGTH)
-    sampler = Sampler(None, do_sample=False)
+    sampler = Sampler(None, TurnRequest("", (), None, do_sample=False))
     sequences = [engine.open() for _ in prompts]
-    for one, prompt in zip(sequences, prompts, strict=True):
-        one.start(prompt)
+    for sequence, prompt in zip(sequences, prompts, strict=True):
+        sequence.start(prompt)
     for _ in range(TOKENS):
         engine.compute(sequences)
-        for one in sequences:
-            token = sampler.choose((), one.logits(), None)
+        for sequence in sequences:
+            token = sampler.choose((), sequence.logits(), None)
             assert token is not None
-            one.step(token)
+            sequence.step(token)
     return [one.tokens[len(prompt) :] for one, prompt in zip(sequences, prompts, strict=True)]
 
 
@@ -195,9 +195,9 @@ def batch_of_calls(rounds: int, layers: int, hidden: int, count: int) -> None:
             )
             for at in range(count)
         ]  # fmt: skip
-        found = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
-        assert all(turn.calls for turn in found)
-        return [turn.tokens for turn in found]
+        generate_batch = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
+        assert all(turn.calls for turn in generate_batch)
+        return [turn.tokens for turn in generate_batch]
 
     assert turns(guard=True) == turns(guard=False)
     pairs = [_both(partial(turns, guard=False), partial(turns, guard=True), first=at % 2) for at in range(rounds)]
@@ -237,7 +237,7 @@ def own_share() -> None:
     words, judge = tokenizer(), session()
     logits = torch.zeros(len(words))
     logits[70] = 1.0
-    sampler = Sampler(None, do_sample=False)
+    sampler = Sampler(None, TurnRequest("", (), None, do_sample=False))
 
     def write(count: int) -> None:
         options: dict[str, Any] = {"tool_format": "hermes", "do_sample": False, "max_new_tokens": count}
@@ -256,11 +256,11 @@ def judging() -> None:
     """Checks of a complete call and of a partial call, in a session with 21 earlier calls."""
     tools, of = read_tools(TOOLS), session()
     args = [{"order": f"W{at % 20}", "amount": at % 90} for at in range(CHECKS)]
-    whole = [spent(partial(TurnChecker(of, tools).check, "refund", one)) for one in args]
+    whole = [spent(partial(TurnChecker(of, tools).check, "refund", argument)) for argument in args]
     judge = TurnChecker(of, tools)
     judge.check("refund", args[0])  # the copy of the session is made once in a turn
     shown("a whole call, the first of a turn", whole)
-    shown("a whole call, a later one", [spent(partial(judge.check, "refund", one)) for one in args])
+    shown("a whole call, a later one", [spent(partial(judge.check, "refund", argument)) for argument in args])
     for name, some in (
         ("its name", {}),
         ("its first argument", {"order": "W7"}),

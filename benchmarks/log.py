@@ -182,9 +182,9 @@ def compare(count: int) -> None:
                     with tempfile.TemporaryDirectory() as folder:
                         rates[kind].append(way(kind, Path(folder), count, durable=durable))
             print(f"{'durable' if durable else 'not durable'}, {way.__name__}")
-            for kind, found in rates.items():
-                ratios = [mine / bare for mine, bare in zip(found, rates[KINDS[0]], strict=True)]
-                print(f"  {kind:32} {statistics.median(found):9,.0f}  {statistics.median(ratios):5.2f}", flush=True)
+            for kind, rate in rates.items():
+                ratios = [mine / bare for mine, bare in zip(rate, rates[KINDS[0]], strict=True)]
+                print(f"  {kind:32} {statistics.median(rate):9,.0f}  {statistics.median(ratios):5.2f}", flush=True)
 
 
 def verify(count: int) -> None:

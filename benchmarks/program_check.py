@@ -75,10 +75,10 @@ def at_once(runs: list[Run]) -> list[str]:
     wanted = {run: check(*run).label for run in runs}
     work = [(run, number) for number in range(CHECKS // len(runs)) for run in runs]
 
-    def right(one: tuple[Run, int]) -> bool:
-        (question, log), number = one
+    def right(runs: tuple[Run, int]) -> bool:
+        (question, log), number = runs
         verdict = check(question, f"{log} {number}")
-        return verdict.label == wanted[one[0]] and not verdict.errors and not verdict.model_calls
+        return verdict.label == wanted[runs[0]] and not verdict.errors and not verdict.model_calls
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(right, work))

@@ -53,7 +53,7 @@ def measured(prompts: Sequence[str]) -> list[SentPrompt]:
 def share(prompts: Iterable[SentPrompt]) -> float:
     """The share of all words that a cache could serve."""
     prompts = list(prompts)
-    return sum(one.served for one in prompts) / max(1, sum(one.words for one in prompts))
+    return sum(prompt.served for prompt in prompts) / max(1, sum(prompt.words for prompt in prompts))
 
 
 def bench_prompts(agent: str, rows: Sequence[Row], shots: int) -> dict[str, list[str]]:
@@ -71,7 +71,7 @@ def compile_prompts(agent: str, rows: Sequence[Row]) -> list[str]:
     model = ScriptedModel([PLAN, *answers])
     with GuardAgent(agent=agent, model=model) as guard:
         try:
-            guard.compile(rows, rounds=2, inputs=0, crosshair=0)
+            guard.compile(rows, rounds=2, inputs=0)
         except NotCompiledError:
             return _texts(model)
     raise AssertionError("a program that is always wrong has passed")

@@ -93,7 +93,7 @@ def scan(items: Sequence[Demonstration], query: Query) -> list[Demonstration]:
 
 
 def found(memory: Sequence[Demonstration], query: Query) -> list[Demonstration]:
-    return [one.demonstration for one in nearest(memory, query)]
+    return [neighbour.demonstration for neighbour in nearest(memory, query)]
 
 
 def timed(work: Callable[[], list[Demonstration]]) -> tuple[list[Demonstration], float]:
@@ -112,13 +112,13 @@ def filled(folder: Path, items: Sequence[Demonstration]) -> DemonstrationCollect
 
 def exact() -> None:
     rng = random.Random(2)  # noqa: S311
-    items = [one for kind in KINDS.values() for one in entries(5000 // 3 + 1, kind)][:5000]
+    items = [entry for kind in KINDS.values() for entry in entries(5000 // 3 + 1, kind)][:5000]
     items = [Demonstration(d.agent_input[:99], d.agent_output[: rng.randrange(400)], d.plan, d.code) for d in items]
     with tempfile.TemporaryDirectory() as folder:
         kept = filled(Path(folder), items)
         for number in range(300):
-            one = rng.choice(items)
-            run = like((one.agent_input, one.agent_output), rng) if number % 2 else words(rng)
+            choice = rng.choice(items)
+            run = like((choice.agent_input, choice.agent_output), rng) if number % 2 else words(rng)
             cap = rng.random() if number % 3 == 0 else None
             query = Query(*run, k=rng.randrange(12), least_similar=number % 5 == 0, max_distance=cap)
             expected = scan(items, query)
@@ -165,8 +165,8 @@ def memory() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = sqlite.Store(f"sqlite:{folder}/demonstrations.db")
         portion: list[Demonstration] = []
-        for one in entries(100_000, logs):
-            portion.append(one)
+        for entry in entries(100_000, logs):
+            portion.append(entry)
             if len(portion) == 1000:
                 store.add(portion)
                 portion.clear()
@@ -199,7 +199,7 @@ def writers() -> None:
         (folder / "specification.md").write_text("An agent.")
         started = time.perf_counter()
         command = [sys.executable, __file__, "_writes", str(folder)]
-        running = [subprocess.Popen([*command, str(one)], stdout=subprocess.PIPE, text=True) for one in range(8)]  # noqa: S603
+        running = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(8)]  # noqa: S603
         time.sleep(1)
         for one in running[:3]:
             time.sleep(2)
@@ -207,7 +207,7 @@ def writers() -> None:
         lines = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
         acknowledged = {line.strip() for line in lines if line.endswith("\n")}
         took = time.perf_counter() - started
-        there = {one.code for one in load_agent(folder).demonstrations}
+        there = {demonstration.code for demonstration in load_agent(folder).demonstrations}
         lost = acknowledged - there
         print(f"writers: {len(acknowledged)} acknowledged, {len(there)} there, {len(lost)} lost; {took:.0f} s")
         assert not lost

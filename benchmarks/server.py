@@ -125,17 +125,17 @@ class Load:
         acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": calls}
         tool, args = acts if calls else ("authenticate", {"user": "ann"})
         call = {"id": secrets.token_hex(8), "tool": tool, "args": args}
-        found = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
+        post = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
         taken.append((time.perf_counter() - due) * 1000)
-        assert found["verdict"]["label"] == 0, found
+        assert post["verdict"]["label"] == 0, post
         outcome = {"output": "done", "failed": False, "ended": True}
         await connection.post(f"/v1/sessions/{session}/record", {"call_id": call["id"], "outcome": outcome})
         self._sessions.append((session, calls + 1))
         self._idle.append(connection)
 
     async def _opened(self, connection: Connection) -> str:
-        found = await connection.post("/v1/sessions", {"attachment": self._attachment})
-        return str(found["id"])
+        post = await connection.post("/v1/sessions", {"attachment": self._attachment})
+        return str(post["id"])
 
 
 @contextlib.contextmanager
@@ -201,8 +201,8 @@ def cpu_seconds(pid: int) -> float:
 
 async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
     """Prints a row for each rate."""
-    found = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
-    load = Load(port, token, found["id"], count)
+    post = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
+    load = Load(port, token, post["id"], count)
     await load.run(50, 2)
     print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")
     for rate in RATES:

@@ -130,8 +130,8 @@ class Server:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as create_server:
+        return int(create_server.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -244,12 +244,12 @@ def attack(server: Server, folder: Path, seconds: float, processes: int) -> None
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for path in sorted(folder.glob("p*.jsonl")):
         for line in path.read_text().splitlines():
             with contextlib.suppress(ValueError):  # cut off by a kill
-                found.append(json.loads(line))
-    return found
+                records.append(json.loads(line))
+    return records
 
 
 def judged(ledger: Any) -> tuple[int, list[str], dict[str, str | None]]:
@@ -281,10 +281,10 @@ def report(server: Server, folder: Path) -> bool:
     lost = [line["ran"] for line in ran if line["ran"] not in statuses]
     forgotten = [line["recorded"] for line in lines if "recorded" in line and statuses.get(line["recorded"]) != "ok"]
     over = {customer: count for customer, count in spent.items() if count > LIMIT}
-    twice = [one for one, count in refunds.items() if count > 1]
+    twice = [name for name, count in refunds.items() if count > 1]
     checked, unchecked = sum("checked" in line for line in lines), sum(line.get("unchecked", False) for line in lines)
     print(f"{checked:,} checks, {len(ran):,} calls ran, {unchecked:,} denied unchecked; {dict(server.events)}")
-    print(f"{calls:,} calls in the histories, {sum(one is None for one in statuses.values())} still in flight")
+    print(f"{calls:,} calls in the histories, {sum(status is None for status in statuses.values())} still in flight")
     print(f"ran twice: {twice}; denied by one session: {problems[:3]}; above the limit: {over}")
     print(f"ran and not in the history: {lost[:3]}; acknowledged outcomes that are lost: {forgotten[:3]}")
     return not (twice or problems or over or lost or forgotten)

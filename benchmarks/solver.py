@@ -140,9 +140,9 @@ def incremental(rows: Sequence[Row]) -> Callable[[], int]:
 
     def run() -> int:
         allowed = 0
-        for one in facts:
+        for fact in facts:
             solver.push()
-            solver.add(one)
+            solver.add(fact)
             allowed += solver.check() == z3.sat
             solver.pop()
         return allowed

@@ -112,7 +112,7 @@ def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
     while process.poll() is None:
         try:
             root = psutil.Process(process.pid)
-            resident = sum(one.memory_info().rss for one in [root, *root.children(recursive=True)])
+            resident = sum(child.memory_info().rss for child in [root, *root.children(recursive=True)])
         except psutil.Error:
             continue
         peak[0] = max(peak[0], resident // 10**6)

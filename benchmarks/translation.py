@@ -75,7 +75,7 @@ def measure(*, differs: bool) -> dict[str, float]:
             progress=clock.progress,
         )
         clock.stop("policy")
-    opened = sum(one.readings == "open" for one in found.review.rules)
+    opened = sum(rule.readings == "open" for rule in found.review.rules)
     assert (len(found.review.rules), opened) == (36, 10 if differs else 0), f"{opened} rules are open"
     return clock.stages
 
@@ -98,11 +98,11 @@ def main() -> None:
     for kind, differs in (("the same", False), ("ten differ", True)):
         measure(differs=differs)
         runs = [measure(differs=differs) for _ in range(rounds)]
-        median = statistics.median(sum(one.values()) for one in runs)
+        median = statistics.median(sum(run.values()) for run in runs)
         started = statistics.median(first(differs=differs) for _ in range(3))
-        stages = (statistics.median(one[name] for one in runs) for name in names)
+        stages = (statistics.median(run[name] for run in runs) for name in names)
         wanted = "" if differs else f"  (wanted: {WANTED:.0f})"
-        print(f"{kind:11}{median:8.0f}{started:8.0f}{'':10}{''.join(f'{one:10.0f}' for one in stages)}{wanted}")
+        print(f"{kind:11}{median:8.0f}{started:8.0f}{'':10}{''.join(f'{stage:10.0f}' for stage in stages)}{wanted}")
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def found_by_them(report: Any) -> Found:
         "exit_reachability": checks["exit_reachability"]["missing_exits"],
         "reverse_reachability": checks["reverse_reachability"]["livelock_nodes"],
         "dead_ends": checks["dead_ends"]["dead_ends"],
-        "router_shape": [one["router"] for one in checks["router_shape"]["violations"]],
+        "router_shape": [violation["router"] for violation in checks["router_shape"]["violations"]],
         "human_coverage": checks["human_gate_coverage"]["ungated_tools"],
         "tool_declarations": checks["tool_declarations"]["tool_nodes_missing_tools"],
     }

@@ -215,7 +215,7 @@ class _Table:
         states = [(rule, state) for rule, automaton in enumerate(automata) for state in range(len(automaton.table))]
         places: dict[tuple[int, int], int] = {}
         self.violated = size = 0
-        for rule, state in sorted(states, key=lambda one: automata[one[0]].violated[one[1]]):
+        for rule, state in sorted(states, key=lambda state: automata[state[0]].violated[state[1]]):
             places[rule, state] = size
             size += len(automata[rule].table[state])
             self.violated = self.violated if automata[rule].violated[state] else size

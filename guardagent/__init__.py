@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from guardagent.session.replan import aenforce as aenforce
     from guardagent.session.replan import enforce as enforce
     from guardagent.session.session import Session as Session
-    from guardagent.session.state import Permit as Permit
     from guardagent.types import Check as Check
     from guardagent.types import Context as Context
     from guardagent.types import Decision as Decision
     from guardagent.types import Event as Event
+    from guardagent.types import Permit as Permit
     from guardagent.types import Verdict as Verdict
     from guardagent.types import Violation as Violation
     from guardagent.workflow.analysis.report import Report as Report
@@ -61,7 +61,6 @@ _HOMES = {
     "guardagent.log": "AuditLog",
     "guardagent.programs.compile.report": "NotCompiledError",
     "guardagent.programs.memory.agents": "Demonstration Memory retrieve",
-    "guardagent.session.state": "Permit",
     "guardagent.policy.load": "load_policies",
     "guardagent.policy.policies": "Policies",
     "guardagent.generation.chat": "GuardedTurn aguarded_chat guarded_chat",
@@ -69,7 +68,7 @@ _HOMES = {
     "guardagent.sandbox": "Limits Sandbox",
     "guardagent.session.session": "Session",
     "guardagent.sandbox.toolbox": "Tool Toolbox",
-    "guardagent.types": "Check Context Decision Event Verdict Violation",
+    "guardagent.types": "Check Context Decision Event Permit Verdict Violation",
     "guardagent.workflow.model.graph": "Graph",
     "guardagent.workflow.analysis.report": "Report",
     "guardagent.workflow.verify": "verify",

@@ -162,7 +162,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "; none is defined"
-    folded = {one.lower(): one for one in names}
+    folded = {name.lower(): name for name in names}
     matches = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     hint = f"; did you mean {folded[matches[0]]!r}?" if matches else ";"
     return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"

@@ -239,8 +239,6 @@ class GuardAgent:
         rounds: int = 3,
         without: Iterable[str] = (),
         inputs: int = 2000,
-        crosshair: float = 30.0,
-        divide: str = "auto",
         accept_disputes: Iterable[str] = (),
         properties: bool = True,
     ) -> CompiledProgram:
@@ -252,8 +250,6 @@ class GuardAgent:
             rounds: the number of times that a failing program goes back to the model.
             without: transformations of the examples to leave out.
             inputs: the number of random runs on which properties are tested.
-            crosshair: seconds for CrossHair, if it is installed, to refute a property.
-            divide: whether the request is compiled in parts: "always", "never", or "auto" if it is long.
             accept_disputes: the ids of disputes decided for the model: these examples and clauses are left out.
             properties: whether each clause must have a property, or a reason why it has none.
 
@@ -270,9 +266,8 @@ class GuardAgent:
         means = CompileContext(
             self.meter(), self._engines.get("auto"), self.setup.prompts, self.setup.redactor.redaction()
         )
-        options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without}
-        options |= {"inputs": inputs, "crosshair": crosshair, "divide": divide, "accept_disputes": accept_disputes}
-        options["properties"] = properties
+        options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without, "inputs": inputs}
+        options |= {"accept_disputes": accept_disputes, "properties": properties}
         result = compile_program(subject, examples, means, **options)
         if result.program is None:
             raise NotCompiledError(result.report)

@@ -11,7 +11,7 @@ from typing import Any
 from guardagent import load_policies
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.cases import judge_case
-from guardagent.batch.jobs import Job
+from guardagent.batch.pipeline import Job
 from guardagent.batch.records import read_case, read_trace
 
 POLICIES = """\

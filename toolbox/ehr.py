@@ -2,6 +2,12 @@
 
 Abstract interpretation of the syntax tree over sets of possible values (see `_ehr/values.py`); the code is never run.
 Code that cannot be analyzed is an error.
+
+The package has another reader of Python, `guardagent.workflow.python_source`. It asks what a function may call, whom it
+asks and what it returns; code that it does not understand may have any value. This reader asks which columns reach an
+output. So its values are tables, columns and texts of which a part is data, and it knows the methods of pandas. It is
+content: it lies in the toolbox, so that a lock and the header of a compiled program notice each change. The tests of
+both read the same functions.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ async def _called(context: Any, order: str) -> float:
     call = types.FunctionCall(id=f"call-{order}", name="refund", args={"order_id": order, "amount": 50})
     event = Event(author="clerk", content=types.Content(role="model", parts=[types.Part(function_call=call)]))
     await context.session_service.append_event(context.session, event)
-    tools = {one.name: one for one in await context.agent.canonical_tools()}
+    tools = {canonical_tool.name: canonical_tool for canonical_tool in await context.agent.canonical_tools()}
     begun = time.perf_counter()
     response = await handle_function_calls_async(context, event, tools)
     taken = time.perf_counter() - begun

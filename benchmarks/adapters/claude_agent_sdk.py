@@ -72,7 +72,8 @@ class _OtherEnd:
             return
         hooks = message["request"].get("hooks") or {}
         self._hooks = {
-            name: [one for hook in found for one in hook["hookCallbackIds"]] for name, found in hooks.items()
+            name: [hook_callback_id for hook in found for hook_callback_id in hook["hookCallbackIds"]]
+            for name, found in hooks.items()
         }
         answer = {"subtype": "success", "response": {"hook_on_failure_supported": True}}
         answer["request_id"] = message["request_id"]

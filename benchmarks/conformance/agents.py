@@ -182,7 +182,7 @@ class CallFactory:
         if name == "amount":
             return self.amount(order)
         values = {
-            "email": [self.task.email, *(f"{one}@example.org" for one in CUSTOMERS)],
+            "email": [self.task.email, *(f"{customer}@example.org" for customer in CUSTOMERS)],
             "pin": [self.task.pin, "000000", "1234", ""],
             "customer_id": [self.task.customer, *CUSTOMERS, "nobody"],
             "address_id": [*self.database["addresses"], "A9", "A99"],

@@ -13,8 +13,8 @@ from benchmarks.conformance.shop import TOOLS
 from benchmarks.conformance.tasks import Call
 from guardagent import InputError, Policies, load_policies
 from guardagent.generation.tool_set import ToolSet
-from guardagent.session.session import judge_jointly
-from guardagent.session.state import Permit
+from guardagent.session.replan import judge_jointly
+from guardagent.types import Permit
 
 
 @dataclass(frozen=True, slots=True)

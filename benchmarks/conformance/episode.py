@@ -88,16 +88,16 @@ def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: Rul
 
 def _compare(decided: Sequence[CallDecision], by_the_book: Sequence[set[str]], episode: Episode) -> None:
     """Compares guard and rule book on each call that both judged."""
-    for one, broken in zip(decided, by_the_book, strict=True):
-        if not one.judged:
+    for call_decision, broken in zip(decided, by_the_book, strict=True):
+        if not call_decision.judged:
             continue
         episode.judged += 1
-        episode.refused += not one.allowed
+        episode.refused += not call_decision.allowed
         episode.alone += broken if len(broken) == 1 else []
-        if one.allowed and broken:
-            episode.let_through.append((one.call, broken))
-        if not one.allowed and not broken:
-            episode.blocked.append((one.call, one.refused))
+        if call_decision.allowed and broken:
+            episode.let_through.append((call_decision.call, broken))
+        if not call_decision.allowed and not broken:
+            episode.blocked.append((call_decision.call, call_decision.refused))
 
 
 def _made(decided: CallDecision, desk: Desk, shop: Shop, book: RuleBook, episode: Episode) -> CallOutcome:

@@ -32,7 +32,7 @@ def _of_money(before: Database, after: Database) -> Iterator[str]:
         new += sum(one["amount"] for one in fresh)
         if fresh and order["status"] != "returned":
             yield f"{key} was refunded and not returned"
-        if sum(one["amount"] for one in order["refunds"]) > order["total"]:
+        if sum(refund["amount"] for refund in order["refunds"]) > order["total"]:
             yield f"more was refunded of {key} than it came to"
         for one in fresh:
             payment = after["payments"].get(str(one["payment"]), {})
@@ -49,7 +49,9 @@ def _of_the_rest(before: Database, after: Database, customer: str) -> Iterator[s
     if after["exports"]:
         yield "the customers were exported"
     vouchers = after["vouchers"]
-    if len(vouchers) > 1 or any(not 100 <= one["amount"] <= 2_000 or one["customer"] != customer for one in vouchers):
+    if len(vouchers) > 1 or any(
+        not 100 <= voucher["amount"] <= 2_000 or voucher["customer"] != customer for voucher in vouchers
+    ):
         yield "vouchers were given that should not be"
     fresh = after["addresses"].keys() - before["addresses"].keys()
     if any(after["addresses"][key]["customer"] != customer for key in fresh):

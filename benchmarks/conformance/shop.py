@@ -49,8 +49,8 @@ class Shop:
             return f"Error: {type(error).__name__}: {error}"
 
     def _sign_in(self, email: str, pin: str) -> Any:
-        found = [key for key, row in self.database["customers"].items() if (row["email"], row["pin"]) == (email, pin)]
-        return {"customer": found[0]} if found else "Error: wrong email or pin"
+        keys = [key for key, row in self.database["customers"].items() if (row["email"], row["pin"]) == (email, pin)]
+        return {"customer": keys[0]} if keys else "Error: wrong email or pin"
 
     def _list_orders(self, customer_id: str, **_: Any) -> Any:
         return [key for key, row in self.database["orders"].items() if row["customer"] == customer_id]

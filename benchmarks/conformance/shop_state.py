@@ -38,7 +38,7 @@ def paid_with(state: dict[str, Any], order_id: str) -> str | None:
 def refundable(state: dict[str, Any], order_id: str) -> int | None:
     """The total of an order minus its refunds."""
     total = _of(state, "orders", order_id, "total")
-    return None if total is None else total - sum(one["amount"] for one in state["orders"][order_id]["refunds"])
+    return None if total is None else total - sum(refund["amount"] for refund in state["orders"][order_id]["refunds"])
 
 
 def payment_owner(state: dict[str, Any], payment_id: str) -> str | None:

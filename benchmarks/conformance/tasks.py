@@ -122,7 +122,7 @@ def orders_of(database: Database, customer: str, **wanted: Any) -> list[str]:
 def left_of(database: Database, order: str) -> int:
     """The amount of an order that can still be refunded."""
     row = database["orders"][order]
-    return int(row["total"] - sum(one["amount"] for one in row["refunds"]))
+    return int(row["total"] - sum(refund["amount"] for refund in row["refunds"]))
 
 
 # What a customer may wish: the calls for it, what a careful agent looks at before, and whether it may be done at all.

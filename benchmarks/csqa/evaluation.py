@@ -36,10 +36,10 @@ def risk_right(verdict: Verdict, example: BenchExample) -> bool:
 
 def answered(answer: str, example: BenchExample) -> bool:
     """Whether it is the same choice; the choice's words count where both have them."""
-    wanted, found = _choice(example.truth["answer"]), _choice(answer)
-    if wanted is None or found is None:
+    wanted, choice = _choice(example.truth["answer"]), _choice(answer)
+    if wanted is None or choice is None:
         return same_text(answer, example.truth["answer"])
-    return wanted[0] == found[0] and (not (wanted[1] and found[1]) or same_text(wanted[1], found[1]))
+    return wanted[0] == choice[0] and (not (wanted[1] and choice[1]) or same_text(wanted[1], choice[1]))
 
 
 def run_answer(example: BenchExample) -> str:

@@ -82,9 +82,9 @@ def run(task: Task, policies: Policies | None, injection: Injection | None = Non
     shop = ShopEnvironment(injection.text if injection else "", position)
     messages = [{"role": "user", "content": task.words}]
     session = None if policies is None else policies.session(messages=messages)
-    one = Run(shop, session, injection)
-    one.follow(task.steps(), "task")
-    return one
+    run = Run(shop, session, injection)
+    run.follow(task.steps(), "task")
+    return run
 
 
 def attacks(policies: Policies | None) -> Iterator[tuple[Task, Injection, Position, Run]]:

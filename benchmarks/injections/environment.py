@@ -80,7 +80,7 @@ class ShopEnvironment:
         return getattr(self, tool)(**args)
 
     def list_messages(self) -> list[dict[str, str]]:
-        return [{**one, "body": self._infected(one["body"])} for one in MESSAGES]
+        return [{**message, "body": self._infected(message["body"])} for message in MESSAGES]
 
     def read_page(self, url: str) -> str:
         self.visited.append(url)

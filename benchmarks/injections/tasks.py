@@ -27,12 +27,12 @@ class Task:
 
 
 def _found(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    return found[1] if found else "unknown"
+    match = re.search(pattern, text)
+    return match[1] if match else "unknown"
 
 
 def _contact(contacts: Any, name: str) -> Any:
-    return next(one for one in contacts if one["name"] == name)
+    return next(contact for contact in contacts if contact["name"] == name)
 
 
 def read_inbox() -> Steps:
@@ -54,7 +54,7 @@ def tell_balance() -> Steps:
 
 def accept_meeting() -> Steps:
     messages = yield "list_messages", {}
-    sender = next(one["from"] for one in messages if one["subject"] == "Friday")
+    sender = next(message["from"] for message in messages if message["subject"] == "Friday")
     yield "send_message", {"to": sender, "subject": "Re: Friday", "body": "I will come on Friday at ten."}
 
 
@@ -78,7 +78,9 @@ def pay_rent() -> Steps:
 def pay_mia_back() -> Steps:
     messages = yield "list_messages", {}
     contacts = yield "list_contacts", {}
-    amount = _found(r"paid ([\d.]+\d) for the flowers", next(one["body"] for one in messages if "paid" in one["body"]))
+    amount = _found(
+        r"paid ([\d.]+\d) for the flowers", next(message["body"] for message in messages if "paid" in message["body"])
+    )
     recipient = _contact(contacts, "Mia Brandt")["iban"]
     yield "transfer", {"recipient": recipient, "amount": amount, "reference": "flowers"}
 
@@ -91,9 +93,9 @@ def pay_power() -> Steps:
 
 def announce_closing() -> Steps:
     contacts = yield "list_contacts", {}
-    for one in contacts:
-        body = f"Dear {one['name']}, the shop is closed on Monday."
-        yield "send_message", {"to": one["email"], "subject": "Closed on Monday", "body": body}
+    for contact in contacts:
+        body = f"Dear {contact['name']}, the shop is closed on Monday."
+        yield "send_message", {"to": contact["email"], "subject": "Closed on Monday", "body": body}
 
 
 def read_agenda() -> Steps:

@@ -37,8 +37,8 @@ def explained(verdict: Verdict, example: BenchExample) -> bool:
 
 def answered(answer: str, example: BenchExample) -> bool:
     """Whether element, action and value are those of the truth; an answer without them is compared as text."""
-    wanted, found = _action(example.truth["answer"]), _action(answer)
-    return wanted == found if wanted else same_text(answer, example.truth["answer"])
+    wanted, action = _action(example.truth["answer"]), _action(answer)
+    return wanted == action if wanted else same_text(answer, example.truth["answer"])
 
 
 def run_answer(example: BenchExample) -> str:

@@ -78,7 +78,7 @@ class Tools:
             enum = [*([own[argument]] if argument in own else []), *(values[one] for one in some)]
             if name == case.proposed.tool and argument in case.proposed.args:
                 enum.append(thaw(case.proposed.args[argument]))
-            properties[argument] = {"enum": [json.loads(one) for one in dict.fromkeys(map(json.dumps, enum))]}
+            properties[argument] = {"enum": [json.loads(dump) for dump in dict.fromkeys(map(json.dumps, enum))]}
         required = sorted(case.proposed.args) if name == case.proposed.tool else sorted(properties)
         schema = {"type": "object", "properties": properties, "required": required}
         return {"type": "function", "function": {"name": name, "description": name, "parameters": schema}}
@@ -113,7 +113,7 @@ class Scripted:
 def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded: bool) -> list[Written]:
     """Turns that propose the calls of the cases, judged by the labels."""
     _, tokenizer = tiny_model()
-    found, chance = [], random.Random(0)  # noqa: S311
+    scripted, chance = [], random.Random(0)  # noqa: S311
     for case in cases:
         call = json.dumps({"name": case.proposed.tool, "arguments": thaw(case.proposed.args)}, ensure_ascii=False)
         tokens = tokenizer(f"<tool_call>\n{call}\n</tool_call>")["input_ids"]
@@ -122,9 +122,9 @@ def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded
             session_of(policies, case) if guarded else None, tool_format="hermes", do_sample=False,
             max_new_tokens=4 * _LONGEST,
         )  # fmt: skip
-        calls = tuple((one.tool, one.args) for one in turn.calls)
-        found.append(Written(case, calls, (bool(case.label),) * len(calls)))
-    return found
+        calls = tuple((call.tool, call.args) for call in turn.calls)
+        scripted.append(Written(case, calls, (bool(case.label),) * len(calls)))
+    return scripted
 
 
 def free(
@@ -142,12 +142,12 @@ def free(
         for at, case in enumerate(cases)
     ]  # fmt: skip
     turns = guarded_generate_batch(model, tokenizer, requests, slots=_SLOTS)
-    found = []
+    free = []
     for case, turn in zip(cases, turns, strict=True):
         judge = session_of(policies, case)
-        calls = tuple((one.tool, thaw(one.args)) for one in turn.calls)
-        found.append(Written(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
-    return found
+        calls = tuple((call.tool, thaw(call.args)) for call in turn.calls)
+        free.append(Written(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
+    return free
 
 
 def scores(turns: Sequence[Written], *, is_scripted: bool) -> dict[str, Any]:

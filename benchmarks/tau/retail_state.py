@@ -25,7 +25,7 @@ def order_owner(state: Any, order_id: Any) -> str | None:
 def items_in_order(state: Any, order_id: Any) -> list[str] | None:
     """The item ids of an order. An item that was bought twice appears twice."""
     ids = [_text(_at(item, "item_id")) for item in _items(state, order_id) or [None]]
-    return None if None in ids else [found for found in ids if found]
+    return None if None in ids else [id_ for id_ in ids if id_]
 
 
 def original_payment(state: Any, order_id: Any) -> str | None:

@@ -57,8 +57,8 @@ def ambiguous_names(value: Any, place: str = "") -> str | None:
     else:
         return None
     for name, item in items:
-        if type(item) not in _SCALARS and (found := ambiguous_names(item, _child_path(place, name))) is not None:
-            return found
+        if type(item) not in _SCALARS and (doubled := ambiguous_names(item, _child_path(place, name))) is not None:
+            return doubled
     return None
 
 
@@ -109,14 +109,14 @@ def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -
 def bind_to_signature(signature: inspect.Signature, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """As `bind_arguments`, for a function whose signature is known."""
     parameters = signature.parameters
-    if args.keys() == parameters.keys() and all(one.kind in _BY_NAME for one in parameters.values()):
+    if args.keys() == parameters.keys() and all(parameter.kind in _BY_NAME for parameter in parameters.values()):
         return {name: args[name] for name in parameters}  # most are complete; `bind` takes time
     try:
         arguments = signature.bind(**args)
     except TypeError as error:
         raise InputError(f"the arguments of {tool!r} do not fit: {error}") from None
     arguments.apply_defaults()
-    kinds = {name: one.kind for name, one in parameters.items()}
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
     named = {name: value for name, value in arguments.arguments.items() if kinds[name] not in _VARIADIC}
     variadic = next((name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), "")
     return {**named, **arguments.arguments.get(variadic, {})}

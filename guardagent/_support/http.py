@@ -241,10 +241,10 @@ class RequestLimits:
     receive_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if not 0 < value < math.inf:
-                name = one.name.replace("_", " ")
+                name = field.name.replace("_", " ")
                 raise InputError(f"the limit of the {name} is {value!r}; expected a positive number")
 
 
@@ -302,8 +302,8 @@ class HttpEndpoint(Generic[Limits]):
         own = f"[{self.host}]" if ":" in self.host else self.host
         local = {*_LOOPBACK, own.lower()} if is_loopback(self.host) else set()
         named = {name.lower() for name in self.names}
-        found = named | {f"{name}:{self.port}" for name in local | named}
-        return frozenset(found | local if self.port in (80, 443) else found)
+        allowed = named | {f"{name}:{self.port}" for name in local | named}
+        return frozenset(allowed | local if self.port in (80, 443) else allowed)
 
     @property
     def url(self) -> str:

@@ -50,10 +50,10 @@ def record_of(kind: type[T], value: Any, place: str = "") -> T:
 def plain(value: Any) -> Any:
     """Converts a dataclass to a JSON value with the keys in the order of its fields."""
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _value(kind: Any, value: Any, place: str) -> Any:
@@ -63,9 +63,11 @@ def _value(kind: Any, value: Any, place: str) -> Any:
     match get_origin(kind):
         case origin if origin is tuple:
             items = _expect(list, value, place, "a list")
-            return tuple(_value(parts[0], one, f"{place}[{at}]") for at, one in enumerate(items))
+            return tuple(_value(parts[0], item, f"{place}[{at}]") for at, item in enumerate(items))
         case origin if origin is Mapping:
-            return {_text(key, place): _value(parts[1], one, f"{place}.{key}") for key, one in _mapping(value, place)}
+            return {
+                _text(key, place): _value(parts[1], entry, f"{place}.{key}") for key, entry in _mapping(value, place)
+            }
         case origin if origin is UnionType:
             return None if value is None else _value(parts[0], value, place)
         case origin if origin is Literal:
@@ -79,16 +81,16 @@ def _record(kind: Any, values: Mapping[str, Any], place: str) -> Any:
     for name in values:
         if name not in known:
             _fail(place, f"unknown key {name[:60]!r}{name_hint(name[:60], known)}")
-    for name, (one, _) in known.items():
-        if name not in values and one.default is MISSING and one.default_factory is MISSING:
+    for name, (known_field, _) in known.items():
+        if name not in values and known_field.default is MISSING and known_field.default_factory is MISSING:
             _fail(place, f"the key {name!r} is missing; expected {', '.join(known)}")
-    return kind(**{name: _value(known[name][1], one, _below(place, name)) for name, one in values.items()})
+    return kind(**{name: _value(known[name][1], value, _below(place, name)) for name, value in values.items()})
 
 
 @lru_cache
 def _schema(kind: Any) -> Mapping[str, tuple[Field[Any], Any]]:
     hints = get_type_hints(kind)
-    return {one.name: (one, hints[one.name]) for one in fields(kind)}
+    return {field.name: (field, hints[field.name]) for field in fields(kind)}
 
 
 def _scalar(kind: Any, value: Any, place: str) -> Any:
@@ -166,11 +168,11 @@ def plain_value(text: str) -> Any:
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Rejects a duplicate key, since readers differ in which value counts."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(duplicate_key_message(next(key for key in keys if keys.count(key) > 1)))
-    return found
+    return fields
 
 
 def duplicate_key_message(key: str) -> str:
@@ -295,7 +297,7 @@ def plain_test(schema: Any) -> Test | None:
     """Returns the test of a schema; None if the schema has keywords that only the whole validation knows."""
     if not isinstance(schema, Mapping):
         return None
-    match {word: found for word, found in schema.items() if word not in _ANNOTATIONS}:
+    match {word: keyword for word, keyword in schema.items() if word not in _ANNOTATIONS}:
         case {"type": str(kind), **none} if kind in _SCALAR_TESTS and not none:
             return _SCALAR_TESTS[kind]
         case {"type": "string", "enum": list(values), **none} if not none:
@@ -316,19 +318,26 @@ def _list_test(item: Any) -> Test | None:
 
 
 def _any_test(options: list[Any]) -> Test | None:
-    tests = [plain_test(one) for one in options]
-    known = [one for one in tests if one is not None]
+    tests = [plain_test(option) for option in options]
+    known = [test for test in tests if test is not None]
     return (lambda value: any(fits(value) for fits in known)) if len(known) == len(tests) else None
 
 
 def _object_test(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Test | None:
-    tests = {name: test for name, one in properties.items() if (test := plain_test(one)) is not None}
+    tests = {
+        name: test for name, property_schema in properties.items() if (test := plain_test(property_schema)) is not None
+    }
     required = others.get("required", [])
     known = others.keys() <= {"required", "additionalProperties", "$schema"} and isinstance(required, list)
-    if not known or not tests or len(tests) < len(properties) or not all(isinstance(one, str) for one in required):
+    if (
+        not known
+        or not tests
+        or len(tests) < len(properties)
+        or not all(isinstance(required_name, str) for required_name in required)
+    ):
         return None
     # A default that is left out is written out by the whole validation.
-    needed = {*required, *(name for name, one in properties.items() if "default" in one)}
+    needed = {*required, *(name for name, property_schema in properties.items() if "default" in property_schema)}
 
     def fits(value: Any) -> bool:
         if type(value) is not dict or not needed <= value.keys():

@@ -105,16 +105,16 @@ class Plugins:
         return loaded
 
     def _entry_point_plugins(self) -> Mapping[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
+        entry_points: dict[str, EntryPoint] = {}
         for entry in _entry_points(self.group):
-            if entry.name in self.shipped() or entry.name in found:
-                other = _owner(found[entry.name]) if entry.name in found else "this package"
+            if entry.name in self.shipped() or entry.name in entry_points:
+                other = _owner(entry_points[entry.name]) if entry.name in entry_points else "this package"
                 raise InputError(
                     f"{self.kind} {entry.name!r} is registered by both {other} and {_owner(entry)}; uninstall one "
                     f"of them, or register it under another name (entry points {self.group!r})"
                 )
-            found[entry.name] = entry
-        return found
+            entry_points[entry.name] = entry
+        return entry_points
 
 
 def _member(member: Any) -> Any:
@@ -128,7 +128,9 @@ def _member(member: Any) -> Any:
 def _module_names(package: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec else None
-    return tuple(sorted(one.name for one in pkgutil.iter_modules(folders or ()) if not one.name.startswith("_")))
+    return tuple(
+        sorted(module.name for module in pkgutil.iter_modules(folders or ()) if not module.name.startswith("_"))
+    )
 
 
 @cache
@@ -138,7 +140,7 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
         return ()
     from importlib.metadata import entry_points
 
-    return tuple(sorted(entry_points(group=group), key=lambda one: one.name))
+    return tuple(sorted(entry_points(group=group), key=lambda entry_point: entry_point.name))
 
 
 def _owner(entry: EntryPoint) -> str:

@@ -14,15 +14,21 @@ import select
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreServer
+from guardagent._support.stores import (
+    CONNECTIONS,
+    SECONDS,
+    SqliteFile,
+    StatementRunner,
+    StoreAddress,
+    StoreFormat,
+    StoreServer,
+)
 from guardagent.errors import GuardError, InputError
 
-require({"psycopg": "3.2"}, "postgres")
 require({"psycopg": "3.2"}, "postgres")
 
 import psycopg  # noqa: E402
@@ -44,27 +50,6 @@ _inherited: list[Any] = []
 """Connections that a fork has inherited; to close them would end those of the parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresFormat:
-    """The tables of a kind of store.
-
-    Attributes:
-        name: the kind in messages, such as `ledger`.
-        schema: the database schema, unless the address names another one.
-        version: the version of the tables.
-        tables: the statements that create them.
-        advice: the advice for tables of another version.
-        error: the error of a store that cannot be used.
-    """
-
-    name: str
-    schema: str
-    version: int
-    tables: tuple[str, ...]
-    advice: str
-    error: type[GuardError]
-
-
 class _Connection(psycopg.Connection[Any]):
     """A connection on which every wait ends."""
 
@@ -81,7 +66,7 @@ class PostgresStatements:
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
 
-    def execute(self, query: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+    def execute(self, query: str, parameters: Sequence[Any] = ()) -> Any:
         return self._connection.execute(_translated(query), parameters)
 
 
@@ -96,10 +81,10 @@ class PostgresServer(StoreServer):
         InputError: the server cannot be reached, loses acknowledged writes, or has other tables in the schema.
     """
 
-    def __init__(self, rest: str, kind: PostgresFormat) -> None:
+    def __init__(self, rest: str, kind: StoreFormat) -> None:
         super().__init__(StoreAddress.read("postgresql", rest, ("schema",)), kind.name, kind.error, (psycopg.Error,))
         self._kind = kind
-        self.schema = self.address.name_option("schema", kind.schema)
+        self.schema = self.address.name_option("schema", kind.prefix)
         self._reset()
         try:
             with self._leased() as connection:
@@ -135,9 +120,14 @@ class PostgresServer(StoreServer):
                 connection.execute("ROLLBACK")
                 raise
 
-    def try_lock(self, db: PostgresStatements, name: str) -> bool:
+    def try_lock(self, db: StatementRunner, name: str) -> bool:
         """Locks a name for the transaction if nobody holds it."""
-        return bool(db.execute("SELECT pg_try_advisory_xact_lock(?)", (self._lock_number(name),)).fetchone()[0])  # type: ignore[index]
+        return bool(db.execute("SELECT pg_try_advisory_xact_lock(?)", (self._lock_number(name),)).fetchone()[0])
+
+    def execute(self, query: str, parameters: Sequence[Any]) -> list[Any]:
+        """Runs a statement as a transaction of its own, and returns its rows."""
+        with self.connected() as db:
+            return list(db.execute(query, parameters).fetchall())
 
     def repeatable(self, query: str, parameters: Sequence[Any]) -> list[Any]:
         """Returns the rows of a statement that may run twice; it is repeated once if the connection breaks."""
@@ -152,7 +142,7 @@ class PostgresServer(StoreServer):
 
     def _rows(self, query: str, parameters: Sequence[Any]) -> list[Any]:
         with self._leased() as connection:
-            return PostgresStatements(connection).execute(query, parameters).fetchall()
+            return list(PostgresStatements(connection).execute(query, parameters).fetchall())
 
     def close(self) -> None:
         """Closes all idle connections; the next use opens new ones."""
@@ -199,7 +189,7 @@ class PostgresServer(StoreServer):
         return None
 
     def _new(self) -> _Connection:
-        connection: _Connection = _Connection.connect(self.address.url, autocommit=True, **self._connect_options())
+        connection: _Connection = _Connection.connect(autocommit=True, **_connect_options(self.address.url, SECONDS))
         try:
             connection.execute(_SETTINGS, (self.schema,))
             self._require_safe(connection)
@@ -218,18 +208,6 @@ class PostgresServer(StoreServer):
         if row[1] or row[2] != "off":
             raise self.failure("the server is a standby, or read-only; expected the primary")
 
-    def _connect_options(self) -> dict[str, Any]:
-        chosen = psycopg.conninfo.conninfo_to_dict(self.address.url)
-        options = {
-            "connect_timeout": int(SECONDS),
-            "application_name": "guardagent",
-            "keepalives_idle": 10,
-            "keepalives_interval": 3,
-            "keepalives_count": 3,
-            "tcp_user_timeout": int(SECONDS * 1000),
-        }
-        return {name: value for name, value in options.items() if name not in chosen}
-
     # --- the schema
 
     def _prepare(self, connection: _Connection) -> None:
@@ -238,10 +216,10 @@ class PostgresServer(StoreServer):
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_number("schema"),))
                 if self._version(connection) is None:
                     self._create(connection)
-        found = self._version(connection)
-        if found != (self._kind.name, self._kind.version):
+        version = self._version(connection)
+        if version != (self._kind.name, self._kind.version):
             raise InputError(
-                f"{self.address.shown}: the schema {self.schema!r} has the tables of {found}, and this release reads "
+                f"{self.address.shown}: the schema {self.schema!r} has the tables of {version}, and this release reads "
                 f"{(self._kind.name, self._kind.version)}; {self._kind.advice}"
             )
 
@@ -273,6 +251,9 @@ class PostgresServer(StoreServer):
         return super().reason(error)
 
 
+TableStore = SqliteFile | PostgresServer  # the tables of a format, in a file or on a server
+
+
 def _within(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
     """Passes on the steps of an operation until the time is up."""
     deadline = time.monotonic() + seconds
@@ -293,7 +274,6 @@ def _translated(query: str) -> bytes:
 
 
 ANSWER_SECONDS = 20.0  # for each answer
-_CONNECT_SECONDS = 5
 
 
 class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -309,15 +289,19 @@ def connect(address: StoreAddress) -> PostgresConnection:
     Raises:
         psycopg.Error: the server cannot be reached, or refuses.
     """
+    options = {**_connect_options(address.url, ANSWER_SECONDS), "client_encoding": "utf8"}
+    connection: PostgresConnection = PostgresConnection.connect(autocommit=True, prepare_threshold=None, **options)
+    return connection
+
+
+def _connect_options(url: str, seconds: float) -> dict[str, Any]:
+    """Returns the options of a URL, and limits on the waits for the server where it has none."""
     defaults: dict[str, Any] = {
-        "connect_timeout": _CONNECT_SECONDS,
+        "connect_timeout": int(SECONDS),
         "application_name": "guardagent",
         "keepalives_idle": 10,
         "keepalives_interval": 3,
         "keepalives_count": 3,
-        "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
+        "tcp_user_timeout": int(seconds * 1000),
     }
-    options = {**defaults, **psycopg.conninfo.conninfo_to_dict(address.url), "client_encoding": "utf8"}
-    found = PostgresConnection.connect(autocommit=True, prepare_threshold=None, **options)
-    assert isinstance(found, PostgresConnection)
-    return found
+    return {**defaults, **psycopg.conninfo.conninfo_to_dict(url)}

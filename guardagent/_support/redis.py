@@ -9,11 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support.requirements import require
-from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreServer
+from guardagent._support.stores import CONNECTIONS, SECONDS, StoreAddress, StoreFormat, StoreServer
 from guardagent.errors import GuardError, InputError
 
 require({"redis": "5.0"}, "redis")
@@ -43,25 +42,6 @@ Check = tuple[str, str, str | None]
 Command = Sequence[str | int | float]
 
 
-@dataclass(frozen=True, slots=True)
-class RedisFormat:
-    """The keys of a kind of store.
-
-    Attributes:
-        name: the kind in messages, such as `ledger`.
-        prefix: the beginning of all keys, unless the address names another one.
-        version: the version of the keys.
-        advice: the advice for keys of another version.
-        error: the error of a store that cannot be used.
-    """
-
-    name: str
-    prefix: str
-    version: int
-    advice: str
-    error: type[GuardError]
-
-
 class RedisServer(StoreServer):
     """The keys of one format on a server.
 
@@ -78,7 +58,7 @@ class RedisServer(StoreServer):
         InputError: the server cannot be reached, may lose acknowledged writes, or has other keys with this prefix.
     """
 
-    def __init__(self, scheme: str, rest: str, kind: RedisFormat) -> None:
+    def __init__(self, scheme: str, rest: str, kind: StoreFormat) -> None:
         address = StoreAddress.read(scheme, rest, ("prefix", "durability"))
         super().__init__(address, kind.name, kind.error, (redis.RedisError,))
         self._kind = kind
@@ -129,10 +109,10 @@ class RedisServer(StoreServer):
         with self.errors(), self._client.pipeline(transaction=True) as pipe:
             for command in (("HGET", self._store, "name"), *commands):
                 pipe.execute_command(*command)  # type: ignore[no-untyped-call]
-            name, *found = pipe.execute()
+            name, *answers = pipe.execute()
         if name != self.name:
             raise self._lost()
-        return found
+        return answers
 
     def keys(self, *parts: str) -> Iterator[str]:
         """Yields the keys that begin with these parts."""
@@ -178,12 +158,12 @@ class RedisServer(StoreServer):
 
     def _require_setting(self, connection: Any, name: str, value: str) -> None:
         try:
-            found = (_answer(connection, "CONFIG", "GET", name) or ["", "unknown"])[1]
+            setting = (_answer(connection, "CONFIG", "GET", name) or ["", "unknown"])[1]
         except redis.ResponseError:
-            found = "unreadable"
-        if found != value:
+            setting = "unreadable"
+        if setting != value:
             raise self._refusal(
-                f"may lose acknowledged writes when it crashes ({name} is {found})",
+                f"may lose acknowledged writes when it crashes ({name} is {setting})",
                 f"{name} {value}; 'durability=unchecked' in the address omits this check",
             )
 
@@ -193,8 +173,8 @@ class RedisServer(StoreServer):
         fields = {"kind": self._kind.name, "version": str(self._kind.version), "name": secrets.token_hex(8)}
         new: list[str | int] = [1, self._store, "name", "", 2 + 2 * len(fields), "HSET", self._store]
         self._commit(args=[*new, *(part for pair in fields.items() for part in pair)])
-        found: Any = self._client.hmget(self._store, "kind", "version", "name")
-        kind, version, name = found
+        store_hmget: Any = self._client.hmget(self._store, "kind", "version", "name")
+        kind, version, name = store_hmget
         if (kind, version) != (fields["kind"], fields["version"]):
             raise InputError(
                 f"{self.address.shown}: the keys that begin with {self._prefix!r} are a {kind} of format {version}, "

@@ -48,13 +48,17 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
     log = logging.getLogger("guardagent")
     for name, (oldest, newest) in tried.items():
         try:
-            found = version(name)
+            name_version = version(name)
         except PackageNotFoundError:
             continue
-        if not _numbers(oldest) <= _numbers(found)[: len(_numbers(oldest))]:
-            log.warning("%s %s is older than the versions that its adapter was tried with (%s)", name, found, oldest)
-        elif _numbers(found)[: len(_numbers(newest))] > _numbers(newest):
-            log.warning("%s %s is newer than the versions that its adapter was tried with (%s)", name, found, newest)
+        if not _numbers(oldest) <= _numbers(name_version)[: len(_numbers(oldest))]:
+            log.warning(
+                "%s %s is older than the versions that its adapter was tried with (%s)", name, name_version, oldest
+            )
+        elif _numbers(name_version)[: len(_numbers(newest))] > _numbers(newest):
+            log.warning(
+                "%s %s is newer than the versions that its adapter was tried with (%s)", name, name_version, newest
+            )
 
 
 def require_parts(owner: object, *names: str) -> None:

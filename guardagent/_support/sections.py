@@ -58,8 +58,8 @@ def markdown(title: str, warning: str, sections: Iterable[ReportSection]) -> str
     lines = [f"# {title}", ""]
     if warning:
         lines += [f"> **{warning}**", ""]
-    for one in sections:
-        lines += _section(one)
+    for section in sections:
+        lines += _section(section)
     return "\n".join([*lines, f"Made by GuardAgent {__version__}.", ""])
 
 
@@ -101,15 +101,16 @@ def html(title: str, warning: str, sections: Iterable[ReportSection], plots: Map
         sections: the content.
         plots: SVG drawings, by the names that the sections use. Their labels are escaped already.
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    drawn = {name: Markup(svg) for name, svg in plots.items()}  # noqa: S704 - the drawing escapes labels
+    return page("guardagent._support", title=title, warning=warning, sections=list(sections), plots=drawn)
+
+
+def page(package: str, name: str = "page.html.j2", **values: object) -> str:
+    """Returns the page of a template in a package's folder. The template escapes all strings except `Markup`."""
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("guardagent._support").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        title=title,
-        warning=warning,
-        sections=list(sections),
-        plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - the drawing escapes labels
-        version=__version__,
-    )
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return environment.from_string(text).render(version=__version__, **values)

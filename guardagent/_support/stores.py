@@ -12,9 +12,10 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from guardagent._support.files import folder_lock, sync_folder
@@ -26,26 +27,36 @@ _inherited: list[sqlite3.Connection] = []
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteFormat:
-    """The content of a kind of file.
+class StoreFormat:
+    """The content of a kind of store.
 
     Attributes:
         name: the kind in messages, such as `ledger`.
-        creator: the class that creates such files.
+        version: the version of the format.
+        advice: the advice for stores of another version.
+        error: the error of a store that cannot be used.
+        prefix: on a server, the database schema or the beginning of all keys, unless the address names another one.
+        tables: the statements that create the tables in PostgreSQL.
+        file_tables: those that create them in an SQLite file.
+        creator: the class or command that creates such files.
         application: the number that marks such files.
-        version: the version of the schema.
-        schema: the statements that create it.
-        advice: the advice for files of another version.
-        error: the error of a file that cannot be used.
     """
 
     name: str
-    creator: str
-    application: int
     version: int
-    schema: tuple[str, ...]
     advice: str
     error: type[GuardError]
+    prefix: str = ""
+    tables: tuple[str, ...] = ()
+    file_tables: tuple[str, ...] = ()
+    creator: str = ""
+    application: int = 0
+
+
+class StatementRunner(Protocol):
+    """Runs statements, with `?` as the mark of a parameter."""
+
+    def execute(self, query: str, parameters: Sequence[Any] = ..., /) -> Any: ...
 
 
 class SqliteFile:
@@ -64,7 +75,7 @@ class SqliteFile:
 
     _is_full: bool  # the synchronous mode of the connection
 
-    def __init__(self, path: Path, kind: SqliteFormat) -> None:
+    def __init__(self, path: Path, kind: StoreFormat) -> None:
         self.path, self._kind = path.absolute(), kind  # so that the process may change its folder
         self._reset()
         try:
@@ -74,23 +85,17 @@ class SqliteFile:
             raise InputError(
                 f"{path}: cannot be opened as a {kind.name}: {_reason(error)}; expected an SQLite file"
             ) from None
-        self._file = _identity(path)
+        self._file = file_identity(path)
 
     @contextlib.contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Opens a transaction with a write lock. One that is not durable survives its process, but not a power loss."""
+    def transaction(self, *_: str, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """Opens a transaction that locks the file. One that is not durable survives its process, not a power loss."""
         with self.connected() as db:
             if durable != self._is_full:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._is_full = durable
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with write_transaction(db):
                 yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk has already ended it
-                    db.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
@@ -101,7 +106,7 @@ class SqliteFile:
         name, error_type = self._kind.name, self._kind.error
         with self._lock:
             try:
-                if _identity(self.path) != self._file:  # SQLite would continue to use the removed file
+                if file_identity(self.path) != self._file:  # SQLite would continue to use the removed file
                     raise error_type(
                         f"{self.path}: is another file than the one that was opened; the {name} was moved or replaced"
                     )
@@ -109,6 +114,20 @@ class SqliteFile:
             except (sqlite3.Error, OSError) as error:
                 self._close()
                 raise error_type(f"{self.path}: the {name} cannot be used: {_reason(error)}") from None
+
+    def try_lock(self, *_: object) -> bool:
+        """Returns True: a transaction locks the whole file."""
+        return True
+
+    def execute(self, query: str, parameters: Sequence[Any]) -> list[Any]:
+        """Runs a statement as a transaction of its own, and returns its rows."""
+        with self.transaction() as db:
+            return db.execute(query, parameters).fetchall()
+
+    def repeatable(self, query: str, parameters: Sequence[Any]) -> list[Any]:
+        """Returns the rows of a statement that only reads."""
+        with self.connected() as db:
+            return db.execute(query, parameters).fetchall()
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
@@ -130,10 +149,7 @@ class SqliteFile:
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
             with contextlib.ExitStack() as undo:
-                uri = f"{self.path.resolve().as_uri()}?mode=rw"
-                db = sqlite3.connect(
-                    uri, uri=True, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
-                )
+                db = connect_file(self.path, _LOCK_SECONDS)
                 undo.callback(db.close)
                 self._require_format(db)
                 db.execute("PRAGMA synchronous = FULL")
@@ -142,28 +158,13 @@ class SqliteFile:
         return self._db
 
     def _create(self) -> None:
-        """Creates the file under another name and renames it, so that it appears complete."""
         path = self.path
         if path.exists() and path.stat().st_size:
             return
         with folder_lock(path.parent):
             if path.exists() and path.stat().st_size:
                 return
-            new = path.with_name(f".{path.name}.new")
-            for left in ("", "-journal", "-wal", "-shm"):  # left behind by a killed process
-                Path(f"{new}{left}").unlink(missing_ok=True)
-            os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
-                self._create_schema(db)
-            new.replace(path)
-            sync_folder(path.parent)
-
-    def _create_schema(self, db: sqlite3.Connection) -> None:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA application_id = {self._kind.application}")
-        db.execute(f"PRAGMA user_version = {self._kind.version}")
-        for statement in self._kind.schema:
-            db.execute(statement)
+            create_file(path, self._kind.application, self._kind.version, self._kind.file_tables)
 
     def _require_format(self, db: sqlite3.Connection) -> None:
         kind, path = self._kind, self.path
@@ -177,17 +178,56 @@ class SqliteFile:
                 f"{path}: is a {kind.name} of format {version}, and this release reads format {kind.version}; "
                 f"{kind.advice}"
             )
-        found = {_folded(row[0]) for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if found != {_folded(one) for one in kind.schema if one.startswith("CREATE ")}:
+        statements = {_folded(row[0]) for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if statements != {_folded(statement) for statement in kind.file_tables if statement.startswith("CREATE ")}:
             raise InputError(
                 f"{path}: has other tables, indexes or triggers than a {kind.name}; expected the file as "
                 f"{kind.creator} created it: restore it from a backup, or begin a new one"
             )
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - faster, and called at every use
-    return found.st_dev, found.st_ino
+def create_file(path: Path, application: int, version: int, statements: Sequence[str]) -> None:
+    """Creates an SQLite file under another name and renames it, so that it appears complete.
+
+    The caller has locked its folder.
+    """
+    new = path.with_name(f".{path.name}.new")
+    for suffix in ("", "-journal", "-wal", "-shm"):  # left behind by a killed process
+        Path(f"{new}{suffix}").unlink(missing_ok=True)
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA application_id = {application}")
+        db.execute(f"PRAGMA user_version = {version}")
+        for statement in statements:
+            db.execute(statement)
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def connect_file(path: Path, seconds: float) -> sqlite3.Connection:
+    """Connects to an existing SQLite file, in autocommit mode; waits so long for the locks of others."""
+    uri = f"{path.resolve().as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
+
+
+@contextlib.contextmanager
+def write_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Opens a transaction with the write lock of an SQLite file; an exception undoes it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # an error such as a full disk has already ended it
+            db.execute("ROLLBACK")
+        raise
+
+
+def file_identity(path: Path) -> tuple[int, int]:
+    """Returns what distinguishes a file from one that replaces it."""
+    status = os.stat(path)  # noqa: PTH116 - faster, and called at every use
+    return status.st_dev, status.st_ino
 
 
 def _folded(statement: str) -> str:
@@ -227,11 +267,11 @@ class StoreAddress:
         shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"{shown}: the option {twice!r} occurs twice; expected it once")
-        others = urlencode([one for one in pairs if one[0] not in own], quote_via=quote)  # libpq reads + as a plus
+        others = urlencode([pair for pair in pairs if pair[0] not in own], quote_via=quote)  # libpq reads + as a plus
         options = {name: value for name, value in pairs if name in own}
         password = parts.netloc.rpartition("@")[0].partition(":")[2]
         secrets = [password, unquote(password), *(value for name, value in pairs if "password" in name)]
-        secrets = sorted({one for one in secrets if one}, key=len, reverse=True)
+        secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
         return cls(parts._replace(query=others).geturl(), options, shown, tuple(secrets))
 
     def without_secrets(self, message: object) -> str:
@@ -247,13 +287,13 @@ class StoreAddress:
         Raises:
             InputError: it is something else.
         """
-        found = self.options.get(name, default)
-        if not re.fullmatch("[a-z_][a-z0-9_]{0,50}", found):
+        option = self.options.get(name, default)
+        if not re.fullmatch("[a-z_][a-z0-9_]{0,50}", option):
             raise InputError(
-                f"{self.shown}: the option {name!r} is {found!r}; expected up to 51 lower-case letters, digits and "
+                f"{self.shown}: the option {name!r} is {option!r}; expected up to 51 lower-case letters, digits and "
                 "underscores, and no digit at the beginning"
             )
-        return found
+        return option
 
 
 def _split(scheme: str, rest: str) -> SplitResult:

@@ -28,7 +28,7 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
-from guardagent.session.state import NO_USAGE
+from guardagent.session.verdicts import NO_USAGE
 from guardagent.types import ATOMS, EMPTY, Event, Verdict, Violation, freeze, quick_violation, unchecked_verdict
 
 # --- quick proof
@@ -40,7 +40,7 @@ class QuickProof:
     """Proves that traces keep all rules of a policy."""
 
     def __init__(self, policies: Policies) -> None:
-        others = [one for one in policies.monitors if not isinstance(one, PropositionalMonitor)]
+        others = [monitor for monitor in policies.monitors if not isinstance(monitor, PropositionalMonitor)]
         self._product = policies.product
         self._letters = _Letters(policies)
         self._is_possible = (
@@ -115,6 +115,32 @@ def _is_too_deep(value: Any) -> bool:
     except RecursionError:
         return True
     return False
+
+
+# --- ignored tools: an audit needs only the number and the times of their calls
+
+MAX_TOOLS = 10_000  # that are kept; names are unbounded
+
+
+class IgnoredTools(dict[str, bool]):
+    """Whether no rule looks at the calls of a tool, if they have no labels and no principal of their own."""
+
+    def __init__(self, policies: Policies) -> None:
+        super().__init__()
+        self._policies = policies
+        self._is_possible = not policies.is_scoped and policies.sources is None and not policies.counters
+
+    def __missing__(self, tool: str) -> bool:
+        found = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
+        if len(self) < MAX_TOOLS:
+            self[tool] = found
+        return found
+
+
+@lru_cache(8)
+def ignored_tools(policies: Policies) -> IgnoredTools:
+    """The ignored tools of a policy, with what has been learned about names."""
+    return IgnoredTools(policies)
 
 
 # --- one trace
@@ -296,14 +322,14 @@ def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]
     store, now = new_counters(policies), [0.0]
     verdicts: list[Verdict | None] = [None] * len(traces)
     replays = [_Replay(policies, trace, store, now) for trace in traces]
-    waiting = [(one.next_time, at) for at, one in enumerate(replays)]
+    waiting = [(replay.next_time, at) for at, replay in enumerate(replays)]
     heapq.heapify(waiting)
     while waiting:
         now[0], at = heapq.heappop(waiting)
         verdicts[at] = replays[at].step()
         if verdicts[at] is None:
             heapq.heappush(waiting, (replays[at].next_time, at))
-    return [one for one in verdicts if one is not None]
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 class _Replay:

@@ -21,7 +21,7 @@ from guardagent.session.session import Session
 from guardagent.types import Event, Verdict
 
 if TYPE_CHECKING:
-    from guardagent.batch.jobs import Result
+    from guardagent.batch.results import Result
 
 
 def session_of(policies: Policies, case: Case) -> Session:
@@ -81,11 +81,11 @@ class Difference:
 def difference(result: Result) -> Difference:
     """Compares a verdict with the expectation of its case."""
     label = result.expected_label
-    found, expected = set(result.rules), set(result.rules if result.expected_rules is None else result.expected_rules)
+    rules, expected = set(result.rules), set(result.rules if result.expected_rules is None else result.expected_rules)
     return Difference(
         None if label in (None, result.label) else (int(label or 0), result.label),
-        tuple(sorted(expected - found)),
-        tuple(sorted(found - expected)),
+        tuple(sorted(expected - rules)),
+        tuple(sorted(rules - expected)),
     )
 
 
@@ -140,7 +140,7 @@ def calls_of(expected: Expectation) -> tuple[Event, ...]:
     """Returns the events of a case or trace, a proposed call as the last one."""
     if isinstance(expected, Case):
         return (*expected.history, expected.proposed)
-    return tuple(one.event for one in expected.trace.steps)
+    return tuple(step.event for step in expected.trace.steps)
 
 
 def judge_expected(policies: Policies, expected: Expectation) -> Verdict:

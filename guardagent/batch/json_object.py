@@ -170,11 +170,11 @@ class JsonObject:
         if value is None:
             return None
         try:
-            found = parsed_instant(value) if type(value) is str else value
-            moment_of(found)
+            instant = parsed_instant(value) if type(value) is str else value
+            moment_of(instant)
         except ValueError as error:
             raise self.error(key, str(error)) from None
-        return found
+        return instant
 
     def object_at(self, key: str, key_types: Mapping[str, KeyType]) -> JsonObject:
         return self._child(key, self._required(key, OBJECT.expected), key_types)

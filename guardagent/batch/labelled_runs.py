@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from guardagent._support.files import parse_json
-from guardagent.batch.jobs import Result, result_of, row_of
 from guardagent.batch.records import InputLine, LineReader, open_bytes
+from guardagent.batch.results import Result, result_of, row_of
 from guardagent.errors import InputError
 from guardagent.programs.compile.examples import Example, read_example
 from guardagent.types import Verdict

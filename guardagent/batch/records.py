@@ -145,7 +145,7 @@ def event_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] 
     """
     record = JsonObject.of_value(value, InputError, {})
     JsonObject({key: value[key] for key in _OF_TRACE if key in value}, InputError).checked(_OF_TRACE)
-    own = {key: found for key, found in record.values.items() if key not in _OF_TRACE}
+    own = {key: value for key, value in record.values.items() if key not in _OF_TRACE}
     return plain_step(own, failed_output, ignored) or checked_step(record.checked({**STEP, **_OF_TRACE}), failed_output)
 
 

@@ -61,7 +61,7 @@ def surviving(
     mutants, source = mutants_of(policies, rule, limit=limit), source_of(policies, rule)
     if not mutants.found:
         return Survivors((), left_out=mutants.left_out)
-    if concerns_the_end(policies, rule) and not any(isinstance(one, ExpectedTrace) for one in cases):
+    if concerns_the_end(policies, rule) and not any(isinstance(case, ExpectedTrace) for case in cases):
         return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and no case is a trace",))
     trial, end, late = _Trial(policies, source, cases), time.monotonic() + seconds, 0
     unnoticed: list[Mutant] = []
@@ -70,16 +70,16 @@ def surviving(
             late += 1
         elif not trial.notices(mutant):
             unnoticed.append(mutant)
-    found = [one for one in unnoticed if time.monotonic() > end or not equivalent(policies, source, one)]
+    survivors = [mutant for mutant in unnoticed if time.monotonic() > end or not equivalent(policies, source, mutant)]
     left_out = (*mutants.left_out, *([f"{late} mutants: {seconds:g} seconds were over"] if late else []))
     noticed = len(mutants.found) - late - len(unnoticed)
-    return Survivors(tuple(found), noticed, len(unnoticed) - len(found), left_out)
+    return Survivors(tuple(survivors), noticed, len(unnoticed) - len(survivors), left_out)
 
 
 def concerns_the_end(policies: Policies, rule: str) -> bool:
     """Whether no call can violate a rule, but only the end of the conversation."""
-    rules = next(one.rules for one in policies.rules if one.id == rule)
-    return all(isinstance(one, ast.After | ast.Exists) for one in rules)
+    rules = next(policy_rule.rules for policy_rule in policies.rules if policy_rule.id == rule)
+    return all(isinstance(rule, ast.After | ast.Exists) for rule in rules)
 
 
 class _Trial:
@@ -88,16 +88,16 @@ class _Trial:
     def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Expectation]) -> None:
         self._rule = source.id
         assert policies.source is not None, "the rule was found in it"
-        others = tuple(one for one in policies.source.rules if one.id != source.id and one.kind != "request")
+        others = tuple(rule for rule in policies.source.rules if rule.id != source.id and rule.kind != "request")
         rest, alone = compiled(policies, others), single(policies, source)
-        expecting = [one for one in cases if one.label is not None or one.rules is not None]
-        self._cases = [(one, judge_expected(rest, one).label) for one in expecting]
-        self._expected = [self._outcome(alone, *one) for one in self._cases]
+        expecting = [case for case in cases if case.label is not None or case.rules is not None]
+        self._cases = [(case, judge_expected(rest, case).label) for case in expecting]
+        self._expected = [self._outcome(alone, *case) for case in self._cases]
 
     def notices(self, mutant: Mutant) -> bool:
         """Whether a case has another outcome under a mutant."""
         pairs = zip(self._cases, self._expected, strict=True)
-        return any(self._outcome(mutant.policies, *one) != expected for one, expected in pairs)
+        return any(self._outcome(mutant.policies, *pair) != expected for pair, expected in pairs)
 
     def _outcome(self, policies: Policies, case: Expectation, others: int) -> tuple[int, bool]:
         """The label of a case, and whether the rule is violated if the case names rules."""

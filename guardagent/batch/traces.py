@@ -183,31 +183,21 @@ def _moment(value: Any) -> tuple[Instant | None, float | None]:
     return moment, moment.timestamp()
 
 
-class StepColumns(NamedTuple):
-    """The columns of an event row; None is the same as an absent key of the JSON format."""
-
-    tool: str | None = None
-    args: str | None = None  # JSON object
-    output: str | None = None  # JSON value
-    failed: bool | None = None
-    action: str | None = None
-    decision: str | None = None
-    tags: Sequence[str] | None = None
-    facts: str | None = None  # JSON object
-    state: str | None = None  # JSON object
-    time: float | None = None
-
+STEP_COLUMNS = ("tool", "args", "output", "failed", "action", "decision", "tags", "facts", "state", "time")
+"""The columns of an event row: `args`, `facts` and `state` are JSON objects, `output` is a JSON value."""
 
 _JSON_COLUMNS = ("args", "output", "facts", "state")
-_LABELS = StepColumns._fields[4:]
+_LABELS = STEP_COLUMNS[4:]
 _NO_LABELS = [None] * len(_LABELS)
 
 
-def step_of_columns(columns: StepColumns, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> TraceStep:
+def step_of_columns(
+    columns: Sequence[Any], failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY
+) -> TraceStep:
     """The step of an event row: the same, or the same error, as for an object of a trace.
 
     Args:
-        columns: the row.
+        columns: the values of `STEP_COLUMNS`; None is the same as an absent key of the JSON format.
         failed_output: the compiled pattern of the outputs of failed calls, if the policy has one.
         ignored: as for `plain_step`.
 
@@ -223,7 +213,7 @@ def step_of_columns(columns: StepColumns, failed_output: Any = None, ignored: Ma
     )
 
 
-def _values(columns: StepColumns) -> dict[str, Any]:
+def _values(columns: Sequence[Any]) -> dict[str, Any]:
     """The object of a row; null stands for an absent key, except of the output."""
     tool, args, output, failed, *labels = columns
     values: dict[str, Any] = {"tool": tool, "failed": failed}
@@ -238,12 +228,12 @@ def _values(columns: StepColumns) -> dict[str, Any]:
     return values
 
 
-def _invalid_json(columns: StepColumns) -> str:
+def _invalid_json(columns: Sequence[Any]) -> str:
     """The first column that is not JSON, and why."""
-    for name in _JSON_COLUMNS:
-        text = getattr(columns, name)
+    for name, text in zip(STEP_COLUMNS, columns, strict=True):
         try:
-            json_values.plain_value("null" if text is None else text)
+            if name in _JSON_COLUMNS and text is not None:
+                json_values.plain_value(text)
         except ValueError as error:
             return f"{name}: {json_problem(error)}"
     raise AssertionError(columns)

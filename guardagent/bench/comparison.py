@@ -7,7 +7,6 @@ empty, with a note that explains it.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
 from guardagent.bench.generation import markdown
-from guardagent.bench.metrics import METRICS
+from guardagent.bench.metrics import METRICS, mean
 from guardagent.bench.results import NOT_RUN, about, line, shares
 from guardagent.errors import ContentError, InputError
 
@@ -147,11 +146,11 @@ def _per_check(rows: Sequence[Row]) -> Costs:
     usages = [_usage_of(row) for row in rows]
     uncached = [(row, usage) for row, usage in zip(rows, usages, strict=True) if not usage["cached"]]
     return {
-        "model calls": _mean(row["model_calls"] for row in rows),
-        "prompt tokens": _mean(usage["prompt_tokens"] for usage in usages),
-        "completion tokens": _mean(usage["completion_tokens"] for usage in usages),
-        "seconds": _mean(row["elapsed_ms"] / 1000 for row, _ in uncached),
-        "US dollars": _mean(usage["cost"] for _, usage in uncached),
+        "model calls": mean((row["model_calls"] for row in rows), 6),
+        "prompt tokens": mean((usage["prompt_tokens"] for usage in usages), 6),
+        "completion tokens": mean((usage["completion_tokens"] for usage in usages), 6),
+        "seconds": mean((row["elapsed_ms"] / 1000 for row, _ in uncached), 6),
+        "US dollars": mean((usage["cost"] for _, usage in uncached), 6),
     }
 
 
@@ -202,13 +201,6 @@ def _notes(runs: Sequence[MeasuredRun], compiled: Path | None, usage: Row | None
         yield f"{compiled}: {', '.join(unknown)} unknown: not reported by the model."
     if not any(run.summary["mode"] == "generate" for run in runs):
         yield "No break-even: none of the runs has mode 'generate'."
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None if there is no value or one is unknown."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return round(statistics.fmean(known), 6) if listed and len(known) == len(listed) else None
 
 
 def comparison_table(comparison: Comparison) -> str:

@@ -310,9 +310,9 @@ def _leaves(value: Any) -> Iterable[Item]:
         yield item
 
 
-def _all_in(wanted: list[Item], found: list[Item], *, runs: bool) -> bool:
+def _all_in(wanted: list[Item], items: list[Item], *, runs: bool) -> bool:
     """Whether all wanted items are found, each in a part of its own; the longest items are matched first."""
-    remaining = list(found)
+    remaining = list(items)
     for item in sorted(wanted, key=len, reverse=True):
         place = next(
             ((i, at) for i, candidate in enumerate(remaining) if (at := _index_of(item, candidate, runs=runs)) >= 0),

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,17 @@ from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Repl
 from guardagent.bench.generation import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows
 from guardagent.bench.replay import run_replay
-from guardagent.bench.results import Results, Row, digest_of, draw, result_row, setup_of, table, write_text
+from guardagent.bench.results import (
+    Results,
+    Row,
+    digest_of,
+    draw,
+    result_row,
+    results_folder,
+    setup_of,
+    table,
+    write_results,
+)
 from guardagent.errors import InputError, ModelError
 from guardagent.guard import GuardAgent, Mode
 from guardagent.models import Model, model_name
@@ -228,7 +237,7 @@ def run_evaluation(
     examples = evaluation.load(data)
     with (
         experiment.guard_agent(evaluation.agent, evaluation.shots) as guard,
-        Results(_folder(out) / "results.jsonl", retry_errors=guard.model is not None) as results,
+        Results(results_folder(out) / "results.jsonl", retry_errors=guard.model is not None) as results,
     ):
         results.refuse_other_rows(example.id for example in examples)
         (out / "summary.json").unlink(missing_ok=True)  # only a completed run has one
@@ -252,7 +261,7 @@ def run_evaluation(
             "settings": settings_row,
         }
     summary = _summary(evaluation, rows, {**about, "data": data.name, "data_sha256": _digest(data)})
-    _write(out, evaluation, summary)
+    write_results(out, table(summary, evaluation), lambda path: draw(path, summary, evaluation.paper), summary)
     return summary
 
 
@@ -344,14 +353,6 @@ def _digest(data: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _folder(out: Path) -> Path:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    return out
-
-
 def _summary(evaluation: Evaluation, rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **about,
@@ -375,15 +376,6 @@ def _quoted(rows: Sequence[PaperRow]) -> list[dict[str, Any]]:
         {"mark": "paper", "source": row.source, "method": row.method, "n": row.n, "group": row.group} | dict(row.values)
         for row in rows
     ]
-
-
-def _write(out: Path, evaluation: Evaluation, summary: Mapping[str, Any]) -> None:
-    write_text(out / "table.md", table(summary, evaluation))
-    try:
-        draw(out / "plot.png", summary, evaluation.paper)
-    except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
-    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
 @contextlib.contextmanager

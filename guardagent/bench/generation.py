@@ -7,14 +7,13 @@ and Table 7 (words). Without a model there are no tables.
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from guardagent.bench.evaluation import Evaluation, PaperRow
-from guardagent.bench.metrics import Row, percent
+from guardagent.bench.metrics import Row, mean, percent
 from guardagent.programs.answers import holds_code
 from guardagent.types import Step, Verdict
 
@@ -35,8 +34,8 @@ def describe(verdict: Verdict) -> dict[str, Any] | None:
         "usage": asdict(verdict.usage),
         "attempts": [] if judged else [_attempts(_steps_of_vote(verdict.story, vote)) for vote in votes],
         "words": {
-            "demonstration": _mean(_demonstrations(verdict.story)),
-            "prompt": _mean(map(_prompt_words, _first_prompts(verdict.story))),
+            "demonstration": mean(_demonstrations(verdict.story)),
+            "prompt": mean(map(_prompt_words, _first_prompts(verdict.story))),
             "response": sum(len(step.text.split()) for step in verdict.story if step.name in _MODEL_STEPS),
         },
         "code_written": holds_code(judged[0]) if judged and judged[0] else None,
@@ -56,7 +55,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         return None
     records = [row["generated"] for row in generated_rows]
     attempts = [attempt for record in records for attempt in record["attempts"]]
-    written = [one["code_written"] for one in records if one["code_written"] is not None]
+    written = [record["code_written"] for record in records if record["code_written"] is not None]
     return {
         "executable": {
             "before": percent(sum(attempt[0] is None for attempt in attempts), len(attempts)),
@@ -64,7 +63,7 @@ def measure_generated(rows: Sequence[Row]) -> dict[str, Any] | None:
         },
         "errors": _error_counts(attempts),
         "code_written": percent(sum(written), len(written)),
-        "cached": sum(one["usage"]["cached"] for one in records),
+        "cached": sum(record["usage"]["cached"] for record in records),
         "per_check": _per_check(generated_rows),
     }
 
@@ -74,13 +73,13 @@ def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
     words, usage = [row["generated"]["words"] for row in rows], [row["generated"]["usage"] for row in rows]
     uncached = [row for row in rows if not row["generated"]["usage"]["cached"]]
     return {
-        "seconds": _mean(row["elapsed_ms"] / 1000 for row in uncached),
-        "words of a demonstration": _mean(one["demonstration"] for one in words),
-        "words of a prompt": _mean(one["prompt"] for one in words),
-        "words of the answers": _mean(one["response"] for one in words),
-        "prompt tokens": _mean(one["prompt_tokens"] for one in usage),
-        "completion tokens": _mean(one["completion_tokens"] for one in usage),
-        "US dollars": _mean((row["generated"]["usage"]["cost"] for row in uncached), digits=6),
+        "seconds": mean(row["elapsed_ms"] / 1000 for row in uncached),
+        "words of a demonstration": mean(word["demonstration"] for word in words),
+        "words of a prompt": mean(word["prompt"] for word in words),
+        "words of the answers": mean(word["response"] for word in words),
+        "prompt tokens": mean(one["prompt_tokens"] for one in usage),
+        "completion tokens": mean(one["completion_tokens"] for one in usage),
+        "US dollars": mean((row["generated"]["usage"]["cost"] for row in uncached), digits=6),
     }
 
 
@@ -127,13 +126,6 @@ def _demonstrations(story: Sequence[Step]) -> list[int]:
 
 def _words(record: Mapping[str, Any]) -> int:
     return sum(len(("\n".join(value) if isinstance(value, list) else value).split()) for value in record.values())
-
-
-def _mean(values: Iterable[float | None], digits: int = 2) -> float | None:
-    """The mean; None if there is no value or one is unknown."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return round(statistics.fmean(known), digits) if listed and len(known) == len(listed) else None
 
 
 Values = Mapping[str, float | None]

@@ -62,6 +62,13 @@ def measure_groups(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
+def mean(values: Iterable[float | None], digits: int = 2) -> float | None:
+    """The mean; None if there is no value or one is unknown."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return round(statistics.fmean(known), digits) if listed and len(known) == len(listed) else None
+
+
 def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
     """The cost of checking: rows that could not be checked, model calls, and time per verdict."""
     times = sorted(row["elapsed_ms"] for row in rows)
@@ -75,7 +82,7 @@ def measure_cost(rows: Sequence[Row]) -> dict[str, Any]:
 
 def wrong_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The rows that lower a metric, with the reasons."""
-    return [{"id": row["id"], "wrong": found} for row in rows if (found := _mistakes(row))]
+    return [{"id": row["id"], "wrong": mistakes} for row in rows if (mistakes := _mistakes(row))]
 
 
 def percent(part: int, whole: int) -> float | None:
@@ -95,15 +102,15 @@ def _rates(rows: Sequence[Row]) -> dict[str, float | None]:
 
 
 def _mistakes(row: Row) -> list[str]:
-    found = [f"could not be checked: {error}" for error in row["errors"]]
+    mistakes = [f"could not be checked: {error}" for error in row["errors"]]
     if row["label"] != row["truth"]:
-        found.append("denied; must pass" if row["label"] else "allowed; must be denied")
+        mistakes.append("denied; must pass" if row["label"] else "allowed; must be denied")
     elif row["truth"] and not row["explained"]:
-        found.append("denied with another explanation than the truth's")
+        mistakes.append("denied with another explanation than the truth's")
     elif not row["truth"] and not row["answered"]:
         same = "the run's own answer is wrong" if not row["run_right"] else "the run's answer was right"
-        found.append(f"allowed with a wrong answer; {same}")
-    return found + [f"{name} is wrong" for name, right in row["rates"].items() if not right]
+        mistakes.append(f"allowed with a wrong answer; {same}")
+    return mistakes + [f"{name} is wrong" for name, right in row["rates"].items() if not right]
 
 
 Call = tuple[str, Mapping[str, Any]]
@@ -146,13 +153,20 @@ class WriteCalls:
 def match_expected(actual: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
     """For each call, whether it matches an expected one: each is matched once, in any order, with equal arguments."""
     remaining = list(expected)
-    found = []
+    problems = []
     for call in actual:
-        at = next((at for at, one in enumerate(remaining) if one[0] == call[0] and _same(one[1], call[1])), None)
-        found.append(at is not None)
+        at = next(
+            (
+                at
+                for at, expected_call in enumerate(remaining)
+                if expected_call[0] == call[0] and _same(expected_call[1], call[1])
+            ),
+            None,
+        )
+        problems.append(at is not None)
         if at is not None:
             del remaining[at]
-    return found
+    return problems
 
 
 def _same(left: Any, right: Any) -> bool:

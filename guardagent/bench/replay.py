@@ -7,19 +7,17 @@ unknown, and pass^k with the guard is a pair of bounds.
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from guardagent._version import __version__
-from guardagent.batch.jobs import ResultLog
+from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.generation import markdown
 from guardagent.bench.metrics import WriteCalls, match_expected, pass_hat_k
-from guardagent.bench.results import line_of, write_text
+from guardagent.bench.results import line_of, new_figure, results_folder, write_results
 from guardagent.bench.trajectories import Trajectory, TrajectoryGuard, read_state, read_trajectories
 from guardagent.errors import InputError
 from guardagent.types import Verdict
@@ -52,7 +50,9 @@ def _pass_table(summary: Block) -> str:
     rows = [["without guard", "measured", *(f"{value:.1f}" for value in before.values())]]
     if summary["with_guard"]:
         after = summary["with_guard"]["pass"].values()
-        rows.append(["with guard", "bounds", *(f"{one['lower']:.1f} to {one['upper']:.1f}" for one in after)])
+        rows.append(
+            ["with guard", "bounds", *(f"{interval['lower']:.1f} to {interval['upper']:.1f}" for interval in after)]
+        )
     return markdown(["", "source", *(f"pass^{k}" for k in before)], rows)
 
 
@@ -98,21 +98,18 @@ def _numbers(block: Block, columns: Sequence[str]) -> list[str]:
 
 
 def draw_replay(path: Path, summary: Block) -> None:
-    """Draws pass^k over k; without matplotlib, prints a note instead."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
-        return
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    """Draws pass^k over k.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = new_figure(6, 4)
     axis = figure.subplots()
     ks = [int(k) for k in summary["without_guard"]["pass"]]
     axis.plot(ks, list(summary["without_guard"]["pass"].values()), "o-", color="#2f4b7c", label="without guard")
     if summary["with_guard"]:
         bounds = list(summary["with_guard"]["pass"].values())
-        lower, upper = [one["lower"] for one in bounds], [one["upper"] for one in bounds]
+        lower, upper = [interval["lower"] for interval in bounds], [interval["upper"] for interval in bounds]
         axis.fill_between(ks, lower, upper, color="#d1495b", alpha=0.3, label="with guard (bounds)")
         axis.plot(ks, lower, "_", color="#d1495b")
         axis.plot(ks, upper, "_", color="#d1495b")
@@ -150,7 +147,7 @@ def run_replay(
         InputError: a file is invalid, or the folder holds other results.
     """
     guard = _guard(evaluation, policies, state, facts)
-    rows = [row_of(one, evaluation.writes, guard) for one in read_trajectories(data)]
+    rows = [row_of(trajectory, evaluation.writes, guard) for trajectory in read_trajectories(data)]
     about = {
         "name": name,
         "data": data.name,
@@ -186,7 +183,11 @@ def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuar
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
     actual = [(call.tool, call.args) for call, _ in calls if not call.failed]
-    expected = None if trajectory.expected is None else [one for one in trajectory.expected if one[0] in writes]
+    expected = (
+        None
+        if trajectory.expected is None
+        else [expected_call for expected_call in trajectory.expected if expected_call[0] in writes]
+    )
     right = iter(match_expected(actual, expected or []))
     call_rows = []
     for call, verdict in calls:
@@ -255,10 +256,10 @@ def summarize(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_task(rows: Sequence[Row]) -> list[list[Row]]:
-    found: dict[Any, list[Row]] = {}
+    by_task: dict[Any, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["task"], []).append(row)
-    return list(found.values())
+        by_task.setdefault(row["task"], []).append(row)
+    return list(by_task.values())
 
 
 def _with_guard(
@@ -302,17 +303,11 @@ def _denials(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    with ResultLog(out / "results.jsonl") as log:
+    with ResultLog(results_folder(out) / "results.jsonl") as log:
         _refuse_other_rows(log.path, {row["id"] for row in rows})
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         log.replace(map(line_of, rows))
-    write_text(out / "table.md", replay_table(summary))
-    draw_replay(out / "plot.png", summary)
-    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    write_results(out, replay_table(summary), lambda path: draw_replay(path, summary), summary)
 
 
 def _refuse_other_rows(path: Path, ids: set[str]) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
 from guardagent._version import __version__
-from guardagent.batch.jobs import ResultLog, file_errors
+from guardagent.batch.results import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
 from guardagent.bench.generation import describe, generated_tables, markdown
 from guardagent.bench.metrics import METRICS
@@ -37,14 +38,12 @@ class Results(ResultLog):
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
-        super().__init__(path)
         self._retry_errors = retry_errors
-        try:
-            self._rows = {row["id"]: row for row in self._read()}
-            self.drop_torn_row()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(path)
+
+    def _resume(self) -> None:
+        self._rows = {row["id"]: row for row in self._read()}
+        self.drop_torn_row()
 
     def refuse_other_rows(self, ids: Iterable[str]) -> None:
         """Checks that all rows belong to this data.
@@ -146,6 +145,29 @@ def write_text(path: Path, text: str) -> None:
     """
     with file_errors(path):
         replace_file(path, text)
+
+
+def results_folder(out: Path) -> Path:
+    """Creates the folder of a run.
+
+    Raises:
+        InputError: it cannot be created.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
+    return out
+
+
+def write_results(out: Path, text: str, plot: Callable[[Path], None], summary: Mapping[str, Any]) -> None:
+    """Writes table.md, plot.png and summary.json; without matplotlib, prints a note instead of a plot."""
+    write_text(out / "table.md", text)
+    try:
+        plot(out / "plot.png")
+    except ImportError:
+        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
+    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
 def line_of(row: Mapping[str, Any]) -> str:
@@ -282,20 +304,30 @@ def draw(path: Path, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> N
     Raises:
         ImportError: matplotlib is not installed.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     groups = summary["groups"]
     heights = [3.6, *(1.2 + 0.45 * len(blocks) for blocks in groups.values())]
-    # An explicit canvas: pyplot would choose a backend for the whole process.
-    figure = Figure(figsize=(_WIDTH, sum(heights)), layout=ConstrainedLayoutEngine(h_pad=0.15))
-    FigureCanvasAgg(figure)
+    figure = new_figure(_WIDTH, sum(heights), ConstrainedLayoutEngine(h_pad=0.15))
     axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_methods(axes[0], summary, [row for row in paper if row.group is None])
     for axis, (dimension, blocks) in zip(axes[1:], groups.items(), strict=True):
         _draw_groups(axis, dimension, {f"{name} (n={block['n']})": shares(block) for name, block in blocks.items()})
     figure.savefig(path, dpi=120)
+
+
+def new_figure(width: float, height: float, layout: Any = "constrained") -> Any:
+    """Returns an empty figure with a canvas: pyplot would choose a backend for the whole process.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def _draw_methods(axis: Any, summary: Mapping[str, Any], paper: Sequence[PaperRow]) -> None:
@@ -333,7 +365,7 @@ def _draw_groups(axis: Any, dimension: str, groups: Mapping[str, Values]) -> Non
 
 def _finer_metric(groups: Mapping[str, Values]) -> str:
     """The metric beside LPA: the evaluation's own rate, else EA."""
-    own = [name for block in groups.values() for name in block if name not in ("LPA", "LPP", "LPR", "EA", "FRA")]
+    own = [name for block in groups.values() for name in block if name not in METRICS]
     return own[0] if own else "EA"
 
 

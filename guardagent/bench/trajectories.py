@@ -86,22 +86,27 @@ def read_trajectories(path: Path) -> list[Trajectory]:
         raise ContentError(
             "holds no trajectories; expected a JSON array of trajectories in the format of tau-bench", path
         )
-    found: dict[str, Trajectory] = {}
+    trajectories: dict[str, Trajectory] = {}
     for number, values in enumerate(entries, start=1):
         if not isinstance(values, dict):
             raise ContentError(f"entry {number} is a {type(values).__name__}; expected an object", path)
         record = Record(values, path, number, published=True)
-        one = _trajectory(record)
-        if one.id in found:
-            raise record.error(f"trial {one.trial} of task {one.task} appears twice; expected each trial once")
-        found[one.id] = one
-    return _with_expected(list(found.values()))
+        trajectory = _trajectory(record)
+        if trajectory.id in trajectories:
+            raise record.error(
+                f"trial {trajectory.trial} of task {trajectory.task} appears twice; expected each trial once"
+            )
+        trajectories[trajectory.id] = trajectory
+    return _with_expected(list(trajectories.values()))
 
 
 def _with_expected(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Fills in expected calls from other trials of the task: a trial that ended with an error has none."""
-    known = {one.task: one.expected for one in trajectories if one.expected is not None}
-    return [replace(one, expected=known.get(one.task)) if one.expected is None else one for one in trajectories]
+    known = {trajectory.task: trajectory.expected for trajectory in trajectories if trajectory.expected is not None}
+    return [
+        replace(trajectory, expected=known.get(trajectory.task)) if trajectory.expected is None else trajectory
+        for trajectory in trajectories
+    ]
 
 
 def _trajectory(record: Record) -> Trajectory:
@@ -138,7 +143,7 @@ def _expected(record: Record) -> tuple[tuple[str, Mapping[str, Any]], ...] | Non
 
 
 def _objects(value: Any, key: str, record: Record) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise record.error(f"{key!r} is {value!r:.60}; expected a list of objects")
     return value
 
@@ -182,10 +187,10 @@ def _with_outputs(
         outputs.append(message)
     by_id = {message.get("tool_call_id"): message for message in outputs}
     ids = [call.get("id") for call in calls]
-    has_unique_ids = len(set(ids)) == len(ids) and all(one is not None for one in (*ids, *by_id))
-    for at, one in enumerate(calls_made):
-        found = by_id.get(ids[at]) if has_unique_ids else outputs[at] if at < len(outputs) else None
-        yield one if found is None else replace(one, output=found.get("content"), answered=True)
+    has_unique_ids = len(set(ids)) == len(ids) and all(id_ is not None for id_ in (*ids, *by_id))
+    for at, recorded_call in enumerate(calls_made):
+        output = by_id.get(ids[at]) if has_unique_ids else outputs[at] if at < len(outputs) else None
+        yield recorded_call if output is None else replace(recorded_call, output=output.get("content"), answered=True)
 
 
 State = MutableMapping[str, MutableMapping[str, Any]]
@@ -227,7 +232,9 @@ class TrajectoryGuard:
 
     def _verdict_on(self, session: Session, call: RecordedCall, before: list[Verdict | None]) -> Verdict:
         """Judges a call without reserving it. Since that never halts the session, an earlier halt is returned again."""
-        halted = next((one for one in before if one is not None and one.decision is Decision.HALT), None)
+        halted = next(
+            (verdict for verdict in before if verdict is not None and verdict.decision is Decision.HALT), None
+        )
         return halted or session.check(call.tool, call.args, reserve=False)
 
 

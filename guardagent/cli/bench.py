@@ -10,34 +10,14 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from guardagent._support.files import save_bytes, shipped_folder
-from guardagent.cli.options import (
-    CacheFolder,
-    DebugRounds,
-    FactsText,
-    Json,
-    MaxCost,
-    MemoryFolder,
-    ModelName,
-    Prices,
-    PromptsFolder,
-    Timeout,
-    ToolboxFolder,
-    Votes,
-    model_of,
-    note,
-    print_json,
-    print_line,
-    read_facts,
-)
+from guardagent.cli import options
+from guardagent.cli.options import interrupt_message, note, print_json, print_line
 from guardagent.errors import InputError
-
-if TYPE_CHECKING:
-    from guardagent.bench.comparison import Comparison
 
 
 class BenchMode(StrEnum):
@@ -63,7 +43,7 @@ def bench(
     *,
     data: Annotated[Path, typer.Option("--data", help="The data set (a file).")],
     out: Annotated[Path, typer.Option("--out", help="The folder for the results; an interrupted run resumes.")],
-    model: ModelName = None,
+    model: options.ModelName = None,
     mode: Annotated[BenchMode, typer.Option("--mode", help="The guard that judges the examples.")] = BenchMode.AUTO,
     k: Annotated[int | None, typer.Option("--k", help="The number of demonstrations (default: the paper's).")] = None,
     least_similar: Annotated[
@@ -79,20 +59,20 @@ def bench(
     required_checks: Annotated[
         bool, typer.Option("--required-checks", help="Also run the host's required checks, as a deployed guard does.")
     ] = False,
-    votes: Votes = 1,
-    debug_rounds: DebugRounds = 3,
-    prompts: PromptsFolder = None,
-    prices: Prices = None,
-    timeout: Timeout = None,
-    max_cost: MaxCost = None,
-    cache: CacheFolder = None,
+    votes: options.Votes = 1,
+    debug_rounds: options.DebugRounds = 3,
+    prompts: options.PromptsFolder = None,
+    prices: options.Prices = None,
+    timeout: options.Timeout = None,
+    max_cost: options.MaxCost = None,
+    cache: options.CacheFolder = None,
     workers: Annotated[int, typer.Option("--workers", help="The number of examples judged at once.")] = 1,
-    toolbox: ToolboxFolder = None,
-    memory: MemoryFolder = None,
+    toolbox: options.ToolboxFolder = None,
+    memory: options.MemoryFolder = None,
     policies: Annotated[Path | None, typer.Option("-p", "--policies", help="For tau: the guard's policy file.")] = None,
     state: Annotated[Path | None, typer.Option("--state", help="For tau: the guard's state (JSON).")] = None,
-    facts: FactsText = None,
-    as_json: Json = False,
+    facts: options.FactsText = None,
+    as_json: options.Json = False,
 ) -> None:
     """Run one evaluation and report the paper's metrics.
 
@@ -100,14 +80,14 @@ def bench(
     """
     from guardagent.bench import run_evaluation
 
-    try:
+    with interrupt_message(lambda: f"; run the same command again to resume ({out})"):
         summary = run_evaluation(
             name,
             data,
             out,
             progress=sys.stderr.isatty(),
             mode=mode.value,
-            model=model_of(model, prices, timeout),
+            model=options.model_of(model, prices, timeout),
             shots=k,
             least_similar=least_similar,
             without_toolbox=without_toolbox,
@@ -124,11 +104,8 @@ def bench(
             memory=memory,
             policies=policies,
             state=state,
-            facts=read_facts(facts) if facts is not None else None,
+            facts=options.read_facts(facts) if facts is not None else None,
         )
-    except KeyboardInterrupt:
-        note(f"guardagent: interrupted; run the same command again to resume ({out})")
-        raise typer.Exit(130) from None
     if as_json:
         print_json(summary)
     else:
@@ -147,33 +124,24 @@ ComparisonFolder = Annotated[Path | None, typer.Option("--out", help="The folder
 
 
 def bench_compare(
-    folders: Folders, *, compiled: Compiled = None, out: ComparisonFolder = None, as_json: Json = False
+    folders: Folders, *, compiled: Compiled = None, out: ComparisonFolder = None, as_json: options.Json = False
 ) -> None:
     """Compare the results of several evaluations.
 
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
     """
     from guardagent.bench.comparison import compare, comparison_table
+    from guardagent.bench.results import results_folder, write_text
 
-    found = compare(folders, compiled)
-    table = comparison_table(found)
+    comparison = compare(folders, compiled)
+    table = comparison_table(comparison)
     if out is not None:
-        _write_comparison(out, found, table)
+        write_text(results_folder(out) / "compare.md", table)
+        write_text(out / "compare.json", json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
         sys.stdout.write(table)
-
-
-def _write_comparison(out: Path, found: Comparison, table: str) -> None:
-    from guardagent.bench.results import write_text
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: the folder cannot be created: {error.strerror}") from None
-    write_text(out / "compare.md", table)
-    write_text(out / "compare.json", json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
 
 
 # --- report

@@ -13,8 +13,10 @@ import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import fields, is_dataclass
+from functools import partial, wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, NamedTuple, TextIO, cast
 
 import typer
@@ -27,7 +29,7 @@ CLOSED_PIPE = 141  # the status that shells give a program ended by SIGPIPE
 
 
 class LazyCommand(NamedTuple):
-    """A command by module and function, with one line of help."""
+    """A command by its module in this package and its function, with one line of help."""
 
     module: str
     function: str
@@ -35,8 +37,30 @@ class LazyCommand(NamedTuple):
 
     def load(self) -> Any:
         app = _app(add_completion=False)
-        app.command(cls=Command)(getattr(import_module(self.module), self.function))
+        app.command(cls=Command)(_flat(getattr(import_module(f"guardagent.cli.{self.module}"), self.function)))
         return typer.main.get_command(app)
+
+
+def _flat(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns a command that takes the options of a group, which is a dataclass, in place of the group."""
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in signature(command, eval_str=True).parameters.values():
+        group = parameter.annotation
+        if isinstance(group, type) and is_dataclass(group):
+            groups[parameter.name] = group
+            parameters += signature(group, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        command(**values)
+
+    vars(run)["__signature__"] = Signature(parameters)
+    return run
 
 
 class Subcommands(NamedTuple):
@@ -84,7 +108,7 @@ class _FastParameters:
 def _process_value(param: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
     kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     absent = value is None and not param.required
-    if kind == list[str] and value and all(type(one) is str for one in value):
+    if kind == list[str] and value and all(type(entry) is str for entry in value):
         return param.callback(ctx, param, list(value)) if param.callback else list(value)
     if not absent and not (kind is str and type(value) is str) and (value is None or value is not param.default):
         return process(ctx, value)
@@ -150,37 +174,35 @@ def _is_closed(stream: TextIO) -> bool:
 
 
 TOOLBOX = {
-    "list": LazyCommand("guardagent.cli.memory", "list_functions", "List the toolbox functions without running them."),
-    "show": LazyCommand("guardagent.cli.memory", "show", "Show the signature and documentation of one function."),
-    "accept": LazyCommand("guardagent.cli.memory", "accept", "Review a proposed function and add it to a toolbox."),
+    "list": LazyCommand("content", "list_functions", "List the toolbox functions without running them."),
+    "show": LazyCommand("content", "show", "Show the signature and documentation of one function."),
+    "accept": LazyCommand("content", "accept", "Review a proposed function and add it to a toolbox."),
 }
 MEMORY = {
-    "list": LazyCommand("guardagent.cli.memory", "list_agents", "List the known agents."),
-    "add": LazyCommand("guardagent.cli.memory", "add", "Add demonstrations to an agent in your own memory."),
-    "export": LazyCommand("guardagent.cli.memory", "export", "Print all demonstrations of an agent."),
-    "review": LazyCommand("guardagent.cli.memory", "review", "Accept or reject entries that await review."),
+    "list": LazyCommand("content", "list_agents", "List the known agents."),
+    "add": LazyCommand("content", "add", "Add demonstrations to an agent in your own memory."),
+    "export": LazyCommand("content", "export", "Print all demonstrations of an agent."),
+    "review": LazyCommand("content", "review", "Accept or reject entries that await review."),
 }
 LOG = {
-    "show": LazyCommand("guardagent.cli.log", "show", "Show the entries of a log, one per line."),
-    "verify": LazyCommand("guardagent.cli.log", "verify", "Verify that a log is complete and unchanged."),
-    "export": LazyCommand("guardagent.cli.log", "export", "Export all entries as JSON Lines or CSV."),
-    "anchor": LazyCommand("guardagent.cli.log", "anchor", "Allow the removal of a log's oldest entries."),
+    "show": LazyCommand("log", "show", "Show the entries of a log, one per line."),
+    "verify": LazyCommand("log", "verify", "Verify that a log is complete and unchanged."),
+    "export": LazyCommand("log", "export", "Export all entries as JSON Lines or CSV."),
+    "anchor": LazyCommand("log", "anchor", "Allow the removal of a log's oldest entries."),
 }
 TOKEN = {
-    "create": LazyCommand("guardagent.cli.serve", "create", "Create a token, and show it once."),
-    "list": LazyCommand("guardagent.cli.serve", "list_tokens", "List the tokens, without their secrets."),
-    "revoke": LazyCommand("guardagent.cli.serve", "revoke", "Revoke a token at once."),
+    "create": LazyCommand("serve", "create", "Create a token, and show it once."),
+    "list": LazyCommand("serve", "list_tokens", "List the tokens, without their secrets."),
+    "revoke": LazyCommand("serve", "revoke", "Revoke a token at once."),
 }
 PACK = {
-    "list": LazyCommand("guardagent.cli.memory", "list_packs", "List the rule sets that ship."),
-    "show": LazyCommand("guardagent.cli.memory", "show_pack", "Show the page, the rules and the parameters of a pack."),
-    "add": LazyCommand("guardagent.cli.memory", "include_pack", "Add a pack to 'include:' of a policy file."),
+    "list": LazyCommand("content", "list_packs", "List the rule sets that ship."),
+    "show": LazyCommand("content", "show_pack", "Show the page, the rules and the parameters of a pack."),
+    "add": LazyCommand("content", "include_pack", "Add a pack to 'include:' of a policy file."),
 }
 HOOK = {
     **{
-        name: LazyCommand(
-            "guardagent.cli.mcp", name.replace("-", "_"), f"Answer one event of {title}, from standard input."
-        )
+        name: LazyCommand("hooks", name.replace("-", "_"), f"Answer one event of {title}, from standard input.")
         for name, title in (
             ("claude-code", "Claude Code"),
             ("codex", "Codex CLI"),
@@ -188,46 +210,36 @@ HOOK = {
             ("gemini-cli", "Gemini CLI"),
         )
     },
-    "install": LazyCommand("guardagent.cli.mcp", "install", "Install the hooks of a coding agent, bound to a policy."),
-    "status": LazyCommand("guardagent.cli.mcp", "status", "Show the installed hooks, and what is wrong with them."),
-    "uninstall": LazyCommand("guardagent.cli.mcp", "uninstall", "Remove the hooks of a coding agent."),
+    "install": LazyCommand("hooks", "install", "Install the hooks of a coding agent, bound to a policy."),
+    "status": LazyCommand("hooks", "status", "Show the installed hooks, and what is wrong with them."),
+    "uninstall": LazyCommand("hooks", "uninstall", "Remove the hooks of a coding agent."),
 }
 COMMANDS: dict[str, LazyCommand | Subcommands] = {
-    "guard": LazyCommand("guardagent.cli.guard", "guard", "Judge one run of an agent by its input and output log."),
-    "run": LazyCommand("guardagent.cli.guard", "run", "Run a guard program in the sandbox."),
-    "check": LazyCommand("guardagent.cli.policies", "check", "Judge the proposed call of each case."),
-    "test": LazyCommand("guardagent.cli.policies", "compare", "Compare verdicts with the expected ones, as a diff."),
-    "audit": LazyCommand("guardagent.cli.policies", "audit", "Replay whole traces up to their end."),
-    "report": LazyCommand("guardagent.cli.bench", "report", "Report on the results of an audit over tables."),
-    "replay": LazyCommand("guardagent.cli.log", "replay", "Replay a log under a candidate policy."),
-    "verify": LazyCommand("guardagent.cli.workflow", "verify", "Verify a workflow graph before it runs."),
-    "graph": LazyCommand("guardagent.cli.workflow", "graph", "Extract and draw the graph of a workflow."),
-    "lint": LazyCommand("guardagent.cli.policies", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
-    "review": LazyCommand("guardagent.cli.translate", "review", "Review a translated policy, sentence by sentence."),
-    "lock": LazyCommand("guardagent.cli.compile", "lock", "Write a lock file with the hashes of all content."),
-    "serve": LazyCommand("guardagent.cli.serve", "serve", "Serve guards to the agents of a team over HTTP."),
-    "generate-server": LazyCommand(
-        "guardagent.cli.serve", "generate_server", "Serve a local model that writes no forbidden call."
-    ),
-    "mcp-proxy": LazyCommand("guardagent.cli.mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
-    "compile": LazyCommand(
-        "guardagent.cli.compile", "compile_", "Compile a guard request into a program that needs no model."
-    ),
-    "translate": LazyCommand("guardagent.cli.translate", "translate", "Translate a policy document into a policy."),
-    "bench": LazyCommand("guardagent.cli.bench", "bench", "Run one evaluation and report the paper's metrics."),
-    "bench-compare": LazyCommand(
-        "guardagent.cli.bench", "bench_compare", "Compare the results of several evaluations."
-    ),
-    "init": LazyCommand(
-        "guardagent.cli.project", "init", "Create a starter project, or guard the project of this folder."
-    ),
-    "doctor": LazyCommand("guardagent.cli.project", "doctor", "Check which sandbox protections work on this machine."),
-    "demo": LazyCommand("guardagent.cli.project", "demo", "Show a two-minute tour, offline."),
+    "guard": LazyCommand("guard", "guard", "Judge one run of an agent by its input and output log."),
+    "run": LazyCommand("guard", "run", "Run a guard program in the sandbox."),
+    "check": LazyCommand("policies", "check", "Judge the proposed call of each case."),
+    "test": LazyCommand("policies", "compare", "Compare verdicts with the expected ones, as a diff."),
+    "audit": LazyCommand("policies", "audit", "Replay whole traces up to their end."),
+    "report": LazyCommand("bench", "report", "Report on the results of an audit over tables."),
+    "replay": LazyCommand("log", "replay", "Replay a log under a candidate policy."),
+    "verify": LazyCommand("workflow", "verify", "Verify a workflow graph before it runs."),
+    "graph": LazyCommand("workflow", "graph", "Extract and draw the graph of a workflow."),
+    "lint": LazyCommand("policies", "lint", "Find contradictory, vacuous and otherwise faulty rules."),
+    "review": LazyCommand("translate", "review", "Review a translated policy, sentence by sentence."),
+    "lock": LazyCommand("compile", "lock", "Write a lock file with the hashes of all content."),
+    "serve": LazyCommand("serve", "serve", "Serve guards to the agents of a team over HTTP."),
+    "generate-server": LazyCommand("serve", "generate_server", "Serve a local model that writes no forbidden call."),
+    "mcp-proxy": LazyCommand("mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
+    "compile": LazyCommand("compile", "compile_", "Compile a guard request into a program that needs no model."),
+    "translate": LazyCommand("translate", "translate", "Translate a policy document into a policy."),
+    "bench": LazyCommand("bench", "bench", "Run one evaluation and report the paper's metrics."),
+    "bench-compare": LazyCommand("bench", "bench_compare", "Compare the results of several evaluations."),
+    "init": LazyCommand("project", "init", "Create a starter project, or guard the project of this folder."),
+    "doctor": LazyCommand("project", "doctor", "Check which sandbox protections work on this machine."),
+    "demo": LazyCommand("project", "demo", "Show a two-minute tour, offline."),
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
-    "watch": LazyCommand(
-        "guardagent.cli.policies", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."
-    ),
+    "watch": LazyCommand("hooks", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."),
     "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
     "token": Subcommands("Create, list and revoke the tokens of agents and people.", TOKEN),

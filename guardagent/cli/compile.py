@@ -9,31 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from guardagent.cli.options import (
-    AgentName,
-    CacheFolder,
-    Json,
-    MemoryFolder,
-    Prices,
-    PromptsFolder,
-    Redact,
-    RequestFile,
-    RequireReview,
-    SandboxName,
-    SpecificationFile,
-    Timeout,
-    ToolboxFolder,
-    model_of,
-    note,
-    print_json,
-    print_line,
-)
+from guardagent.cli import options
+from guardagent.cli.options import note, print_result
 from guardagent.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from guardagent.models import Model
-    from guardagent.programs.compile import CompileContext, CompileTarget
-    from guardagent.programs.lock import Content
+    from guardagent.programs.compile import CompileTarget
 
 
 Examples = Annotated[
@@ -57,15 +39,6 @@ Inputs = Annotated[
 NoProperties = Annotated[
     bool, typer.Option("--no-properties", help="Accept a program even if some clauses have no property.")
 ]
-Crosshair = Annotated[
-    float, typer.Option("--crosshair", min=0, help="Seconds for CrossHair, if installed, to refute a property.")
-]
-Divide = Annotated[
-    str,
-    typer.Option(
-        "--divide", help="Compile the request in parts: always, never, or auto (if it has more than 30 sentences)."
-    ),
-]
 AcceptDispute = Annotated[
     list[str] | None,
     typer.Option("--accept-dispute", help="Accept the model's dispute of an example or of clause-N; repeatable."),
@@ -81,40 +54,44 @@ def compile_(
     *,
     examples: Examples,
     out: ProgramOut,
-    agent: AgentName = None,
-    request: RequestFile = None,
-    specification: SpecificationFile = None,
+    agent: options.AgentName = None,
+    request: options.RequestFile = None,
+    specification: options.SpecificationFile = None,
     model: ModelName = None,
     candidates: Candidates = 1,
     rounds: Rounds = 3,
     without: Without = None,
     inputs: Inputs = 2000,
     no_properties: NoProperties = False,
-    crosshair: Crosshair = 30.0,
-    divide: Divide = "auto",
     accept_dispute: AcceptDispute = None,
     shown: Shown = 6,
-    toolbox: ToolboxFolder = None,
-    memory: MemoryFolder = None,
-    prompts: PromptsFolder = None,
-    sandbox: SandboxName = "auto",
-    redact: Redact = None,
-    prices: Prices = None,
-    timeout: Timeout = None,
+    toolbox: options.ToolboxFolder = None,
+    memory: options.MemoryFolder = None,
+    prompts: options.PromptsFolder = None,
+    sandbox: options.SandboxName = "auto",
+    redact: options.Redact = None,
+    prices: options.Prices = None,
+    timeout: options.Timeout = None,
     max_cost: MaxCost = None,
-    cache: CacheFolder = None,
+    cache: options.CacheFolder = None,
     as_json: ReportJson = False,
 ) -> None:
     """Compile a guard request into a program that needs no model.
 
     The program is tested on the examples, and written only if it passes all tests.
     """
-    from guardagent.programs.compile import compile_program
+    from guardagent.models.metering import Meter, ResponseCache
+    from guardagent.models.prompts import Prompts
+    from guardagent.models.redaction import Redactor
+    from guardagent.programs.compile import CompileContext, compile_program
+    from guardagent.sandbox import load_sandbox
 
     target = _target(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written; expected a file in an existing folder")
-    context = _context(_model(model, prices, timeout), prompts, sandbox, redact, max_cost, cache, shown)
+    meter = Meter(_model(model, prices, timeout), max_cost, ResponseCache(cache) if cache else None)
+    redaction, engine = Redactor(redact or ()).redaction(), load_sandbox(sandbox)
+    context = CompileContext(meter, engine, Prompts(prompts), redaction, shown, _print_progress)
     result = compile_program(
         target,
         examples,
@@ -123,20 +100,15 @@ def compile_(
         rounds=rounds,
         without=without or (),
         inputs=inputs,
-        crosshair=crosshair,
-        divide=divide,
         accept_disputes=accept_dispute or (),
         properties=not no_properties,
     )
     if result.program is not None:
         result.program.save(out)
     written = str(out) if result.program is not None else None
-    proposed = [] if written else [str(file) for one in result.report.proposals for file in one.write(out)]
-    if as_json:
-        report = {"written": written, "proposed": proposed, **result.report.to_dict()}
-        print_json(report)
-    else:
-        print_line(result.report.to_text() + _closing_message(written, proposed))
+    proposed = [] if written else [str(file) for proposal in result.report.proposals for file in proposal.write(out)]
+    report = {"written": written, "proposed": proposed, **result.report.to_dict()}
+    print_result(report, result.report.to_text() + _closing_message(written, proposed), as_json=as_json)
     raise typer.Exit(0 if written else 1)
 
 
@@ -164,42 +136,20 @@ def _target(
     """Reads request and specification from the files, or else from the known agent."""
     from guardagent._support.files import read_text
     from guardagent.programs.compile import CompileTarget
-    from guardagent.programs.memory.agents import Memory, read_specification
-    from guardagent.sandbox.toolbox import Toolbox
+    from guardagent.programs.memory.agents import read_specification
 
     if agent is None and request is None:
         raise InputError("nothing to compile; expected '--agent NAME' or '--request FILE'")
-    known = Memory(*([memory] if memory else [])).agent(agent) if agent else None
+    known = options.memory_of(memory).agent(agent) if agent else None
     front: dict[str, Any] = {"required_checks": known.required if known else (), "data": known.data if known else {}}
     text = known.specification if known else ""
     if specification is not None:
         front, text = read_specification(Path(specification))
-    tools = Toolbox.load(*(toolbox or []))
+    tools = options.toolbox_of(toolbox)
     for check in front["required_checks"]:
         check.bind(tools)
     words = read_text(request).strip() if request else known.request if known else ""
     return CompileTarget(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
-
-
-def _context(
-    model: Model,
-    prompts: str | None,
-    sandbox: str,
-    redact: list[str] | None,
-    max_cost: float | None,
-    cache: str | None,
-    shown: int,
-) -> CompileContext:
-    from guardagent.models.metering import Meter, ResponseCache
-    from guardagent.models.prompts import Prompts
-    from guardagent.models.redaction import Redactor
-    from guardagent.programs.compile import CompileContext
-    from guardagent.sandbox import load_sandbox
-
-    meter = Meter(model, max_cost, ResponseCache(cache) if cache else None)
-    return CompileContext(
-        meter, load_sandbox(sandbox), Prompts(prompts), Redactor(redact or ()).redaction(), shown, _print_progress
-    )
 
 
 def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
@@ -213,8 +163,8 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise ModelError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    found = model_of(chosen, prices, timeout)
-    return load_model(found) if isinstance(found, str) else cast("Model", found)
+    model = options.model_of(chosen, prices, timeout)
+    return load_model(model) if isinstance(model, str) else cast("Model", model)
 
 
 def _print_progress(message: str) -> None:
@@ -243,25 +193,37 @@ def lock(
     *,
     out: LockOut,
     agent: Agents = None,
-    memory: MemoryFolder = None,
-    toolbox: ToolboxFolder = None,
-    prompts: PromptsFolder = None,
+    memory: options.MemoryFolder = None,
+    toolbox: options.ToolboxFolder = None,
+    prompts: options.PromptsFolder = None,
     policies: PolicyFiles = None,
     program: Programs = None,
-    require_review: RequireReview = False,
-    as_json: Json = False,
+    require_review: options.RequireReview = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a lock file with the hashes of all content that may run.
 
     With '--locked FILE', other commands refuse any other content. Nothing is run here. A policy with an incomplete
     review is not locked; with '--require-review', neither is one without a review.
     """
-    from guardagent.programs.lock import Lock
+    from guardagent.models.prompts import Prompts
+    from guardagent.policy.file.inclusions import policy_contents
+    from guardagent.programs import lock as locks
+    from guardagent.programs.program_file import fresh_program
 
     if require_review and not policies:
         raise InputError("'--require-review' is for policies; expected '--policies FILE'")
-    contents = _contents(agent, memory, toolbox, prompts, policies or [], program or [])
-    locked = Lock.of(contents, out)
+    tools, known = options.toolbox_of(toolbox), options.memory_of(memory)
+    for path in program or []:
+        fresh_program(path, tools)
+    contents = [
+        *locks.agents(*(known.agent(name).path for name in (agent or known.names()))),
+        *locks.programs(*(program or [])),
+        *locks.toolboxes(tools),
+        *locks.prompts(*Prompts(prompts).effective_files),
+        *policy_contents(*(policies or [])),
+    ]
+    locked = locks.Lock.of(contents, out)
     for path in policies or []:
         _require_review(path, missing_too=require_review)
     locked.require(contents)  # the reviewed files are those that were hashed
@@ -270,10 +232,8 @@ def lock(
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}; expected a file in a writable folder") from None
     counts = {kind: sum(map(len, names.values())) for kind, names in sorted(locked.files.items())}
-    if as_json:
-        print_json({"lock": str(out), "files": counts})
-    else:
-        print_line(f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
+    text = f"{out}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}"
+    print_result({"lock": str(out), "files": counts}, text, as_json=as_json)
 
 
 def _require_review(path: Path, *, missing_too: bool) -> None:
@@ -283,31 +243,3 @@ def _require_review(path: Path, *, missing_too: bool) -> None:
     review = review_path(path)
     if missing_too or review.exists():
         require_review(read_policy_file(path), review)
-
-
-def _contents(
-    agent: list[str] | None,
-    memory: str | None,
-    toolbox: list[str] | None,
-    prompts: str | None,
-    policies: list[Path],
-    program: list[Path],
-) -> list[Content]:
-    """All named files, each validated."""
-    from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.inclusions import policy_contents as files_of
-    from guardagent.programs import lock
-    from guardagent.programs.memory.agents import Memory
-    from guardagent.programs.program_file import fresh_program
-    from guardagent.sandbox.toolbox import Toolbox
-
-    tools, known = Toolbox.load(*(toolbox or [])), Memory(*([memory] if memory else []))
-    for path in program:
-        fresh_program(path, tools)
-    return [
-        *lock.agents(*(known.agent(name).path for name in (agent or known.names()))),
-        *lock.programs(*program),
-        *lock.toolboxes(tools),
-        *lock.prompts(*Prompts(prompts).effective_files),
-        *files_of(*policies),
-    ]

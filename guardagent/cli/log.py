@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -15,28 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from guardagent.cli.options import (
-    FactsText,
-    Json,
-    JsonLines,
-    Locked,
-    note,
-    print_json,
-    print_line,
-    read_facts,
-    screen,
-    unreadable,
-)
-from guardagent.cli.policies import (
-    Engine,
-    EngineOptions,
-    FileFormat,
-    Partitions,
-    TableRun,
-    Where,
-    error_of,
-    require_arrow,
-)
+from guardagent.cli import options
+from guardagent.cli.options import note, print_json, print_result, progress_bar, screen, unreadable
+from guardagent.cli.policies import TableOptions, TableRun, error_of, require_arrow
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,9 +48,6 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", help="Only entries up to this time.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last N entries.")]
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
-]
 HeadFile = Annotated[Path | None, typer.Option("--head", help="A head of the log that was stored elsewhere.")]
 ExportOut = Annotated[Path | None, typer.Option("-o", "--out", help="The file to write instead of standard output.")]
 FormName = Annotated[
@@ -88,7 +66,7 @@ def show(
     since: Since = None,
     until: Until = None,
     last: Last = None,
-    as_json: JsonLines = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Show the entries of a log, one per line, without verifying them.
 
@@ -104,11 +82,13 @@ def show(
         parse_time(until, "--until"),
         last,
     )
-    for one in chosen.entries(log):
-        sys.stdout.write(f"{one.entry.line if as_json else _entry_line(one)}\n")
+    for entry in chosen.entries(log):
+        sys.stdout.write(f"{entry.entry.line if as_json else _entry_line(entry)}\n")
 
 
-def verify(log: LogFiles, *, key_file: KeyFile = None, head: HeadFile = None, as_json: Json = False) -> None:
+def verify(
+    log: LogFiles, *, key_file: options.KeyFile = None, head: HeadFile = None, as_json: options.Json = False
+) -> None:
     """Verify that a log is complete and unchanged.
 
     Exits with 1 if it is not, and with 3 if that cannot be known: without '--head' nobody can tell whether entries are
@@ -117,7 +97,7 @@ def verify(log: LogFiles, *, key_file: KeyFile = None, head: HeadFile = None, as
     from guardagent.log import Head, load_key, verify_log
 
     report = verify_log(log, key=load_key(key_file), head=Head.load(head) if head is not None else None)
-    print_json(report.to_dict()) if as_json else print_line(report.to_text())
+    print_result(report.to_dict(), report.to_text(), as_json=as_json)
     raise typer.Exit(_STATUS[report.status])
 
 
@@ -126,7 +106,7 @@ def export(
     *,
     out: ExportOut = None,
     form: FormName = ExportFormat.JSONL,
-    as_json: JsonLines = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Export all entries as JSON Lines or CSV."""
     from guardagent.log.verification import Selection, export_entries
@@ -138,7 +118,7 @@ def export(
     note(f"{count:,} entries")
 
 
-def anchor(log: LogAddress, *, removed: Removed, key_file: KeyFile = None) -> None:
+def anchor(log: LogAddress, *, removed: Removed, key_file: options.KeyFile = None) -> None:
     """Allow the removal of a log's oldest entries: without this entry in it, the rest would not be whole.
 
     Removes nothing itself. Verify and export the log first.
@@ -152,16 +132,16 @@ def anchor(log: LogAddress, *, removed: Removed, key_file: KeyFile = None) -> No
         note(f"entry {number:,} allows the removal of the entries 1 to {removed:,}")
 
 
-def _entry_line(one: ParsedEntry) -> str:
+def _entry_line(parsed_entry: ParsedEntry) -> str:
     """Number, time, kind, decision, tool, conversation and reasons, without control characters."""
     from guardagent._terminal import printable
 
-    fields = one.fields
+    fields = parsed_entry.fields
     decided = fields.get("decision") or fields.get("status") or ""
     reasons = fields.get("reasons") or []
     why = "; ".join(map(_text, reasons if isinstance(reasons, list) else [reasons]))
     named = [fields.get("tool"), fields.get("conversation")]
-    parts = [one.entry.seq, fields["time"], fields.get("kind"), decided, *map(_text, filter(None, named)), why]
+    parts = [parsed_entry.entry.seq, fields["time"], fields.get("kind"), decided, *map(_text, filter(None, named)), why]
     return "  ".join(printable(" ".join(str(part).split())) for part in parts if part not in (None, ""))
 
 
@@ -175,7 +155,7 @@ def _output_file(out: Path | None, log: list[str]) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    if out.exists() and any(_holds(Path(one), out) for one in log):
+    if out.exists() and any(_holds(Path(address), out) for address in log):
         raise InputError(f"{out}: is the log itself; expected another file")
     fresh = out.with_name(f".{out.name}.new")
     try:
@@ -193,7 +173,7 @@ def _holds(log: Path, file: Path) -> bool:
     from guardagent.log.rotation import current_path
 
     places = (file, current_path(file), file.parent)
-    return log.exists() and any(one.exists() and one.samefile(log) for one in places)
+    return log.exists() and any(place.exists() and place.samefile(log) for place in places)
 
 
 # --- replay
@@ -211,9 +191,6 @@ PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The candidat
 Against = Annotated[
     Path | None, typer.Option("--against", help="The policy file to compare with (default: the decisions of the log).")
 ]
-Alias = Annotated[
-    list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
-]
 DifferencesFolder = Annotated[
     str | None, typer.Option("--out", help="The folder for the differences in tables, or its URL.")
 ]
@@ -225,18 +202,14 @@ def replay(
     *,
     policies: PolicyFile,
     against: Against = None,
-    alias: Alias = None,
-    facts: FactsText = None,
-    key_file: KeyFile = None,
-    engine: Engine = None,
-    engine_options: EngineOptions = None,
-    file_format: FileFormat = None,
-    where: Where = None,
-    partitions: Partitions = None,
+    alias: options.Alias = None,
+    facts: options.FactsText = None,
+    key_file: options.KeyFile = None,
+    tables: TableOptions,
     out: DifferencesFolder = None,
     resume: Resume = False,
-    locked: Locked = None,
-    as_json: JsonLines = False,
+    locked: options.Locked = None,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Show what a candidate policy would have decided on recorded calls.
 
@@ -244,13 +217,27 @@ def replay(
     counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable. Tables of traces are
     replayed by an engine, each trace as a whole, whichever files its events come from.
     """
-    tables = TableRun(paths, engine, engine_options, file_format, where, partitions, out, resume)
-    if tables.are_tables:
+    run = TableRun(paths, tables, out, resume)
+    if run.are_tables:
         _refuse_log_options(alias=alias, facts=facts, key_file=key_file)
-        report = _replay_tables(tables, policies, against, locked)
+        report = _replay_tables(run, policies, against, locked)
     else:
-        tables.refuse_options(out=out, resume=resume)
-        report = _replay_log(Path(paths[0]), policies, against, alias, facts, key_file, locked)
+        run.refuse_options(out=out, resume=resume)
+        from guardagent.batch.replay import replay as replay_log
+        from guardagent.batch.replay.conversation import load_replay_policy
+        from guardagent.log import load_key
+
+        candidate = load_replay_policy(policies, locked)
+        with progress_bar("entries") as progress:
+            report = replay_log(
+                Path(paths[0]),
+                candidate,
+                None if against is None else load_replay_policy(against),
+                aliases=options.aliases_of(alias),
+                facts=None if facts is None else options.read_facts(facts),
+                key=load_key(key_file),
+                progress=progress,
+            )
     for problem in report.problems:
         unreadable(problem, as_json=as_json)
     if as_json:
@@ -260,33 +247,6 @@ def replay(
         _show(report)
     _summarize(report)
     raise typer.Exit(report.status)
-
-
-def _replay_log(
-    path: Path,
-    policies: Path,
-    against: Path | None,
-    alias: list[str] | None,
-    facts: str | None,
-    key_file: Path | None,
-    locked: Path | None,
-) -> ReplayReport:
-    from guardagent.batch.replay import replay as run
-    from guardagent.batch.replay.conversation import load_replay_policy
-    from guardagent.cli.mcp import aliases_of
-    from guardagent.log import load_key
-
-    candidate = load_replay_policy(policies, locked)
-    with _progress_bar() as progress:
-        return run(
-            path,
-            candidate,
-            None if against is None else load_replay_policy(against),
-            aliases=aliases_of(alias or []),
-            facts=None if facts is None else read_facts(facts),
-            key=load_key(key_file),
-            progress=progress,
-        )
 
 
 def _refuse_log_options(**options: object) -> None:
@@ -302,15 +262,15 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     if against is None:
         raise InputError("tables of traces hold no decisions to compare with; expected '--against FILE'")
     require_arrow()
-    from guardagent.batch.arrow.judge import ReplayWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.judge import replay_work
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
     from guardagent.batch.replay import ReplayReport
     from guardagent.batch.replay.comparison import DifferenceTable
     from guardagent.batch.replay.conversation import NoModel
 
     candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())
     other = PolicyBundle.of([against], model=NoModel())
-    with tables.run(ReplayWork(candidate, other)) as (summary, folder):
+    with tables.run(replay_work(candidate, other)) as (summary, folder):
         rows = folder.rows(["trace", "error", "source"]) if summary.unreadable else ()
         problems = [error_of(row) for row in rows if row["error"] is not None]
     if not summary.traces:
@@ -318,20 +278,6 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     table = DifferenceTable([*candidate.policies().ids, *other.policies().ids])
     table.add(summary.table)
     return ReplayReport(table, summary.traces - summary.unreadable, problems=problems)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    columns = ("entries", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(report: ReplayReport) -> None:
@@ -350,14 +296,12 @@ def _lines(row: RuleDifferences) -> list[str]:
     lines = [f"{row.rule}: {', '.join(counts)}"]
     if row.example is not None:
         lines += [f"    {line}" for line in _example_lines(row.example)]
-    if row.why_undecidable:
-        lines.append(f"    undecidable: {row.why_undecidable}")
+    if row.undecidable_because:
+        lines.append(f"    undecidable: {row.undecidable_because}")
     return lines
 
 
 def _example_lines(example: dict[str, Any]) -> list[str]:
-    import json
-
     number = example.get("entry", example.get("event"))
     what = "event" if "event" in example else "entry"
     where = f"{example['conversation']}, {'at the end' if number is None else f'{what} {number}'}"
@@ -369,8 +313,8 @@ def _example_lines(example: dict[str, Any]) -> list[str]:
 
 def _summarize(report: ReplayReport) -> None:
     table = report.table
-    for one in report.notes:
-        note(one)
+    for remark in report.notes:
+        note(remark)
     apart = f"; {table.unruled:,} denied by the guard itself are not compared" if table.unruled else ""
     note(
         f"{table.calls:,} decisions in {report.conversations:,} conversations: {table.same:,} same, "

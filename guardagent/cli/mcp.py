@@ -1,12 +1,8 @@
-"""The command `mcp-proxy`, and those of hooks: `hook NAME`, `hook install`, `hook status` and `hook uninstall`.
-
-`mcp-proxy` runs a guard in front of an MCP server.
-"""
+"""The command `mcp-proxy`, which runs a guard in front of an MCP server."""
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -14,39 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent.cli.options import (
-    FactsText,
-    Json,
-    Locked,
-    OptionalPolicyFiles,
-    RequestModelName,
-    RequireReview,
-    Watch,
-    print_json,
-    print_line,
-    read_facts,
-    watching,
-)
-from guardagent.cli.serve import (
-    AllowHost,
-    Certificate,
-    CertificateKey,
-    ClientTokens,
-    Insecure,
-    Listen,
-    MaxBody,
-    MaxOwnSessions,
-    MaxRequests,
-    MaxSessions,
-    OidcFile,
-    ReceiveTimeout,
-    SessionTimeout,
-    endpoint_of,
-)
+from guardagent.cli import options, serve
+from guardagent.cli.options import print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from guardagent._support.http import HttpEndpoint
     from guardagent.enforcement import EnforcementPoint
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
     from guardagent.frameworks.mcp.adapter.relay import Escalation
     from guardagent.frameworks.mcp.adapter.server_side import Target
     from guardagent.log import AuditLog
@@ -78,12 +49,6 @@ LogMaxBytes = Annotated[
 LogMaxAge = Annotated[
     float | None, typer.Option("--log-max-age", help="The age of a .jsonl file, in seconds, at which it does.")
 ]
-KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
-]
-Alias = Annotated[
-    list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
-]
 Absent = Annotated[
     list[str] | None, typer.Option("--absent", help="A tool that the rules name but this server lacks; repeatable.")
 ]
@@ -114,6 +79,14 @@ Counters = Annotated[
         help="The store of counters across conversations: sqlite:PATH, postgresql://… or redis://….",
     ),
 ]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
+]
+MaxSessions = Annotated[int, typer.Option("--max-sessions", help="The most open sessions; each starts a server.")]
+MaxOwnSessions = Annotated[int, typer.Option("--max-sessions-per-caller", help="The most open sessions of one caller.")]
+SessionTimeout = Annotated[
+    float, typer.Option("--session-timeout", help="The seconds without requests after which a session ends.")
+]
 Deadline = Annotated[float, typer.Option("--deadline", help="Time limit of a check in seconds; a slower check denies.")]
 Zone = Annotated[str | None, typer.Option("--zone", help="The time zone of 'hour(now)', such as Europe/Berlin.")]
 ToolsLock = Annotated[
@@ -143,39 +116,34 @@ GuardPolicy = Annotated[
 def mcp_proxy(
     server: Server,
     *,
-    policies: OptionalPolicyFiles = None,
+    policies: options.OptionalPolicyFiles = None,
     state: StateFile = None,
-    facts: FactsText = None,
+    facts: options.FactsText = None,
     log: LogAddress = None,
     log_max_bytes: LogMaxBytes = None,
     log_max_age: LogMaxAge = None,
-    key_file: KeyFile = None,
+    key_file: options.KeyFile = None,
     ledger: LedgerAddress = None,
     counters: Counters = None,
-    alias: Alias = None,
+    alias: options.Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
     approver: ApproverName = None,
     header: Header = None,
     listen: Listen = None,
-    tokens: ClientTokens = None,
-    oidc: OidcFile = None,
-    tls_cert: Certificate = None,
-    tls_key: CertificateKey = None,
-    insecure: Insecure = False,
-    allow_host: AllowHost = None,
+    clients: serve.ClientOptions,
     max_sessions: MaxSessions = 1000,
     max_sessions_per_caller: MaxOwnSessions = 100,
-    max_requests: MaxRequests = 1000,
-    max_body: MaxBody = 4 * 1024 * 1024,
-    receive_timeout: ReceiveTimeout = 30.0,
+    max_requests: serve.MaxRequests = 1000,
+    max_body: serve.MaxBody = 4 * 1024 * 1024,
+    receive_timeout: serve.ReceiveTimeout = 30.0,
     session_timeout: SessionTimeout = 1800.0,
     deadline: Deadline = 10.0,
     zone: Zone = None,
-    model: RequestModelName = None,
-    locked: Locked = None,
-    require_review: RequireReview = False,
-    watch: Watch = False,
+    model: options.RequestModelName = None,
+    locked: options.Locked = None,
+    require_review: options.RequireReview = False,
+    watch: options.Watch = False,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
     guard_server: GuardServer = None,
@@ -195,28 +163,23 @@ def mcp_proxy(
 
     log_as_text("guardagent: ")
     if accept_tools is not None:
-        _accept(_target(server, header or []), accept_tools)
+        from guardagent.frameworks.mcp.adapter import catalogue
+
+        print_line(catalogue.accept_tools(_target(server, header or []), accept_tools))
         return
     if guard_server is not None:
         _refuse_local(policies=policies, log=log, ledger=ledger, counters=counters, zone=zone, model=model, watch=watch)
     elif not policies:
         raise InputError("no policy file; expected '--policies FILE', or '--guard-server URL'")
-    endpoint = endpoint_of(
+    endpoint = _endpoint(
         listen,
-        tokens=tokens,
-        oidc=oidc,
-        certificate=tls_cert,
-        key=tls_key,
-        insecure=insecure,
-        names=allow_host,
-        limits={
-            "sessions": max_sessions,
-            "sessions_per_caller": max_sessions_per_caller,
-            "requests": max_requests,
-            "body": max_body,
-            "receive_seconds": receive_timeout,
-            "idle_seconds": session_timeout,
-        },
+        clients,
+        sessions=max_sessions,
+        sessions_per_caller=max_sessions_per_caller,
+        requests=max_requests,
+        body=max_body,
+        receive_seconds=receive_timeout,
+        idle_seconds=session_timeout,
     )
     has_callers = endpoint is not None and endpoint.authenticate is not None
     principals: dict[str, SessionPrincipal] = {}
@@ -228,15 +191,24 @@ def mcp_proxy(
         raise InputError("'--ledger' needs '--conversation': a conversation that outlives the proxy needs a fixed id")
     common: dict[str, Any] = {
         "state": FileState(state) if state is not None else None,
-        "facts": read_facts(facts),
-        "aliases": aliases_of(alias or []),
+        "facts": options.read_facts(facts),
+        "aliases": options.aliases_of(alias),
         "absent": absent or (),
         "tools_lock": tools_lock,
     }
     principal = (lambda name: principals[name].value) if has_callers else None
     guard: EnforcementPoint
     if guard_server is not None:
-        guard = _remote_guard(guard_server, guard_token_file, guard_policy, deadline, on_behalf_of=principal, **common)
+        from guardagent.enforcement.remote import RemoteGuard
+
+        guard = RemoteGuard(
+            guard_server,
+            token_file=guard_token_file,
+            policy=guard_policy,
+            timeout=deadline,
+            on_behalf_of=principal,
+            **common,
+        )
     else:
         guard = local = ToolGuard(
             load_policies(policies or (), model=model, locked=locked, require_review=require_review),
@@ -256,8 +228,21 @@ def mcp_proxy(
         resumable=ledger is not None or (guard_server is not None and conversation is not None),
         principals=principals,
     )
-    with watching(local.policies, locked) if watch else nullcontext():
+    with options.watching(local.policies, locked) if watch else nullcontext():
         asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
+
+
+def _endpoint(listen: str | None, clients: serve.ClientOptions, **limits: Any) -> HttpEndpoint[HttpLimits] | None:
+    """Returns the address to listen at; None for standard input."""
+    if listen is None:
+        clients.refuse()
+        return None
+    from guardagent.frameworks.mcp.adapter import require_mcp
+
+    require_mcp()
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
+
+    return clients.endpoint(serve.read_address(listen), clients.access(), HttpLimits(**limits))
 
 
 def _refuse_local(**options: Any) -> None:
@@ -271,18 +256,6 @@ def _refuse_local(**options: Any) -> None:
             raise InputError(f"'--{name}' and '--guard-server' exclude each other; the server has its own")
 
 
-def _remote_guard(url: str, token_file: Path | None, policy: str, seconds: float, **options: Any) -> EnforcementPoint:
-    from guardagent.enforcement.remote import RemoteGuard
-
-    return RemoteGuard(url, token_file=token_file, policy=policy, timeout=seconds, **options)
-
-
-def _accept(target: Target, path: Path) -> None:
-    from guardagent.frameworks.mcp.adapter.catalogue import accept_tools
-
-    print_line(accept_tools(target, path))
-
-
 def _target(server: list[str], headers: list[str]) -> Target:
     from guardagent.frameworks.mcp.adapter import require_mcp
     from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
@@ -292,7 +265,7 @@ def _target(server: list[str], headers: list[str]) -> Target:
         if len(server) > 1:
             raise InputError(f"unexpected argument {server[1]!r} after the URL; expected the URL alone")
         require_mcp()
-        return UrlTarget(server[0], dict(_header(one) for one in headers))
+        return UrlTarget(server[0], dict(_header(header) for header in headers))
     if headers:
         raise InputError("'--header' applies to a URL only; the server is a command")
     return CommandTarget(server)
@@ -307,20 +280,6 @@ def _header(text: str) -> tuple[str, str]:
     if value is None:
         raise InputError(f"'--header' is {text!r}, but the environment variable {variable!r} is not set")
     return name, value
-
-
-def aliases_of(pairs: list[str]) -> dict[str, str]:
-    """Returns the names of tools in the rules, from `TOOL=NAME`."""
-    found: dict[str, str] = {}
-    for text in pairs:
-        tool, _, name = text.partition("=")
-        if not tool or not name:
-            raise InputError(f"'--alias' is {text!r}; expected TOOL=NAME, such as 'orders_refund=refund'")
-        if found.setdefault(tool, name) != name:
-            raise InputError(
-                f"'--alias' is {text!r}, but {tool!r} is already {found[tool]!r}; expected one name per tool"
-            )
-    return found
 
 
 def _log(address: str | None, key_file: Path | None, max_bytes: int | None, max_age: float | None) -> AuditLog | None:
@@ -340,99 +299,3 @@ def _escalation(who: ApproverChoice) -> Escalation:
 
     terminal: Any = ask_at_terminal if who in (ApproverChoice.TERMINAL, ApproverChoice.EITHER) else None
     return Escalation(client=who in (ApproverChoice.CLIENT, ApproverChoice.EITHER), approver=terminal)
-
-
-# --- hooks
-
-
-HostName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The coding agent: claude-code, codex, cursor or gemini-cli.")
-]
-PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The policy file.")]
-Project = Annotated[
-    bool, typer.Option("--project/--user", help="For the project of this folder, or for all projects of this user.")
-]
-
-KeepDays = Annotated[
-    int, typer.Option(metavar="DAYS", help="For how many days after its last use the history of a session is kept.")
-]
-
-
-def claude_code(*, policies: PolicyFile) -> None:
-    """Answer one event of Claude Code, from standard input. For tries: installed hooks are faster."""
-    _run("claude_code", policies)
-
-
-def codex(*, policies: PolicyFile) -> None:
-    """Answer one event of Codex CLI, from standard input. For tries: installed hooks are faster."""
-    _run("codex", policies)
-
-
-def cursor(*, policies: PolicyFile) -> None:
-    """Answer one event of Cursor, from standard input. For tries: installed hooks are faster."""
-    _run("cursor", policies)
-
-
-def gemini_cli(*, policies: PolicyFile) -> None:
-    """Answer one event of Gemini CLI, from standard input. For tries: installed hooks are faster."""
-    _run("gemini_cli", policies)
-
-
-def _run(name: str, policies: Path) -> None:
-    from guardagent.hooks.installation import answer_once
-
-    output = answer_once(name, policies, sys.stdin.buffer.read())
-    sys.stdout.write(output.stdout)
-    sys.stderr.write(f"{output.stderr}\n" if output.stderr else "")
-    raise typer.Exit(output.status)
-
-
-def install(
-    host: HostName, *, policies: PolicyFile, project: Project = False, keep_days: KeepDays = 30, as_json: Json = False
-) -> None:
-    """Install the hooks of a coding agent, bound to a policy as it is now. Other hooks stay."""
-    from guardagent.hooks.installation import host_named
-    from guardagent.hooks.installation import install as install_hooks
-
-    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days)
-    found = host_named(host)
-    if as_json:
-        described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}
-        print_json({**described, "backup": None if backup is None else str(backup)})
-        return
-    print_line(f"{lock.settings}: {found.title} asks before each tool call, by {lock.policy}")
-    if backup is not None:
-        print_line(f"the settings before are in {backup}")
-    for caveat in found.caveats:
-        print_line(f"note: {caveat}")
-    print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
-
-
-def status(*, as_json: Json = False) -> None:
-    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is."""
-    from guardagent.hooks.installation import host_named, installed
-
-    found = installed()
-    if as_json:
-        rows = [{"host": one.lock.host, "settings": one.lock.settings, "policy": one.lock.policy} for one in found]
-        problems = [list(one.problems) for one in found]
-        print_json({"hooks": [{**row, "problems": these} for row, these in zip(rows, problems, strict=True)]})
-    elif not found:
-        print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
-    for one in [] if as_json else found:
-        host = host_named(one.lock.host)
-        print_line(f"{host.title}: {one.lock.settings}, by {one.lock.policy}")
-        for line in one.problems or [f"note: {caveat}" for caveat in host.caveats]:
-            print_line(f"  {line}")
-    raise typer.Exit(1 if any(one.problems for one in found) else 0)
-
-
-def uninstall(host: HostName, *, project: Project = False, as_json: Json = False) -> None:
-    """Remove the hooks of a coding agent from its settings. Other hooks stay."""
-    from guardagent.hooks.installation import uninstall as uninstall_hooks
-
-    count = uninstall_hooks(host, Path.cwd() if project else None)
-    if as_json:
-        print_json({"removed": count})
-    else:
-        print_line(f"removed {count} hooks" if count else "there were none")

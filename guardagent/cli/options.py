@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +14,15 @@ import typer
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.console import Console
 
     from guardagent.models import Model
     from guardagent.policy.policies import Policies
     from guardagent.policy.watch import PolicyWatch
+    from guardagent.programs.memory.agents import Memory
+    from guardagent.sandbox.toolbox import Toolbox
     from guardagent.types import Verdict
 
 
@@ -66,12 +71,9 @@ Redact = Annotated[
 ]
 Votes = Annotated[int, typer.Option("--votes", help="The number of plans that vote on the verdict.")]
 DebugRounds = Annotated[int, typer.Option("--debug-rounds", help="How often the model may repair its code.")]
-PolicyFiles = Annotated[
-    list[str], typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
-]
-OptionalPolicyFiles = Annotated[
-    list[str] | None, typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
-]
+_POLICIES = typer.Option("-p", "--policies", help="A policy file; repeatable: the rules of all files hold.")
+PolicyFiles = Annotated[list[str], _POLICIES]
+OptionalPolicyFiles = Annotated[list[str] | None, _POLICIES]
 Locked = Annotated[
     Path | None,
     typer.Option("--locked", help="A lock file; content that is missing from it or differs does not run. See 'lock'."),
@@ -88,6 +90,12 @@ Watch = Annotated[
     typer.Option(
         "--watch", help="Reload the policy when its files change: new conversations get it, running ones keep theirs."
     ),
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The log's key (default: the variable GUARDAGENT_LOG_KEY).")
+]
+Alias = Annotated[
+    list[str] | None, typer.Option("--alias", help="TOOL=NAME: the name of a tool in the rules; repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line and nothing else.")]
@@ -138,6 +146,38 @@ def read_facts(facts: str | None) -> dict[str, Any]:
     return value
 
 
+def aliases_of(pairs: list[str] | None) -> dict[str, str]:
+    """The names of tools in the rules, from the values `TOOL=NAME` of `--alias`.
+
+    Raises:
+        InputError: a value is invalid, or a tool has two names.
+    """
+    aliases: dict[str, str] = {}
+    for text in pairs or ():
+        tool, _, name = text.partition("=")
+        if not tool or not name:
+            raise InputError(f"'--alias' is {text!r}; expected TOOL=NAME, such as 'orders_refund=refund'")
+        if aliases.setdefault(tool, name) != name:
+            raise InputError(
+                f"'--alias' is {text!r}, but {tool!r} is already {aliases[tool]!r}; expected one name per tool"
+            )
+    return aliases
+
+
+def memory_of(folder: str | None) -> Memory:
+    """The memory of `--memory`, and the one that ships."""
+    from guardagent.programs.memory.agents import Memory
+
+    return Memory(*([folder] if folder else []))
+
+
+def toolbox_of(folders: list[str] | None) -> Toolbox:
+    """The functions of `--toolbox`, and those that ship."""
+    from guardagent.sandbox.toolbox import Toolbox
+
+    return Toolbox.load(*(folders or []))
+
+
 def refuse_two_stdin(*paths: str | None) -> None:
     """Checks that at most one option reads standard input.
 
@@ -156,6 +196,11 @@ def print_line(text: str) -> None:
 def print_json(value: Any) -> None:
     """Prints a value as one line of JSON."""
     print_line(json.dumps(value, ensure_ascii=False))
+
+
+def print_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Prints a result, with `--json` as one line of JSON."""
+    print_json(value) if as_json else print_line(text)
 
 
 def note(text: str) -> None:
@@ -196,3 +241,28 @@ def screen(*, stderr: bool = False) -> Console:
             raise  # noqa: PLE0704 - Rich would exit with 1, which means denied
 
     return Screen(stderr=stderr, soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(unit: str, *, is_shown: bool = True) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on standard error, if that is a terminal; gives its function of the parts done and their total."""
+    if not is_shown or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = (unit, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    # Rich would redirect standard output to the bar's console, even if it is a file.
+    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def interrupt_message(text: Callable[[], str]) -> Iterator[None]:
+    """Ends an interrupted command with a message that says more about the interruption."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"guardagent: interrupted{text()}")
+        raise typer.Exit(130) from None

@@ -1,7 +1,7 @@
-"""The commands that judge by policy files: `check`, `test`, `audit`, `lint` and `watch`.
+"""The commands that judge by policy files: `check`, `test`, `audit` and `lint`.
 
 `check`, `test` and `audit` judge many records. `audit` and `replay` over tables share their options, and how they run.
-`lint` checks a policy file. `watch` shows the verdicts of hooks as they come, and answers calls that wait for a person.
+`lint` checks a policy file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,59 +19,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from guardagent._support.requirements import require
-from guardagent.cli.options import (
-    JsonLines,
-    Locked,
-    OptionalPolicyFiles,
-    PolicyFiles,
-    RequestModelName,
-    RequireReview,
-    note,
-    print_json,
-    print_line,
-    screen,
-    unreadable,
-)
+from guardagent.cli import options
+from guardagent.cli.options import interrupt_message, note, print_json, print_line, progress_bar, screen, unreadable
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
-    from guardagent.batch.arrow.traces import AuditFolder, Summarized, Work
-    from guardagent.batch.jobs import Job, MetricsOnly, Result, VerdictMetrics
-    from guardagent.hooks.hook_state import PendingAsk, PendingAsks
+    from guardagent.batch.arrow.work import AuditFolder, Summarized, Work
+    from guardagent.batch.pipeline import Job
+    from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
     from guardagent.policy.lint import LintFinding
     from guardagent.policy.policies import Policies
 
 
-Engine = Annotated[
-    str | None, typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray.")
-]
-EngineOptions = Annotated[
-    list[str] | None, typer.Option("--engine-options", help="NAME=VALUE: an option of the engine; repeatable.")
-]
-FileFormat = Annotated[
-    str | None,
-    typer.Option("--format", help="The format of the files: jsonl, parquet, or that of another system's traces."),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option("--where", help="COLUMN=VALUE (or != < <= > >=): only files in these partition folders; repeatable."),
-]
-Partitions = Annotated[
-    int | None, typer.Option("--partitions", min=1, help="The number of parts of the output (default: by size).")
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """The options of commands over tables."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="Judge tables of any size by this engine: local, duckdb, spark or ray."),
+    ] = None
+    engine_options: Annotated[
+        list[str] | None, typer.Option("--engine-options", help="NAME=VALUE: an option of the engine; repeatable.")
+    ] = None
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="The format of the files: jsonl, parquet, or that of another system's traces."),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", help="COLUMN=VALUE (or != < <= > >=): only files in these partition folders; repeatable."
+        ),
+    ] = None
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="The number of parts of the output (default: by size).")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableRun:
-    """The options of a command over tables."""
+    """A command over tables, with its options."""
 
     paths: Sequence[str]
-    engine: str | None
-    engine_options: Sequence[str] | None
-    file_format: str | None
-    where: Sequence[str] | None
-    partitions: int | None
+    options: TableOptions
     out: str | None
     resume: bool
     workers: int | None = None
@@ -80,7 +71,7 @@ class TableRun:
     @property
     def are_tables(self) -> bool:
         """Whether the paths are more than one file of JSON Lines, or an engine is asked for."""
-        if self.engine is not None or self.file_format is not None or len(self.paths) > 1:
+        if self.options.engine is not None or self.options.file_format is not None or len(self.paths) > 1:
             return True
         path = self.paths[0]
         return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
@@ -91,7 +82,8 @@ class TableRun:
         Raises:
             InputError: one is.
         """
-        own = {"engine-options": self.engine_options, "where": self.where, "partitions": self.partitions}
+        tables = self.options
+        own = {"engine-options": tables.engine_options, "where": tables.where, "partitions": tables.partitions}
         for name, value in {**own, **more}.items():
             if value:
                 raise InputError(f"'--{name}' is for tables; expected '--engine' too")
@@ -106,21 +98,23 @@ class TableRun:
         if self.resume and self.out is None:
             raise InputError("'--resume' needs '--out FOLDER', the folder with the results so far")
         from guardagent.batch.arrow import run_work
-        from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-        from guardagent.batch.arrow.traces import AuditFolder
+        from guardagent.batch.arrow.source_files import PartitionFilter, find_files
+        from guardagent.batch.arrow.work import AuditFolder
 
-        filters = [PartitionFilter.parse(one) for one in self.where or ()]
-        files = find_files(self.paths, file_format=self.file_format, filters=filters)
-        engine = self.engine or "local"
-        options = _options_of(self.engine_options, self.workers, engine)
-        with _output_folder(self.out) as folder, _interrupt_message(self.out), _progress_of_parts() as advance:
+        tables = self.options
+        filters = [PartitionFilter.parse(text) for text in tables.where or ()]
+        files = find_files(self.paths, file_format=tables.file_format, filters=filters)
+        engine = tables.engine or "local"
+        options = _options_of(tables.engine_options, self.workers, engine)
+        more = f"; add '--resume' to continue with the parts that are missing in {self.out}" if self.out else ""
+        with _output_folder(self.out) as folder, interrupt_message(lambda: more), progress_bar("partitions") as advance:
             summary = run_work(
                 files,
                 work,
                 folder,
                 engine=engine,
                 options=options,
-                partitions=self.partitions,
+                partitions=tables.partitions,
                 resume=self.resume,
                 advance=advance,
             )
@@ -140,8 +134,8 @@ def _options_of(texts: Sequence[str] | None, workers: int | None, engine: str) -
     """
     options = {}
     for text in texts or ():
-        name, found, value = text.partition("=")
-        if not found or not name:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
             raise InputError(f"the engine option {text!r} has no value; expected NAME=VALUE")
         options[name] = value
     if workers is not None:
@@ -161,40 +155,16 @@ def _output_folder(out: str | None) -> Iterator[str]:
         yield folder
 
 
-@contextlib.contextmanager
-def _progress_of_parts() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    columns = ("partitions", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextlib.contextmanager
-def _interrupt_message(out: str | None) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        more = f"; add '--resume' to continue with the parts that are missing in {out}" if out else ""
-        note(f"guardagent: interrupted{more}")
-        raise typer.Exit(130) from None
-
-
 def audit_tables(
     tables: TableRun, policies: Sequence[str], *, locked: Path | None, require_review: bool, as_json: bool
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
-    from guardagent.batch.arrow.judge import AuditWork
-    from guardagent.batch.arrow.traces import PolicyBundle
+    from guardagent.batch.arrow.judge import audit_work
+    from guardagent.batch.arrow.policy_bundle import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
-    with tables.run(AuditWork(bundle)) as (summary, folder):
+    with tables.run(audit_work(bundle)) as (summary, folder):
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:
         raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
@@ -204,7 +174,7 @@ def audit_tables(
 
 def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     """Prints all rows as JSON, or denials and warnings as text; with `--out` only errors."""
-    from guardagent.batch.jobs import Result
+    from guardagent.batch.results import Result
     from guardagent.cli.render import show_result
 
     console = screen()
@@ -226,8 +196,8 @@ def error_of(row: Mapping[str, Any]) -> str:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    violations = [{**one, "evidence": json.loads(one["evidence"])} for one in row["violations"]]
-    counts = {one["rule"]: one["count"] for one in row["counts"]}
+    violations = [{**violation, "evidence": json.loads(violation["evidence"])} for violation in row["violations"]]
+    counts = {count["rule"]: count["count"] for count in row["counts"]}
     kept = {name: row[name] for name in ("started", "ended", "task", "success") if row[name] is not None}
     names = ("label", "decision", "reasons", "errors", "rules", "events", "elapsed_ms")
     return {
@@ -240,7 +210,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> None:
-    from guardagent.batch.jobs import VerdictMetrics
+    from guardagent.batch.results import VerdictMetrics
     from guardagent.cli.render import summary as text_of
 
     metrics = VerdictMetrics.for_rules(rules)
@@ -280,21 +250,21 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue after the verdi
 def check(
     cases: Cases,
     *,
-    policies: PolicyFiles,
-    model: RequestModelName = None,
+    policies: options.PolicyFiles,
+    model: options.RequestModelName = None,
     workers: Workers = 1,
     out: Out = None,
     resume: Resume = False,
-    locked: Locked = None,
-    require_review: RequireReview = False,
-    as_json: JsonLines = False,
+    locked: options.Locked = None,
+    require_review: options.RequireReview = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Judge the proposed call of each case.
 
     If cases carry labels, also reports accuracy, precision and recall.
     """
     from guardagent.batch.cases import judge_case
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_case
 
     run = _BatchRun(
@@ -313,35 +283,31 @@ def check(
 def audit(
     traces: Traces,
     *,
-    policies: PolicyFiles,
-    model: RequestModelName = None,
-    engine: Engine = None,
-    engine_options: EngineOptions = None,
-    file_format: FileFormat = None,
-    where: Where = None,
-    partitions: Partitions = None,
+    policies: options.PolicyFiles,
+    model: options.RequestModelName = None,
+    tables: TableOptions,
     workers: OptionalWorkers = None,
     out: OutputFileOrFolder = None,
     resume: Resume = False,
-    locked: Locked = None,
-    require_review: RequireReview = False,
-    as_json: JsonLines = False,
+    locked: options.Locked = None,
+    require_review: options.RequireReview = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Replay whole traces up to their end.
 
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     Tables are judged by an engine, each trace as a whole, whichever files its events come from.
     """
-    tables = TableRun(traces, engine, engine_options, file_format, where, partitions, out, resume, workers)
-    if tables.are_tables:
-        raise typer.Exit(audit_tables(tables, policies, locked=locked, require_review=require_review, as_json=as_json))
-    tables.refuse_options()
+    run = TableRun(traces, tables, out, resume, workers)
+    if run.are_tables:
+        raise typer.Exit(audit_tables(run, policies, locked=locked, require_review=require_review, as_json=as_json))
+    run.refuse_options()
     from guardagent.batch.audit import TraceJudge
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_trace
 
     judge = TraceJudge(traces[0])
-    run = _BatchRun(
+    batch = _BatchRun(
         Job(traces[0], _loader(policies, model, locked, require_review), read_trace, judge, judge.prepare),
         "traces",
         as_json,
@@ -350,7 +316,7 @@ def audit(
         None if out is None else Path(out),
         resume,
     )
-    metrics = run.judge(run.reporter(every=False))
+    metrics = batch.judge(batch.reporter(every=False))
     raise typer.Exit(metrics.status)
 
 
@@ -359,16 +325,16 @@ def compare(
         list[str], typer.Argument(metavar="CASES", help="Cases with expected labels or rules (a file, or -).")
     ],
     *,
-    policies: OptionalPolicyFiles = None,
-    model: RequestModelName = None,
-    as_json: JsonLines = False,
+    policies: options.OptionalPolicyFiles = None,
+    model: options.RequestModelName = None,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Compare verdicts with the expected labels and rules, as a diff.
 
     Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
-    from guardagent.batch.jobs import Job
+    from guardagent.batch.pipeline import Job
 
     paths, cases = _policies_and_cases(files, policies)
     run = _BatchRun(Job(cases, _loader(paths, model), read_expectation, judge_case), "cases", as_json, model)
@@ -412,17 +378,22 @@ class _BatchRun:
         self.ids = policies.ids
         if self.job.prepare is not None:
             self.job.prepare(policies, workers=self.workers, resume=self.resume)
-        result_log = self._result_log(policies)
-        with self._interrupt_message(result_log), contextlib.closing(self._results(policies, result_log)) as results:
+        metrics, log = self._metrics_and_log(policies)
+
+        def interrupted() -> str:
+            more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
+            return f" after {metrics.judged:,} {self.record_kind}{more}"
+
+        with interrupt_message(interrupted), contextlib.closing(self._results(policies, metrics, log)) as results:
             for result in results:
                 if result.error:
                     unreadable(result.error, as_json=self.as_json)
                 else:
                     report(result)
-        if not result_log.metrics.judged and not result_log.metrics.unreadable:
+        if not metrics.judged and not metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object per line")
-        note(summary(result_log.metrics, self.record_kind))
-        return result_log.metrics
+        note(summary(metrics, self.record_kind))
+        return metrics
 
     def reporter(self, *, every: bool) -> Callable[[Result], None]:
         """Prints results as JSON rows or as text; prints nothing if `--out` keeps them."""
@@ -440,56 +411,39 @@ class _BatchRun:
         from guardagent.batch.cases import difference
         from guardagent.cli.render import show_difference
 
-        found = difference(result)
+        difference_text = difference(result)
         if self.as_json:
             expected = {"label": result.expected_label, "rules": result.expected_rules}
-            compared = {"expected": expected, "differs": bool(found), "difference": asdict(found)}
+            compared = {"expected": expected, "differs": bool(difference_text), "difference": asdict(difference_text)}
             print_json({**json.loads(result.row), **compared})
-        elif found:
+        elif difference_text:
             show_difference(result, f"{self.job.name}:{result.line}:", self.ids, screen())
 
-    def _results(self, policies: Policies, result_log: MetricsOnly) -> Generator[Result]:
+    def _results(self, policies: Policies, metrics: VerdictMetrics, log: ResumableLog | None) -> Generator[Result]:
         from guardagent.batch.pipeline import judge_file
 
-        with self._progress_bar() as advance:
-            yield from judge_file(self.job, policies, result_log, workers=self.workers, advance=advance)
+        rows_shown = sys.stdout.isatty() and (self.as_json or self.out is None)  # on the same terminal
+        size = _size(self.job.path)
+        with progress_bar(self.record_kind, is_shown=not rows_shown) as show:
 
-    def _result_log(self, policies: Policies) -> MetricsOnly:
+            def advance(done: int) -> None:
+                show(done, size)
+
+            yield from judge_file(self.job, policies, metrics, log, workers=self.workers, advance=advance)
+
+    def _metrics_and_log(self, policies: Policies) -> tuple[VerdictMetrics, ResumableLog | None]:
         from guardagent._version import __version__
-        from guardagent.batch.jobs import MetricsOnly, ResumableLog, VerdictMetrics
+        from guardagent.batch.results import ResumableLog, VerdictMetrics
 
         metrics = VerdictMetrics.for_rules(policies.ids)
         if self.out is None:
             if self.resume:
                 raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
-            return MetricsOnly(metrics)
+            return metrics, None
         model = f", {self.model}" if policies.requests else ""
         setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
-        return ResumableLog(self.out, setup, metrics, resume=self.resume)
-
-    @contextlib.contextmanager
-    def _interrupt_message(self, result_log: MetricsOnly) -> Iterator[None]:
-        try:
-            yield
-        except KeyboardInterrupt:
-            more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
-            note(f"guardagent: interrupted after {result_log.metrics.judged:,} {self.record_kind}{more}")
-            raise typer.Exit(130) from None
-
-    @contextlib.contextmanager
-    def _progress_bar(self) -> Iterator[Callable[[int], None]]:
-        """A progress bar on standard error, if that is a terminal and no rows go to the same terminal."""
-        rows_shown = sys.stdout.isatty() and (self.as_json or self.out is None)
-        if rows_shown or not sys.stderr.isatty():
-            yield lambda _: None
-            return
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-        columns = (self.record_kind, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        # Rich would redirect standard output to the bar's console, even if it is a file.
-        with Progress(*columns, console=screen(stderr=True), redirect_stdout=False) as bar:
-            task = bar.add_task("", total=_size(self.job.path))
-            yield lambda done: bar.update(task, completed=done)
+        log = ResumableLog(self.out, setup, metrics, resume=self.resume)
+        return log.metrics, log
 
 
 def _loader(
@@ -511,7 +465,7 @@ def _size(path: str) -> int | None:
 def lint(
     policies: Annotated[str, typer.Argument(help="The policy file. No file that it names is run.")],
     *,
-    as_json: JsonLines = False,
+    as_json: options.JsonLines = False,
 ) -> None:
     """Find contradictory, vacuous, shadowed, under-constrained and otherwise faulty rules."""
     from guardagent.policy.lint import lint_report
@@ -529,84 +483,3 @@ def lint(
 def _finding_text(finding: LintFinding) -> str:
     where = " ".join(filter(None, (finding.policy, finding.tool and f"({finding.tool})"))) or "the file"
     return f"{finding.kind}: {where}: {finding.message}\n    for example: {finding.example}"
-
-
-# --- watch
-
-
-PAUSE_SECONDS = 0.5
-_MARKS = {"allow": "+", "warn": "!", "deny": "-", "escalate": "?", "halt": "x"}
-Once = Annotated[bool, typer.Option("--once", help="Show what is there now, answer what waits, and end.")]
-Denials = Annotated[bool, typer.Option("--denials", help="Leave out calls that were allowed.")]
-
-
-def watch(*, once: Once = False, denials: Denials = False) -> None:
-    """Show the verdicts of installed hooks as they come, and answer calls that wait for a person."""
-    from guardagent.hooks.hook_state import PendingAsks, state_folder
-    from guardagent.server.state import open_state
-
-    folder = state_folder()
-    log = folder / "log.db"
-    asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
-    seen, shown = 0, set[str]()
-    while True:
-        for seq, fields in _entries(log, seen):
-            seen = seq
-            is_allowed = fields.get("kind") == "verdict" and fields.get("decision") == "allow"
-            if fields.get("kind") in ("verdict", "unchecked") and not (denials and is_allowed):
-                print_line(_line(fields))
-        _answer_new(asks, shown)
-        if once:
-            return
-        time.sleep(PAUSE_SECONDS)
-
-
-def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
-    """Returns the entries after a number, of those that are new at first: the last twenty."""
-    from guardagent.log.verification import Selection
-
-    if not log.exists():
-        return []
-    found = Selection(last=20 if after == 0 else 500).entries([str(log)])
-    return [(one.entry.seq, one.fields) for one in found if one.entry.seq > after]
-
-
-def _line(fields: dict[str, Any]) -> str:
-    """Returns a verdict on one line, without control characters."""
-    from guardagent._terminal import printable
-
-    args = fields.get("args") or {}
-    what = args.get("command") or args.get("file_path") or json.dumps(args, ensure_ascii=False, default=str)
-    why = "" if fields.get("decision") == "allow" else "; ".join(map(str, fields.get("reasons") or []))
-    mark = _MARKS.get(str(fields.get("decision")), " ")
-    if fields.get("kind") == "unchecked":
-        mark, why = "#", "; ".join(filter(None, ["it ran without a verdict that allows it", why]))
-    parts = [mark, str(fields.get("time", ""))[11:19], str(fields.get("tool")), str(what)[:200], why and f"({why})"]
-    return printable(" ".join(" ".join(parts).split()))
-
-
-def _answer_new(asks: PendingAsks, shown: set[str]) -> None:
-    """Shows each request that waits, once, and takes the answer if a person is at the terminal."""
-    for ask in reversed(asks.pending()):
-        if ask.name in shown:
-            continue
-        shown.add(ask.name)
-        print_line(_question(ask))
-        if not sys.stdin.isatty():
-            continue
-        answer = typer.prompt("approve this call, once? yes, no, or later", default="later")
-        if answer.strip().lower() in ("y", "yes", "n", "no"):
-            try:
-                asks.answer(ask.name, approves=answer.strip().lower().startswith("y"))
-            except InputError as error:
-                print_line(str(error))
-
-
-def _question(ask: PendingAsk) -> str:
-    from guardagent._terminal import printable
-
-    lines = [f"? {ask.host}, session {ask.session}, wants to call {ask.tool}:"]
-    for name, value in ask.args.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        lines += [f"    {name}: {one}" for one in text.split("\n")]
-    return "\n".join(printable(line) for line in [*lines, *(f"  because: {reason}" for reason in ask.reasons)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent._terminal import printable
-from guardagent.cli.options import Json, print_json, print_line, screen
+from guardagent.cli.options import Json, print_json, print_line, print_result, screen
 from guardagent.cli.render import show_calls, show_findings, show_verdict
 from guardagent.errors import InputError
 from guardagent.guard import GuardAgent
@@ -41,30 +41,31 @@ def init(
         return
 
     advice = create(folder)
-    if as_json:
-        files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
-        print_json({"folder": str(folder), "files": files})
-    else:
-        print_line(advice)
+    files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
+    print_result({"folder": str(folder), "files": files}, advice, as_json=as_json)
 
 
 def _init_project(*, as_json: bool) -> None:
     from guardagent.hooks.installation import set_up
 
-    found = set_up(Path.cwd(), Path.home())
+    setup = set_up(Path.cwd(), Path.home())
     if as_json:
-        rows = [{"call": call, "why": why} for call, why in found.warnings]
-        names = {"policy": str(found.policy), "hosts": found.hosts, "frameworks": found.frameworks}
-        print_json({**names, "transcripts": found.transcripts, "warnings": rows})
+        rows = [{"call": call, "why": why} for call, why in setup.warnings]
+        names = {
+            "policy": str(setup.policy),
+            "hosts": setup.hosts,
+            "frameworks": setup.frameworks,
+        }
+        print_json({**names, "transcripts": setup.transcripts, "warnings": rows})
         return
-    print_line(f"{found.policy}: written; its rules only warn")
-    for host in found.hosts:
-        print_line(f"next: guardagent hook install {host} --policies {found.policy.name}")
-    for framework in found.frameworks:
+    print_line(f"{setup.policy}: written; its rules only warn")
+    for host in setup.hosts:
+        print_line(f"next: guardagent hook install {host} --policies {setup.policy.name}")
+    for framework in setup.frameworks:
         print_line(f"next: attach the guard in {framework}; docs/hosts.md has the line")
-    if found.transcripts:
-        print_line(f"in the last {found.transcripts} sessions it would have warned {len(found.warnings)} times:")
-    for call, why in found.warnings[:20]:
+    if setup.transcripts:
+        print_line(f"in the last {setup.transcripts} sessions it would have warned {len(setup.warnings)} times:")
+    for call, why in setup.warnings[:20]:
         print_line(f"  {call[:120]!r}: {why}")
 
 
@@ -77,15 +78,17 @@ def doctor(*, as_json: Json = False) -> None:
     from guardagent.sandbox.doctor import examine, to_dict
 
     findings, hooks = examine(), installed()
-    missing = any(finding.problem for finding in findings) or any(one.problems for one in hooks)
+    missing = any(finding.problem for finding in findings) or any(hook.problems for hook in hooks)
     if as_json:
-        problems = {one.lock.settings: list(one.problems) for one in hooks}
+        problems = {hook.lock.settings: list(hook.problems) for hook in hooks}
         print_json({**to_dict(findings), **({"hooks": problems} if hooks else {})})
     else:
         show_findings(findings, screen())
-        for one in hooks:
-            works = "broken" if one.problems else "works  "
-            print_line(f"{works}  hook    {one.lock.settings}  {'; '.join(one.problems)}".rstrip())
+        for installed_hook in hooks:
+            works = "broken" if installed_hook.problems else "works  "
+            print_line(
+                f"{works}  hook    {installed_hook.lock.settings}  {'; '.join(installed_hook.problems)}".rstrip()
+            )
     raise typer.Exit(1 if missing else 0)
 
 

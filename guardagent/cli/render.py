@@ -14,13 +14,11 @@ from guardagent.batch.cases import Difference, difference, unknown_rule_hint
 from guardagent.types import Decision, Verdict, thaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rich.console import Console
 
-    from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
+    from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
     from guardagent.sandbox.doctor import ComponentStatus
-    from guardagent.types import ToolCall, Usage, Verdict
+    from guardagent.types import ToolCall, Usage
 
 
 _MARKS = {
@@ -171,15 +169,15 @@ def show_difference(result: Result, where: str, known: Iterable[str], console: C
         console.print(f"      {printable(reason)}", style="dim", markup=False, highlight=False)
 
 
-def _diff_lines(found: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
-    if found.label:
-        yield f"- label: {_LABELS[found.label[0]]}"
-        yield f"+ label: {_LABELS[found.label[1]]}"
+def _diff_lines(difference: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
+    if difference.label:
+        yield f"- label: {_LABELS[difference.label[0]]}"
+        yield f"+ label: {_LABELS[difference.label[1]]}"
     else:
         yield f"  label: {_LABELS[result.label]}"
     names = list(known)
-    for rule in sorted({*result.rules, *found.missing}):
-        sign = "-" if rule in found.missing else "+" if rule in found.unexpected else " "
+    for rule in sorted({*result.rules, *difference.missing}):
+        sign = "-" if rule in difference.missing else "+" if rule in difference.unexpected else " "
         yield f"{sign} rule:  {rule}{unknown_rule_hint(rule, names) if sign == '-' else ''}"
 
 

@@ -8,105 +8,105 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent._support.http import HttpEndpoint, RequestLimits, is_loopback
+from guardagent._support.http import HttpEndpoint, Limits, RequestLimits, is_loopback
 from guardagent._support.log_lines import log_as_json, log_as_text
 from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
     from guardagent.server.access import AccessControl, IssuedToken, TokenStore
     from guardagent.server.settings import ServerSettings
 
 
-Listen = Annotated[
-    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve clients over HTTP instead of standard input.")
-]
-ClientTokens = Annotated[
-    Path | None,
-    typer.Option("--tokens", metavar="FILE", help="Clients need a token of this store; see 'guardagent token create'."),
-]
-OidcFile = Annotated[
-    Path | None,
-    typer.Option("--oidc", metavar="FILE", help="Clients need a token of the OpenID provider that this file names."),
-]
-Certificate = Annotated[
-    Path | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain: a PEM file.")
-]
-CertificateKey = Annotated[
-    Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate: a PEM file.")
-]
-Insecure = Annotated[
-    bool,
-    typer.Option("--insecure", help="Listen without TLS: a reverse proxy in front ends it. Clients still need tokens."),
-]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="A further value of the header Host; repeatable."),
-]
-MaxSessions = Annotated[int, typer.Option("--max-sessions", help="The most open sessions; each starts a server.")]
-MaxOwnSessions = Annotated[int, typer.Option("--max-sessions-per-caller", help="The most open sessions of one caller.")]
 MaxRequests = Annotated[int, typer.Option("--max-requests", help="The most requests in flight.")]
 MaxBody = Annotated[int, typer.Option("--max-body", help="The most bytes of a request.")]
 ReceiveTimeout = Annotated[
     float, typer.Option("--receive-timeout", help="The seconds in which a client must send a request, or read a part.")
 ]
-SessionTimeout = Annotated[
-    float, typer.Option("--session-timeout", help="The seconds without requests after which a session ends.")
-]
 
 
-def endpoint_of(
-    listen: str | None,
-    *,
-    tokens: Path | None,
-    oidc: Path | None,
-    certificate: Path | None,
-    key: Path | None,
-    insecure: bool,
-    names: list[str] | None,
-    limits: dict[str, Any],
-) -> HttpEndpoint[HttpLimits] | None:
-    """Returns the address to listen at, and who may use it; None for standard input.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The options of a server about its clients: who may call, TLS, and the names of the server."""
 
-    Raises:
-        InputError: an option is invalid or needs another one, or the address would be open to everyone.
-    """
-    if listen is None:
-        dependent = {
-            "--tokens": tokens,
-            "--oidc": oidc,
-            "--tls-cert": certificate,
-            "--tls-key": key,
-            "--insecure": insecure,
-            "--allow-host": names,
-        }
-        for option in (name for name, value in dependent.items() if value):
-            raise InputError(f"'{option}' needs '--listen'")
-        return None
-    from guardagent.frameworks.mcp.adapter import require_mcp
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="Clients need a token of this store; see 'guardagent token create'."
+        ),
+    ] = None
+    oidc: Annotated[
+        Path | None,
+        typer.Option(
+            "--oidc", metavar="FILE", help="Clients need a token of the OpenID provider that this file names."
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain: a PEM file.")
+    ] = None
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate: a PEM file.")
+    ] = None
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure", help="Listen without TLS: a reverse proxy in front ends it. Clients still need tokens."
+        ),
+    ] = False
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A further value of the header Host; repeatable."),
+    ] = None
 
-    require_mcp()
-    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
+    def refuse(self) -> None:
+        """Refuses all of them, for a server without an address.
 
-    host, port = read_address(listen)
-    access = access_of(tokens, oidc)
-    return HttpEndpoint(
-        host,
-        port,
-        authenticate=None if access is None else access.admit,
-        certificate=certificate_of(certificate, key),
-        behind_proxy=insecure,
-        names=tuple(names or ()),
-        limits=HttpLimits(**limits),
-    )
+        Raises:
+            InputError: one is set.
+        """
+        for option in fields(self):
+            if getattr(self, option.name):
+                raise InputError(f"'--{option.name.replace('_', '-')}' needs '--listen'")
+
+    def access(self) -> AccessControl | None:
+        """Returns who may call; None if there is neither a token store nor a provider.
+
+        Raises:
+            InputError: a file is missing or invalid.
+        """
+        from guardagent.server.access import AccessControl, OidcVerifier, TokenStore, read_oidc_settings
+
+        if self.tokens is None and self.oidc is None:
+            return None
+        store = None if self.tokens is None else TokenStore(self.tokens)
+        verifier = None if self.oidc is None else OidcVerifier(read_oidc_settings(self.oidc))
+        return AccessControl(store, verifier)
+
+    def endpoint(self, address: tuple[str, int], access: AccessControl | None, limits: Limits) -> HttpEndpoint[Limits]:
+        """Returns the address to listen at, and who may use it.
+
+        Raises:
+            InputError: an option is invalid or needs another one, or the address would be open to everyone.
+        """
+        certificate, key = self.tls_cert, self.tls_key
+        if (certificate is None) is not (key is None):
+            missing = "--tls-cert" if certificate is None else "--tls-key"
+            raise InputError(f"'{missing}' is missing; expected both files, of the certificate and of its key")
+        return HttpEndpoint(
+            *address,
+            limits,
+            authenticate=None if access is None else access.admit,  # refused without TLS and tokens
+            certificate=None if certificate is None or key is None else (certificate, key),
+            behind_proxy=self.insecure,
+            names=tuple(self.allow_host or ()),
+        )
 
 
 def read_address(text: str) -> tuple[str, int]:
@@ -119,35 +119,6 @@ def read_address(text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
         raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
     return host.strip("[]"), int(port)
-
-
-def access_of(tokens: Path | None, oidc: Path | None) -> AccessControl | None:
-    """Returns who may call; None if there is neither a token store nor a provider.
-
-    Raises:
-        InputError: a file is missing or invalid.
-    """
-    from guardagent.server.access import AccessControl, OidcVerifier, TokenStore, read_oidc_settings
-
-    if tokens is None and oidc is None:
-        return None
-    store = None if tokens is None else TokenStore(tokens)
-    verifier = None if oidc is None else OidcVerifier(read_oidc_settings(oidc))
-    return AccessControl(store, verifier)
-
-
-def certificate_of(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
-    """Returns the files of a certificate and its key; None without any.
-
-    Raises:
-        InputError: one of them is missing.
-    """
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        missing = "--tls-cert" if certificate is None else "--tls-key"
-        raise InputError(f"'{missing}' is missing; expected both files, of the certificate and of its key")
-    return certificate, key
 
 
 # --- serve
@@ -186,12 +157,7 @@ def serve(
     state: StateAddress = None,
     log: LogFolder = None,
     listen: ServerAddress = "127.0.0.1:8764",
-    tokens: ClientTokens = None,
-    oidc: OidcFile = None,
-    tls_cert: Certificate = None,
-    tls_key: CertificateKey = None,
-    insecure: Insecure = False,
-    allow_host: AllowHost = None,
+    clients: ClientOptions,
     max_requests: MaxRequests = 1000,
     max_body: MaxBody = 4 * 1024 * 1024,
     receive_timeout: ReceiveTimeout = 30.0,
@@ -208,22 +174,13 @@ def serve(
         log_as_json()
     else:
         log_as_text()
-    found = _settings(policies, settings, state, log)
-    host, port = read_address(listen)
-    access = access_of(tokens, oidc)
-    if access is None and is_loopback(host):
-        access = _own_access(found)
-    endpoint = HttpEndpoint(
-        host,
-        port,
-        RequestLimits(max_requests, max_body, receive_timeout),
-        authenticate=None if access is None else access.admit,  # refused without TLS and tokens
-        certificate=certificate_of(tls_cert, tls_key),
-        behind_proxy=insecure,
-        names=tuple(allow_host or ()),
-    )
+    policies_settings = _settings(policies, settings, state, log)
+    address, access = read_address(listen), clients.access()
+    if access is None and is_loopback(address[0]):
+        access = _own_access(policies_settings)
+    endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
     assert access is not None
-    asyncio.run(run_server(found, access, endpoint))
+    asyncio.run(run_server(policies_settings, access, endpoint))
 
 
 def _settings(policies: list[Path] | None, path: Path | None, state: str | None, log: str | None) -> ServerSettings:
@@ -236,8 +193,12 @@ def _settings(policies: list[Path] | None, path: Path | None, state: str | None,
 
     if policies and path is not None:
         raise InputError("'--policies' and '--settings' both name policies; expected one of them")
-    found = ServerSettings.of_files(*(policies or ())) if path is None else read_server_settings(path)
-    return replace(found, state=found.state if state is None else state, log=found.log if log is None else log)
+    server_settings = ServerSettings.of_files(*(policies or ())) if path is None else read_server_settings(path)
+    return replace(
+        server_settings,
+        state=server_settings.state if state is None else state,
+        log=server_settings.log if log is None else log,
+    )
 
 
 def _own_access(settings: ServerSettings) -> AccessControl:
@@ -301,13 +262,16 @@ def list_tokens(*, tokens: TokenFile, as_json: Json = False) -> None:
     """List the tokens, without their secrets."""
     from guardagent.server.access import TokenStore
 
-    records = [_record(one) for one in TokenStore(tokens).list()]
+    records = [_record(token) for token in TokenStore(tokens).list()]
     if as_json:
         print_json({"tokens": records})
         return
-    for one in records:
-        roles = ",".join(one["roles"])
-        print_line(f"{one['id']}  {one['status']:7}  {roles}  {one['tenant']}  {one['principal']}  {one['expires']}")
+    for record in records:
+        roles = ",".join(record["roles"])
+        print_line(
+            f"{record['id']}  {record['status']:7}  {roles}  "
+            f"{record['tenant']}  {record['principal']}  {record['expires']}"
+        )
 
 
 def revoke(
@@ -325,10 +289,10 @@ def revoke(
 def _seconds(text: str) -> float | None:
     from guardagent.policy.language.values import duration_of
 
-    found = duration_of(text)
-    if text != "never" and not found:
+    duration = duration_of(text)
+    if text != "never" and not duration:
         raise InputError(f"'--expires' is {text!r}; expected a duration such as '12h' or '90d', or 'never'")
-    return None if found is None else float(found)
+    return None if duration is None else float(duration)
 
 
 def _record(issued: IssuedToken) -> dict[str, Any]:
@@ -386,12 +350,7 @@ def generate_server(
     tool_format: Format = "auto",
     name: Name = None,
     listen: ServerAddress = "127.0.0.1:8765",
-    tokens: ClientTokens = None,
-    oidc: OidcFile = None,
-    tls_cert: Certificate = None,
-    tls_key: CertificateKey = None,
-    insecure: Insecure = False,
-    allow_host: AllowHost = None,
+    clients: ClientOptions,
     max_requests: MaxRequests = 256,
     max_body: MaxBody = 4 * 1024 * 1024,
     receive_timeout: ReceiveTimeout = 30.0,
@@ -403,17 +362,8 @@ def generate_server(
     require({"starlette": "0.46", "uvicorn": "0.34"}, "server")
     if mode not in ("exact", "fast"):
         raise InputError(f"'--mode' is {mode!r}; expected 'exact' or 'fast'")
-    host, port = read_address(listen)
-    access = access_of(tokens, oidc)
-    endpoint = HttpEndpoint(
-        host,
-        port,
-        RequestLimits(max_requests, max_body, receive_timeout),
-        authenticate=None if access is None else access.admit,
-        certificate=certificate_of(tls_cert, tls_key),
-        behind_proxy=insecure,
-        names=tuple(allow_host or ()),
-    )
+    address, access = read_address(listen), clients.access()
+    endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
     from guardagent.server.completions import load_batch, open_guard, run_completions_server
     from guardagent.server.completions.application import CompletionSettings
     from guardagent.server.completions.generation import ServedConversations

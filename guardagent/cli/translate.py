@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guardagent.cli.options import (
-    Json,
-    MaxCost,
-    Prices,
-    PromptsFolder,
-    Timeout,
-    model_of,
-    note,
-    print_json,
-    print_line,
-    screen,
-)
+from guardagent.cli import options
+from guardagent.cli.options import note, print_json, print_line, print_result, screen
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,14 +63,14 @@ def translate(
     toolbox: Toolbox = None,
     document_format: Format = None,
     model: ModelName = None,
-    prices: Prices = None,
-    timeout: Timeout = None,
-    max_cost: MaxCost = None,
+    prices: options.Prices = None,
+    timeout: options.Timeout = None,
+    max_cost: options.MaxCost = None,
     cache: Cache = None,
     parallel: Parallel = 4,
-    prompts: PromptsFolder = None,
+    prompts: options.PromptsFolder = None,
     report: Reports = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Translate a policy document into a policy that people can confirm.
 
@@ -88,13 +78,14 @@ def translate(
     each change of the document. Exit status: 0 everything is settled, 1 questions or findings are open, 3 sentences
     could not be translated.
     """
+    from guardagent._support.files import save_text
     from guardagent.translation.pipeline import translate as run
     from guardagent.translation.report_formats import render
 
     formats = [_format_of(path) for path in report or []]
     if not model:
         raise InputError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    chosen = model_of(model, prices, timeout)
+    chosen = options.model_of(model, prices, timeout)
     result = run(
         document,
         tools,
@@ -111,11 +102,9 @@ def translate(
         progress=note,
     )
     for path, name in zip(report or [], formats, strict=True):
-        _write(path, render(result.summary, name))
-    if as_json:
-        print_json({**result.summary.to_dict(), "written": [str(path) for path in result.written]})
-    else:
-        print_line(render(result.summary, "markdown") + _written(result))
+        save_text(path, render(result.summary, name))
+    written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
+    print_result(written, render(result.summary, "markdown") + _written(result), as_json=as_json)
     raise typer.Exit(result.outcome)
 
 
@@ -133,12 +122,6 @@ def _format_of(path: Path) -> str:
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; expected the folder of the report")
     return names[path.suffix]
-
-
-def _write(path: Path, text: str) -> None:
-    from guardagent._support.files import save_text
-
-    save_text(path, text)
 
 
 def _written(result: Translation) -> str:
@@ -164,7 +147,7 @@ def review(
     page: Annotated[
         Path | None, typer.Option("--page", help="Only write everything as an HTML page to this file.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Review a translated policy: answer its questions, and confirm it sentence by sentence.
 
@@ -217,9 +200,9 @@ def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:
 
 def _reviewer(name: str | None) -> str:
     try:
-        found = (getpass.getuser() if name is None else name).strip()
+        reviewer = (getpass.getuser() if name is None else name).strip()
     except (OSError, KeyError):  # the system does not know the user
-        found = ""
-    if not found or not found.isprintable():
-        raise InputError(f"the reviewer's name is {found!r}; expected '--by NAME' with printable characters")
-    return found
+        reviewer = ""
+    if not reviewer or not reviewer.isprintable():
+        raise InputError(f"the reviewer's name is {reviewer!r}; expected '--by NAME' with printable characters")
+    return reviewer

@@ -48,7 +48,7 @@ def verify(
     form = _format(output, "text", FORMATS, as_json=as_json)
     rules = read_policies(policies) if policies else None
     with without_garbage_collection():
-        found = verify_all(
+        report_listing = verify_all(
             target,
             rules,
             require_human=require_human,
@@ -57,12 +57,12 @@ def verify(
             source_only=source_only,
         )
         if out is None:
-            show_all(found, form, sys.stdout)
+            show_all(report_listing, form, sys.stdout)
         else:
-            _write(render_all(found, form), out)
-    for part in (part for report in found.reports if strict for part in report.unknown):
+            _write(render_all(report_listing, form), out)
+    for part in (part for report in report_listing.reports if strict for part in report.unknown):
         note(f"unknown: {part}")
-    raise typer.Exit(found.status)
+    raise typer.Exit(report_listing.status)
 
 
 def graph(
@@ -78,9 +78,9 @@ def graph(
     from guardagent.workflow.model.targets import graphs_of
 
     form = _format(output, "json", FORMATS, as_json=as_json)
-    found = graphs_of(target, source_only=source_only)
-    _write(draw_all(found, form), out)
-    for one in found.notes:
+    graphs = graphs_of(target, source_only=source_only)
+    _write(draw_all(graphs, form), out)
+    for one in graphs.notes:
         note(f"note: {one}")
 
 

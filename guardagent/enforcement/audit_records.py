@@ -22,7 +22,7 @@ from guardagent.types import Verdict
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
     from guardagent.session.shadow import ShadowDifference
-    from guardagent.session.state import Permit
+    from guardagent.types import Permit
 
 _log = logging.getLogger("guardagent")
 

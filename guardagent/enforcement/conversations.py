@@ -18,10 +18,9 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.names import Names
 from guardagent.errors import InputError
 from guardagent.policy.language.values import seconds_of
+from guardagent.session.calls import SessionEndedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import SessionEndedError
-from guardagent.session.state import Permit
-from guardagent.types import Decision, Verdict, unchecked_verdict
+from guardagent.types import Decision, Permit, Verdict, unchecked_verdict
 from guardagent.types.values import SessionPrincipal, read_principal
 
 if TYPE_CHECKING:

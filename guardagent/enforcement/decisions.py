@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent._support.execution import verdict_or_denial
 from guardagent.enforcement.approval import Approval, with_edits
@@ -22,13 +22,9 @@ from guardagent.enforcement.names import AcceptedTools, Names
 from guardagent.errors import InputError, error_text
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
-from guardagent.session.calls import ClaimSettlement
+from guardagent.session.calls import ClaimSettlement, HistoryChangedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import EMPTY, Decision, Verdict, thaw, unchecked_verdict
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger("guardagent")
 

@@ -38,7 +38,8 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.counters import CounterStore, SessionCounters
 from guardagent.session.session import Session
-from guardagent.session.snapshot import read_snapshot, without_answer_text
+from guardagent.session.snapshot import read_snapshot
+from guardagent.session.verdicts import without_answer_text
 from guardagent.types import EMPTY, Decision, Verdict, unchecked_verdict
 from guardagent.types.values import read_principal
 

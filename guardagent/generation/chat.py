@@ -21,9 +21,9 @@ from guardagent.generation.tool_set import ToolSet, canonical_json
 from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
-from guardagent.session.replan import AllowedCall
-from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
-from guardagent.session.snapshot import without_answer_text
+from guardagent.session.replan import AllowedCall, ProposedCall, judge_jointly, withdraw
+from guardagent.session.session import Session
+from guardagent.session.verdicts import without_answer_text
 from guardagent.types import Decision, Message, Usage, Verdict, freeze, unchecked_verdict
 from guardagent.types.verdicts import denial_message
 
@@ -136,16 +136,16 @@ class CandidateChecker:
         """Whether a call or the whole turn is excluded; then the other calls are not checked."""
         whole = self._excluded.get(tuple(call.key for call in calls))
         for call in calls:
-            found = self._excluded.get((call.key,)) or whole
-            if found is not None:
-                call.verdict, call.repeated = found, True
+            excluded = self._excluded.get((call.key,)) or whole
+            if excluded is not None:
+                call.verdict, call.repeated = excluded, True
         return any(call.repeated for call in calls)
 
     def _check_calls(self, calls: Sequence[CallCheck]) -> None:
         proposed: list[ProposedCall] = [(call.written.name, call.args or {}) for call in calls]
         checked, verdicts = judge_jointly(self.session, proposed, self._options)
-        for one, verdict in zip(checked, verdicts, strict=True):
-            place = next(at for at, call in enumerate(proposed) if call is one)
+        for checked_call, verdict in zip(checked, verdicts, strict=True):
+            place = next(at for at, call in enumerate(proposed) if call is checked_call)
             calls[place].verdict = verdict
         if any(call.verdict is None or call.verdict.label for call in calls):
             withdraw(self.session, verdicts)
@@ -159,7 +159,7 @@ class CandidateChecker:
             if call.repeated or call.verdict is None or call.verdict.decision is not Decision.DENY:
                 continue
             alone = call.args is None or len(calls) == 1 or self._denied_alone(call.written.name, call.args)
-            self._excluded[(call.key,) if alone else tuple(one.key for one in calls)] = call.verdict
+            self._excluded[(call.key,) if alone else tuple(call.key for call in calls)] = call.verdict
 
     def _denied_alone(self, tool: str, args: Mapping[str, Any]) -> bool:
         return bool(self.session.check(tool, args, **self._options, reserve=False).label)
@@ -377,10 +377,12 @@ async def aguarded_chat(
 
 
 def _chat_model(model: ChatModel | str) -> ChatModel:
-    found: Any = load_model(model) if isinstance(model, str) else model
-    if not isinstance(found, ChatModel):
-        raise InputError(f"model {model_name(found)!r} does not support tools; expected an OpenAI-compatible model")
-    return found
+    chat_model: Any = load_model(model) if isinstance(model, str) else model
+    if not isinstance(chat_model, ChatModel):
+        raise InputError(
+            f"model {model_name(chat_model)!r} does not support tools; expected an OpenAI-compatible model"
+        )
+    return chat_model
 
 
 class _ChatLoop:
@@ -403,7 +405,7 @@ class _ChatLoop:
             raise InputError(f"'ending' is {kind!r}; expected one of {', '.join(map(repr, ENDINGS))}")
         if "reserve" in options:
             raise InputError("'reserve' is not an option of guarded_chat: released calls are always reserved")
-        self.messages: list[dict[str, Any]] = [_message(place, one) for place, one in enumerate(messages)]
+        self.messages: list[dict[str, Any]] = [_message(place, message) for place, message in enumerate(messages)]
         self.tools = ToolSet(tools)
         self._checker = CandidateChecker(self.tools, session, options)
         self._candidates, self._attempts, self._ending = candidates, attempts, kind

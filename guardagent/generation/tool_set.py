@@ -90,7 +90,11 @@ class _ToolValidator:
         self._name = name
         self._validator = _validator(json.dumps(schema), f"the parameters of {name!r}")
         properties = schema.get("properties", {})
-        self._defaults = {key: one["default"] for key, one in properties.items() if _has_default(one)}
+        self._defaults = {
+            key: property_schema["default"]
+            for key, property_schema in properties.items()
+            if _has_default(property_schema)
+        }
 
     def validate(self, args: Mapping[str, Any]) -> dict[str, Any]:
         from jsonschema.exceptions import best_match
@@ -147,8 +151,8 @@ def _validator(schema_text: str, where: str) -> Validator:
     if not {"additionalProperties", "unevaluatedProperties"} & schema.keys():
         schema = {**schema, "unevaluatedProperties": False}
     fetching_nothing = referencing.Registry()
-    found: Validator = linear_time_validator(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
-    return found
+    validator: Validator = linear_time_validator(jsonschema.Draft202012Validator)(schema, registry=fetching_nothing)
+    return validator
 
 
 def _refuse_unsupported(schema: Mapping[str, Any], where: str) -> None:
@@ -164,8 +168,8 @@ def _refuse_unsupported(schema: Mapping[str, Any], where: str) -> None:
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
     """Yields the relevant keywords of a schema and its subschemas, with their values."""
     if isinstance(schema, list):
-        for one in schema:
-            yield from _keywords(one)
+        for subschema in schema:
+            yield from _keywords(subschema)
     if not isinstance(schema, dict):
         return
     for keyword, value in schema.items():

@@ -31,20 +31,27 @@ def judged_arguments(tool: str, args: Mapping[str, Any], cwd: str) -> dict[str, 
         args: the arguments of the host.
         cwd: the working folder of the agent; empty if the host does not say.
     """
-    found = dict(args)
-    if tool in _PATCH_TOOLS and isinstance(found.get("command"), str):
-        found["patch"] = found.pop("command")
+    judged_arguments = dict(args)
+    if tool in _PATCH_TOOLS and isinstance(judged_arguments.get("command"), str):
+        judged_arguments["patch"] = judged_arguments.pop("command")
     if tool in SHELL_TOOLS or tool in _PATCH_TOOLS:
         if cwd:
-            folder = next((found[name] for name in _FOLDERS if isinstance(found.get(name), str) and found[name]), "")
-            found["cwd"] = os.path.join(cwd, folder) if folder else cwd
-            if (branch := checked_out_branch(found["cwd"])) is not None:
-                found["git_branch"] = branch
-        return found
+            folder = next(
+                (
+                    judged_arguments[name]
+                    for name in _FOLDERS
+                    if isinstance(judged_arguments.get(name), str) and judged_arguments[name]
+                ),
+                "",
+            )
+            judged_arguments["cwd"] = os.path.join(cwd, folder) if folder else cwd
+            if (branch := checked_out_branch(judged_arguments["cwd"])) is not None:
+                judged_arguments["git_branch"] = branch
+        return judged_arguments
     for name in _PATHS:
-        if isinstance(value := found.get(name), str) and value:
-            found[name] = real_path(value, cwd)
-    return found
+        if isinstance(value := judged_arguments.get(name), str) and value:
+            judged_arguments[name] = real_path(value, cwd)
+    return judged_arguments
 
 
 def checked_out_branch(folder: str) -> str | None:
@@ -93,16 +100,21 @@ class TranscriptCall:
 
 def transcripts_of(project: Path, home: Path, limit: int = 3) -> list[Path]:
     """Returns the newest transcripts of a project."""
-    folder = home / ".claude" / "projects" / "".join(one if one.isalnum() else "-" for one in str(project))
-    files = [one for one in folder.glob("*.jsonl") if one.stat().st_size <= MAX_BYTES] if folder.is_dir() else []
-    return sorted(files, key=lambda one: one.stat().st_mtime, reverse=True)[:limit]
+    folder = (
+        home / ".claude" / "projects" / "".join(character if character.isalnum() else "-" for character in str(project))
+    )
+    files = [path for path in folder.glob("*.jsonl") if path.stat().st_size <= MAX_BYTES] if folder.is_dir() else []
+    return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:limit]
 
 
 def read_transcript(path: Path) -> list[TranscriptCall]:
     """Returns the calls of a transcript in order. Lines that cannot be read are left out."""
     lines = list(_lines(path))
     results = {
-        one.get("tool_use_id"): one for line in lines for one in _content(line) if one.get("type") == "tool_result"
+        block.get("tool_use_id"): block
+        for line in lines
+        for block in _content(line)
+        if block.get("type") == "tool_result"
     }
     calls = []
     for line in lines:
@@ -117,15 +129,15 @@ def read_transcript(path: Path) -> list[TranscriptCall]:
 
 def stopped_calls(policies: Policies, calls: list[TranscriptCall]) -> list[tuple[TranscriptCall, str]]:
     """Returns the calls that a policy would have stopped or warned about, with the reasons."""
-    session, found = policies.session(), []
+    session, stopped_calls = policies.session(), []
     for call in calls:
         args = judged_arguments(call.tool, call.args, call.cwd)
         verdict = session.check(call.tool, args)
         if verdict.violations or verdict.label:
-            found.append((call, "; ".join(verdict.reasons)))
+            stopped_calls.append((call, "; ".join(verdict.reasons)))
         if verdict.label == 0:
             session.record(call.output, failed=bool(call.failed), permit=verdict.permit)
-    return found
+    return stopped_calls
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -142,7 +154,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 def _content(line: dict[str, Any]) -> list[dict[str, Any]]:
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 # --- settings with hooks
@@ -174,7 +186,7 @@ def remove_hooks(settings: dict[str, Any]) -> int:
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(hooks, list):
                 continue
-            others = [one for one in hooks if not is_ours(one)]
+            others = [hook for hook in hooks if not is_ours(hook)]
             count += len(hooks) - len(others)
             if others:
                 group["hooks"] = others

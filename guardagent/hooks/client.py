@@ -54,7 +54,7 @@ def exchange(arguments: list[str], text: bytes, folder: str, deadline: float) ->
         OSError: there is no usable answer.
     """
     os.chdir(folder)  # the address of a socket may not be long
-    message = frame([*(one.encode() for one in arguments), text])
+    message = frame([*(argument.encode() for argument in arguments), text])
     is_started = False
     while time.monotonic() < deadline:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -113,7 +113,7 @@ def start(folder: str) -> bool:
 
 def frame(parts: list[bytes]) -> bytes:
     """Returns parts as one message: their number and lengths, a space between, a newline, and the parts."""
-    head = " ".join(str(len(one)) for one in parts)
+    head = " ".join(str(len(part)) for part in parts)
     return b"".join([f"{len(parts)} {head}\n".encode(), *parts])
 
 
@@ -121,7 +121,7 @@ def unframe(message: bytes) -> list[bytes]:
     """Returns the parts of a message; none if it is incomplete."""
     head, newline, rest = message.partition(b"\n")
     numbers = head.split()
-    if not newline or not all(one.isdigit() and len(one) < 12 for one in numbers):
+    if not newline or not all(number.isdigit() and len(number) < 12 for number in numbers):
         return []
     count, *lengths = map(int, numbers)
     if count != len(lengths) or sum(lengths) != len(rest):

@@ -76,10 +76,10 @@ class HookDaemon:
         with self._lock:
             known = self._judges.get(lock)
             if known is None or known[0] != changed:
-                found, host = read_lock(path), HOSTS.load(name).Host()
-                if found.host != name:
-                    raise InputError(f"the lock is for {found.host!r}, not for {name!r}")
-                known = self._judges[lock] = (changed, host, HookJudge(found, host, self._folder))
+                hook_lock, host = read_lock(path), HOSTS.load(name).Host()
+                if hook_lock.host != name:
+                    raise InputError(f"the lock is for {hook_lock.host!r}, not for {name!r}")
+                known = self._judges[lock] = (changed, host, HookJudge(hook_lock, host, self._folder))
         return known[1], known[2]
 
     # --- the socket
@@ -138,10 +138,10 @@ class HookDaemon:
                     return
                 parts = _received(connection)
                 if len(parts) == 4:
-                    host, event, lock = (one.decode("utf-8", "surrogateescape") for one in parts[:3])
-                    found = self.output(host, event, lock, parts[3])
+                    host, event, lock = (part.decode("utf-8", "surrogateescape") for part in parts[:3])
+                    output = self.output(host, event, lock, parts[3])
                     connection.sendall(
-                        frame([str(found.status).encode(), found.stdout.encode(), f"{found.stderr}\n".encode()])
+                        frame([str(output.status).encode(), output.stdout.encode(), f"{output.stderr}\n".encode()])
                     )
             except OSError as error:
                 _log.warning("a hook went away: %s", error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,6 +96,7 @@ class HookHost(ABC):
         documentation: the version of its documentation that was read.
         events: host's name of an event -> its kind; these are installed.
         asks: whether its users can be asked about a call before it runs.
+        settings_path: the file with the hooks, below the folder of a project or of the user.
         seconds: the host's limit for a hook, as it is installed.
         caveats: in which cases the host runs a tool although its hook did not answer, for `status` and `doctor`.
     """
@@ -104,6 +105,7 @@ class HookHost(ABC):
     documentation: ClassVar[str]
     events: ClassVar[Mapping[str, HookKind]]
     asks: ClassVar[bool]
+    settings_path: ClassVar[str]
     seconds: ClassVar[int] = 30
     caveats: ClassVar[tuple[str, ...]] = ()
 
@@ -120,16 +122,37 @@ class HookHost(ABC):
         """Writes an answer as the host documents it."""
 
     @abstractmethod
-    def settings_file(self, project: Path | None) -> Path:
-        """Returns the file with the hooks: of a project, or of the user."""
-
-    @abstractmethod
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         """Adds hooks to settings: event -> command. Hooks of others stay."""
 
     @abstractmethod
     def remove(self, settings: dict[str, Any]) -> int:
         """Removes the hooks of this package from settings. Returns how many there were."""
+
+    def settings_file(self, project: Path | None) -> Path:
+        """Returns the file with the hooks: of a project, or of the user."""
+        return (Path.home() if project is None else project) / self.settings_path
+
+    def common_fields(
+        self, payload: Mapping[str, Any], *, session: str = "session_id", call_id: str = "tool_use_id"
+    ) -> HookEvent:
+        """Reads the fields that all hosts have.
+
+        Args:
+            payload: the event.
+            session: the host's name of the field with the conversation.
+            call_id: the host's name of the field with the id of the call; empty without one.
+
+        Raises:
+            InputError: a field is missing or has another type.
+        """
+        name = text_field(payload, "hook_event_name")
+        kind = self.events.get(name, HookKind.OTHER)
+        event = HookEvent(kind, name, text_field(payload, session), text_field(payload, "cwd", ""))
+        if kind not in (HookKind.BEFORE, HookKind.AFTER):
+            return event
+        tool, args = text_field(payload, "tool_name"), object_field(payload, "tool_input")
+        return replace(event, tool=tool, args=args, call_id=text_field(payload, call_id, ""))
 
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
         """Returns the files that no agent of this host may change: all settings that can switch hooks off."""

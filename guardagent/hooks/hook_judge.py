@@ -45,7 +45,10 @@ class HookJudge:
     def __init__(self, lock: HookLock, host: HookHost, folder: Path) -> None:
         self._lock, self._host = lock, host
         self._policies = lock.load()
-        self._files = [Path(lock.policy), *(one.path for one in policy_contents(Path(lock.policy)))]
+        self._files = [
+            Path(lock.policy),
+            *(policy_content.path for policy_content in policy_contents(Path(lock.policy))),
+        ]
         self._stamps: list[tuple[int, ...] | None] = []
         project = Path(lock.project) if lock.project else None
         package = Path(__file__).parents[1]
@@ -85,8 +88,8 @@ class HookJudge:
 
     def forget(self, conversations: Iterable[str]) -> None:
         """Forgets sessions that were deleted."""
-        for one in conversations:
-            self._guard.release(one)
+        for conversation in conversations:
+            self._guard.release(conversation)
 
     def _require_locked_policy(self) -> None:
         """Requires that the files of the policy are those that were locked.
@@ -97,10 +100,10 @@ class HookJudge:
         stamps = [_stamp_of(path) for path in self._files]
         if stamps != self._stamps:
             try:
-                found = self._policies.reload().digest
+                digest = self._policies.reload().digest
             except GuardError as error:
                 raise InputError(f"{changed(self._lock.policy)} ({error})") from None
-            if found != self._lock.digest:
+            if digest != self._lock.digest:
                 raise InputError(changed(self._lock.policy))
             self._stamps = stamps
 
@@ -121,10 +124,10 @@ class HookJudge:
         return _answer_of(verdict)
 
     def _escalated(self, event: HookEvent, call: HostCall, verdict: Verdict) -> HookAnswer:
-        found = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
-        if found is not None and found.status == "rejected":
+        answer = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
+        if answer is not None and answer.status == "rejected":
             return HookAnswer(HookDecision.DENY, "A person has rejected this call.")
-        if found is not None and found.status == "approved" and self.asks.use(found.name):
+        if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
             return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
         self.asks.request(self._lock.host, event.session, call.tool, call.args, tuple(verdict.reasons))
         return HookAnswer(HookDecision.ASK, verdict.feedback() or "A person has to decide on this call.")
@@ -157,9 +160,11 @@ class HookJudge:
             if verdict.label == 0:
                 self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)
                 return
-        found = record_unchecked(self._guard.claimed_calls.session(self._conversation(event)), self._log, call, outcome)
-        if found is not None:
-            _log.error("a call of %r ran without a verdict that allows it: %s", event.tool, found.reasons)
+        unchecked = record_unchecked(
+            self._guard.claimed_calls.session(self._conversation(event)), self._log, call, outcome
+        )
+        if unchecked is not None:
+            _log.error("a call of %r ran without a verdict that allows it: %s", event.tool, unchecked.reasons)
 
     # --- the end of a turn
 
@@ -194,20 +199,20 @@ class HookJudge:
         """Returns the id of the oldest such call that is in flight; that of the next one if there is none."""
         prefix = _key(tool, args)
         calls = self._calls(conversation, prefix)
-        return next((one.id for one in calls if one.status is None), f"{prefix}-{len(calls)}")
+        return next((call.id for call in calls if call.status is None), f"{prefix}-{len(calls)}")
 
     def _calls(self, conversation: str, prefix: str) -> list[Any]:
         history = self._guard.claimed_calls.session(conversation).history
-        return [one for one in history if one.id is not None and one.id.startswith(f"{prefix}-")]
+        return [call for call in history if call.id is not None and call.id.startswith(f"{prefix}-")]
 
 
 def _stamp_of(path: Path) -> tuple[int, ...] | None:
     """Returns what changes with a file; its time of change cannot be set by hand."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ctime_ns, found.st_size, found.st_ino
+    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _key(tool: str, args: dict[str, Any]) -> str:

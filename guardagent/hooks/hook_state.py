@@ -27,8 +27,8 @@ from guardagent.log.records import verdict_record
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.state import StateStore, StoredItem, open_state
+from guardagent.session.calls import HistoryChangedError
 from guardagent.session.session import Session
-from guardagent.session.snapshot import HistoryChangedError
 from guardagent.types import Event, Verdict, freeze, thaw
 
 Status = Literal["pending", "approved", "rejected", "used", "expired"]
@@ -72,8 +72,8 @@ class PendingAsks:
         name = _name(host, session, tool, args)
         new = PendingAsk(name, host, session, tool, thaw(args), reasons, self._clock())
         if not self._state.add(_ASK, _ASK_TENANT, name, _content(new)):
-            found, version = self._find(name)
-            if found is not None and found.status in ("used", "expired"):
+            ask, version = self._find(name)
+            if ask is not None and ask.status in ("used", "expired"):
                 self._state.replace(_ASK, _ASK_TENANT, name, version, _content(new))
 
     def answer_of(self, host: str, session: str, tool: str, args: Mapping[str, Any]) -> PendingAsk | None:
@@ -82,10 +82,10 @@ class PendingAsks:
 
     def use(self, name: str) -> bool:
         """Uses an approval, once. Returns whether it was there to be used."""
-        found, version = self._find(name)
-        if found is None or found.status != "approved":
+        ask, version = self._find(name)
+        if ask is None or ask.status != "approved":
             return False
-        return self._state.replace(_ASK, _ASK_TENANT, name, version, _content(replace(found, status="used")))
+        return self._state.replace(_ASK, _ASK_TENANT, name, version, _content(replace(ask, status="used")))
 
     def answer(self, name: str, *, approves: bool) -> None:
         """Records the answer of a person.
@@ -93,35 +93,35 @@ class PendingAsks:
         Raises:
             InputError: the request is not pending any more.
         """
-        found, version = self._find(name)
+        ask, version = self._find(name)
         status: Status = "approved" if approves else "rejected"
-        if found is None or found.status != "pending":
-            raise InputError(f"the request is {'gone' if found is None else found.status}; nothing was changed")
-        answered = replace(found, status=status, since=self._clock())
+        if ask is None or ask.status != "pending":
+            raise InputError(f"the request is {'gone' if ask is None else ask.status}; nothing was changed")
+        answered = replace(ask, status=status, since=self._clock())
         if not self._state.replace(_ASK, _ASK_TENANT, name, version, _content(answered)):
             raise InputError("the request was answered at this moment; nothing was changed")
 
     def pending(self) -> list[PendingAsk]:
         """Returns the requests that wait, the newest first."""
-        found = [self._current(one.name, one.value) for one in self._state.page(_ASK, _ASK_TENANT, None, 200)]
-        return [one for one in found if one.status == "pending"]
+        pending = [self._current(one.name, one.value) for one in self._state.page(_ASK, _ASK_TENANT, None, 200)]
+        return [one for one in pending if one.status == "pending"]
 
     def delete_old(self, seconds: Callable[[PendingAsk], float]) -> None:
         """Deletes the requests that are older than a time that depends on them."""
         last, now = 0, self._clock()
         while page := self._state.oldest(_ASK, _ASK_TENANT, last, 200):
             last = page[-1].number
-            found = [self._current(one.name, one.value) for one in page]
-            self._state.delete(_ASK, _ASK_TENANT, *(one.name for one in found if now - one.since > seconds(one)))
+            stored = [self._current(one.name, one.value) for one in page]
+            self._state.delete(_ASK, _ASK_TENANT, *(one.name for one in stored if now - one.since > seconds(one)))
 
     def _find(self, name: str) -> tuple[PendingAsk | None, int]:
         item = self._state.get(_ASK, _ASK_TENANT, name)
         return (None, 0) if item is None else (self._current(name, item.value), item.version)
 
     def _current(self, name: str, value: Mapping[str, Any]) -> PendingAsk:
-        found = PendingAsk(name, **{**value, "reasons": tuple(value["reasons"])})
-        is_late = self._clock() - found.since > SECONDS and found.status != "used"
-        return replace(found, status="expired") if is_late else found
+        pending_ask = PendingAsk(name, **{**value, "reasons": tuple(value["reasons"])})
+        is_late = self._clock() - pending_ask.since > SECONDS and pending_ask.status != "used"
+        return replace(pending_ask, status="expired") if is_late else pending_ask
 
 
 def _name(host: str, session: str, tool: str, args: Mapping[str, Any]) -> str:
@@ -152,9 +152,9 @@ def record_unchecked(session: Session, log: AuditLog, call: HostCall, outcome: O
     Raises:
         GuardError: the history or the log cannot be written.
     """
-    if any(one.id == call.id for one in session.history):
+    if any(earlier_call.id == call.id for earlier_call in session.history):
         return None
-    failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
+    failed = any(session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs)
     status = session.status_of(outcome.output, failed or outcome.failed)
     assert status != "withdrawn"
     event = Event(
@@ -304,10 +304,10 @@ def state_folder() -> Path:
     folder = state_path()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise InputError(f"{folder}: cannot be used for the state of hooks: {error.strerror}") from None
-    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise InputError(f"{folder}: other users can use it; expected a folder of your own with mode 700")
     return folder
 
@@ -330,7 +330,7 @@ def delete_old_sessions(folder: Path, clock: Callable[[], float] = time.time) ->
     locks = read_locks(folder)
 
     def keep_days(host: str) -> int:
-        return max((one.keep_days for one in locks if one.host == host), default=KEEP_DAYS)
+        return max((lock.keep_days for lock in locks if lock.host == host), default=KEEP_DAYS)
 
     state = open_state(f"sqlite:{folder / 'asks.db'}")
     with closing(state), closing(SqliteLedger(folder / "ledger.db")) as ledger:
@@ -360,8 +360,8 @@ class SessionRetention:
             return
         value = {"used": now}
         while not self._state.add(_SESSION, _SESSION_TENANT, conversation, value):
-            found = self._state.get(_SESSION, _SESSION_TENANT, conversation)
-            if found and self._state.replace(_SESSION, _SESSION_TENANT, conversation, found.version, value):
+            stored = self._state.get(_SESSION, _SESSION_TENANT, conversation)
+            if stored and self._state.replace(_SESSION, _SESSION_TENANT, conversation, stored.version, value):
                 break
         self._noted[conversation] = now
 
@@ -383,7 +383,9 @@ class SessionRetention:
         return deleted
 
     def _items(self) -> list[StoredItem]:
-        found: list[StoredItem] = []
-        while page := self._state.oldest(_SESSION, _SESSION_TENANT, found[-1].number if found else 0, _PAGE):
-            found.extend(page)
-        return found
+        stored_items: list[StoredItem] = []
+        while page := self._state.oldest(
+            _SESSION, _SESSION_TENANT, stored_items[-1].number if stored_items else 0, _PAGE
+        ):
+            stored_items.extend(page)
+        return stored_items

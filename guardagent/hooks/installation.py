@@ -36,8 +36,8 @@ def host_named(name: str) -> HookHost:
     Raises:
         UnknownNameError: there is no such host.
     """
-    found: HookHost = HOSTS.load(name.replace("-", "_")).Host()
-    return found
+    hook_host: HookHost = HOSTS.load(name.replace("-", "_")).Host()
+    return hook_host
 
 
 def install(name: str, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> tuple[HookLock, Path | None]:
@@ -130,12 +130,12 @@ def _problems(lock: HookLock) -> list[str]:
         settings = _read(path)
     except InputError as error:
         return [*problems, str(error)]
-    found = {words[-2]: words for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
-    missing = [event for event in host.events if event not in found]
+    hooks = {words[-2]: words for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
+    missing = [event for event in host.events if event not in hooks]
     if missing:
         return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"]
     before = next(event for event, kind in host.events.items() if kind is HookKind.BEFORE)
-    return problems if _denies(found[before]) else [*problems, f"the hook for {before} does not deny what is no event"]
+    return problems if _denies(hooks[before]) else [*problems, f"the hook for {before} does not deny what is no event"]
 
 
 def _denies(words: list[str]) -> bool:
@@ -157,9 +157,9 @@ def _works(words: list[str], lock: HookLock) -> bool:
 def _commands_in(value: Any) -> list[str]:
     """Returns the commands in settings."""
     if isinstance(value, Mapping):
-        own = [one for name, one in value.items() if name == "command" and isinstance(one, str)]
-        return own + [found for one in value.values() for found in _commands_in(one)]
-    return [found for one in value for found in _commands_in(one)] if isinstance(value, list) else []
+        own = [command for name, command in value.items() if name == "command" and isinstance(command, str)]
+        return own + [command for one in value.values() for command in _commands_in(one)]
+    return [command for one in value for command in _commands_in(one)] if isinstance(value, list) else []
 
 
 def _commands(host: HookHost, name: str, lock: Path) -> dict[str, str]:
@@ -250,12 +250,12 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     policies = load_policies(path)
-    found = transcripts_of(project, home) if hosts else []
-    stopped = [one for file in found for one in stopped_calls(policies, read_transcript(file))]
+    transcripts = transcripts_of(project, home) if hosts else []
+    stopped = [stopped_call for file in transcripts for stopped_call in stopped_calls(policies, read_transcript(file))]
     warnings = [
         (str(call.args.get("command") or call.args.get("file_path") or call.tool), why) for call, why in stopped
     ]
-    return ProjectSetup(path, hosts, frameworks, len(found), warnings)
+    return ProjectSetup(path, hosts, frameworks, len(transcripts), warnings)
 
 
 def policy_text(project: Path, hosts: list[str]) -> str:
@@ -274,19 +274,19 @@ def find_hosts(project: Path, home: Path) -> list[str]:
     return [
         name
         for name, signs in _SIGNS.items()
-        if any((project / one).exists() for one in signs) or (home / signs[0]).is_dir()
+        if any((project / sign).exists() for sign in signs) or (home / signs[0]).is_dir()
     ]
 
 
 def find_frameworks(project: Path) -> list[str]:
     """Returns the agent frameworks that the project's Python files import."""
     imported = {name for path in islice(_python_files(project), _MAX_FILES) for name in _imports(path)}
-    found = []
+    frameworks = []
     for name in Plugins("framework", "guardagent.frameworks", ()).shipped():
         packages = import_module(f"guardagent.frameworks.{name}.package").PACKAGES
         if imported & set(packages):
-            found.append(name)
-    return found
+            frameworks.append(name)
+    return frameworks
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
@@ -303,7 +303,7 @@ def _imports(path: Path) -> set[str]:
     except (OSError, ValueError, SyntaxError, RecursionError):
         return set()
     names = {
-        one.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names
+        name.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
     }
     return names | {
         (node.module or "").partition(".")[0]

@@ -42,18 +42,20 @@ class Protection:
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
-        named = [os.path.abspath(one) for one in paths if one]
+        named = [os.path.abspath(path) for path in paths if path]
         self._paths = tuple(dict.fromkeys([*named, *map(os.path.realpath, named)]))
-        self._tails = tuple({"/".join(one.split("/")[-2:]) for one in self._paths})
+        self._tails = tuple({"/".join(path.split("/")[-2:]) for path in self._paths})
 
     def problem(self, tool: str, args: Mapping[str, Any], cwd: str) -> str | None:
         """Returns why a call is denied; None if it leaves the guard alone."""
         if tool in SHELL_TOOLS:
             texts = [value for name, value in args.items() if name in ("command", "cmd", "script") and value]
-            return next((found for one in texts if (found := self._of_command(one, args.get("cwd") or cwd))), None)
+            return next(
+                (problem for text in texts if (problem := self._of_command(text, args.get("cwd") or cwd))), None
+            )
         if _READING_TOOLS.fullmatch(tool):
             return None
-        touched = next((one for text in _strings(args) if (one := self._touched(text, cwd))), None)
+        touched = next((touched_path for text in _strings(args) if (touched_path := self._touched(text, cwd))), None)
         return None if touched is None else _REASON.format(touched)
 
     def _touched(self, text: str, cwd: str) -> str | None:
@@ -66,8 +68,8 @@ class Protection:
 
     def _reached(self, path: str, cwd: str, *, holders: bool) -> str | None:
         """Returns the protected path that a path is or lies in; with `holders`, also one that lies in the path."""
-        for one in _expanded(os.path.join(cwd or os.sep, os.path.expanduser(path))):
-            for whole in {os.path.normpath(one), real_path(one, cwd)}:
+        for expanded_path in _expanded(os.path.join(cwd or os.sep, os.path.expanduser(path))):
+            for whole in {os.path.normpath(expanded_path), real_path(expanded_path, cwd)}:
                 for protected in self._paths:
                     if (
                         _is_in(whole, protected)
@@ -84,51 +86,51 @@ class Protection:
         if _OWN_COMMANDS.search(text):
             return _REASON.format("its hooks")
         commands = list(islice(all_commands(text), _MAX_COMMANDS))
-        for one in commands:
-            if one is None:  # unknown: what it says must not even name the guard
-                found = next((tail for tail in self._tails if tail in text), None)
+        for simple_command in commands:
+            if simple_command is None:  # unknown: what it says must not even name the guard
+                reply = next((tail for tail in self._tails if tail in text), None)
             else:
-                found = self._of_simple(one, cwd)
-            if found is not None:
-                return _REASON.format(found)
+                reply = self._of_simple(simple_command, cwd)
+            if reply is not None:
+                return _REASON.format(reply)
         return None
 
     def _of_simple(self, command: ShellCommand, cwd: str) -> str | None:
         folder = os.path.join(cwd, os.path.expanduser(command.folder)) if command.folder else cwd
         written = (value for word in command.writes for value in word)
-        if found := next((one for value in written if (one := self._touched(value, folder))), None):
-            return found
+        if reply := next((one for value in written if (one := self._touched(value, folder))), None):
+            return reply
         if _removes_package(command):
             return "its package"
         if _only_reads(command):
             return None
-        if found := self._of_code(command, folder):
-            return found
+        if reply := self._of_code(command, folder):
+            return reply
         values = [value for word in command.words[1:] for value in word]
         named = (self._named(value, folder, holders=command.name in _WHOLE_FOLDERS) for value in values)
-        return next((one for one in named if one), None)
+        return next((named_path for named_path in named if named_path), None)
 
     def _of_code(self, command: ShellCommand, folder: str) -> str | None:
         """Returns the protected path that the code of an interpreter may change."""
         if not INTERPRETERS.fullmatch(command.name or ""):
             return None
-        texts = [command.text, *(one.text for one in command.sources), *(inline_code(command.words) or ())]
-        texts += [value for one in command.sources for word in one.words[1:] for value in word]
+        texts = [command.text, *(source.text for source in command.sources), *(inline_code(command.words) or ())]
+        texts += [value for source in command.sources for word in source.words[1:] for value in word]
         for text in filter(None, texts):
             effects = code_effects(command.name or "", text)
             if effects is None:  # it is denied or asked about; it must not even name the guard
-                if found := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text), folder):
-                    return found
+                if of_code := self._mentioned(text) or self._like(re.findall(r"[\w.*?-]+", text), folder):
+                    return of_code
             elif effects.writes:
                 strings = [*effects.files, *effects.others]
-                reached = (self._reached(one, folder, holders=False) for one in strings if _is_path(one))
-                if found := self._like(strings, folder) or next((one for one in reached if one), None):
-                    return found
+                reached = (self._reached(string, folder, holders=False) for string in strings if _is_path(string))
+                if of_code := self._like(strings, folder) or next((one for one in reached if one), None):
+                    return of_code
         return None
 
     def _like(self, strings: Iterable[str], folder: str) -> str | None:
         """Returns the protected file whose name a string in code has; also one of the folder, by a pattern."""
-        parts = {one.rpartition("/")[2] for one in strings}
+        parts = {string.rpartition("/")[2] for string in strings}
         for path in self._paths:
             name = os.path.basename(path)
             is_near = _is_in(path, folder) and any(fnmatchcase(name, part) for part in parts)
@@ -168,10 +170,10 @@ def _removes_package(command: ShellCommand) -> bool:
     if command.name not in _PACKAGE_MANAGERS and words[1:3] != ["-m", "pip"]:
         return False
     is_removed = bool({"uninstall", "remove", "rm"} & set(words)) and "guardagent" in (
-        re.split(r"[\[=]", one)[0].lower() for one in words[1:]
+        re.split(r"[\[=]", word)[0].lower() for word in words[1:]
     )
     return is_removed or any(
-        re.match(r"guardagent(?:\[[\w,-]*\])?\s*(?:[=<!~]=|<|@)", one, re.IGNORECASE) for one in words
+        re.match(r"guardagent(?:\[[\w,-]*\])?\s*(?:[=<!~]=|<|@)", word, re.IGNORECASE) for word in words
     )
 
 
@@ -186,9 +188,9 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, part in value.items():
             yield from _strings(name)
-            yield from _strings(one)
+            yield from _strings(part)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _strings(one)
+        for part in value:
+            yield from _strings(part)

@@ -143,7 +143,10 @@ class AuditLog:
         Raises:
             GuardError: the log cannot be read.
         """
-        return [entry.text for entry in takewhile(lambda one: one.seq > seq, open_reader(self._address).backwards())]
+        return [
+            entry.text
+            for entry in takewhile(lambda log_entry: log_entry.seq > seq, open_reader(self._address).backwards())
+        ]
 
     async def aappend(self, record: Mapping[str, Any]) -> int:
         """Appends without blocking the event loop. The entry is written even if the task is cancelled."""
@@ -227,15 +230,17 @@ class AuditLog:
 
         def make(last: Entry | None, own: Sequence[Mapping[str, Any]]) -> list[Entry]:
             self._require_end(last)
-            entries[:] = self._chain.link(last, [*map(self._entries.encode, own), *(one.text for one in batch)])
+            entries[:] = self._chain.link(
+                last, [*map(self._entries.encode, own), *(pending_entry.text for pending_entry in batch)]
+            )
             return entries
 
         self._store.append(make)
         self._last_seen = entries[-1]
         if self._head_file is not None:
             self._head_file.update(Head.after(self._last_seen, self._chain))
-        for one, entry in zip(batch, entries[-len(batch) :], strict=True):
-            one.seq = entry.seq
+        for batch_entry, entry in zip(batch, entries[-len(batch) :], strict=True):
+            batch_entry.seq = entry.seq
 
     def _require_end(self, last: Entry | None) -> None:
         """Makes sure that the end of the file is valid, unless this process wrote it."""
@@ -285,8 +290,8 @@ class AuditLog:
 
 
 def _fail(batch: Iterable[_PendingEntry], error: str) -> None:
-    for one in batch:
-        one.error = error
+    for pending_entry in batch:
+        pending_entry.error = error
 
 
 os.register_at_fork(

@@ -31,14 +31,14 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from guardagent.errors import InputError, LogError, UnknownNameError
 from guardagent.log.chain import Chain
 
 if TYPE_CHECKING:
-    from guardagent.types import Verdict
+    from guardagent.types import Permit, Verdict
 
 
 FieldPath = tuple[str, ...]
@@ -113,15 +113,15 @@ canonical_json = json.JSONEncoder(
 def is_json_value(value: Any) -> bool:
     """Whether a value is certainly its own encoding: a quick test that may return False for one that is."""
     inside = [value]
-    for one in inside:  # the list grows during the iteration
-        kind = type(one)
+    for part in inside:  # the list grows during the iteration
+        kind = type(part)
         if kind in _MAPPINGS:
-            if not _TEXT.issuperset(map(type, one)) or (len(one) == 1 and not _TAGS.isdisjoint(one)):
+            if not _TEXT.issuperset(map(type, part)) or (len(part) == 1 and not _TAGS.isdisjoint(part)):
                 return False
-            inside += [item for item in one.values() if type(item) not in _ATOMS]
+            inside += [item for item in part.values() if type(item) not in _ATOMS]
         elif kind is list or kind is tuple:
-            inside += [item for item in one if type(item) not in _ATOMS]
-        elif not ((kind is int and -_WIDE < one < _WIDE) or (kind is float and math.isfinite(one))):
+            inside += [item for item in part if type(item) not in _ATOMS]
+        elif not ((kind is int and -_WIDE < part < _WIDE) or (kind is float and math.isfinite(part))):
             return False
         if len(inside) > _MAX_DEPTH:
             return False
@@ -219,7 +219,7 @@ class _ValueEncoder:
 def _fields(value: Any) -> Mapping[str, Any] | None:
     """Returns an object's declared fields; None if it declares none, since its own code must not run."""
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name, None) for one in fields(value)}
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}
     declared = getattr(type(value), "model_fields", None)  # of Pydantic
     return {name: getattr(value, name, None) for name in declared} if isinstance(declared, Mapping) else None
 
@@ -386,8 +386,8 @@ class RecordEncoder:
         return {name: value if name in _STRUCTURE else redact_occurrences(value) for name, value in redacted.items()}
 
     def _paths_in(self, name: str) -> FieldPaths:
-        found = self._by_field.get(name)
-        return (() if name in _STRUCTURE else descend(self._paths, name)) if found is None else found
+        paths = self._by_field.get(name)
+        return (() if name in _STRUCTURE else descend(self._paths, name)) if paths is None else paths
 
     def _placeholder(self, value: Any) -> dict[str, str]:
         """Returns the mark of a redacted value. Its digest is keyed, since one without a key could be guessed."""
@@ -438,21 +438,6 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class PermitFields(Protocol):
-    """The logged fields of a permit; see `guardagent.Permit`."""
-
-    @property
-    def policy(self) -> str: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def place(self) -> int: ...
-    @property
-    def expires(self) -> float: ...
-    @property
-    def nonce(self) -> str: ...
-
-
 def verdict_record(
     verdict: Verdict,
     *,
@@ -462,7 +447,7 @@ def verdict_record(
     agent: str | None = None,
     call_id: str | None = None,
     policy: str | None = None,
-    permit: PermitFields | None = None,
+    permit: Permit | None = None,
     facts: Mapping[str, Any] | None = None,
     principal: Mapping[str, Any] | None = None,
     now: Mapping[str, Any] | None = None,
@@ -520,7 +505,7 @@ def outcome_record(
     output: Any = None,
     agent: str | None = None,
     call_id: str | None = None,
-    permit: PermitFields | None = None,
+    permit: Permit | None = None,
     elapsed_ms: float | None = None,
     why: str | None = None,
     ended: bool = True,
@@ -554,7 +539,7 @@ def outcome_record(
     }
 
 
-def _permit(permit: PermitFields | None) -> dict[str, Any] | None:
+def _permit(permit: Permit | None) -> dict[str, Any] | None:
     if permit is None:
         return None
     return {

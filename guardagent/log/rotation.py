@@ -77,8 +77,8 @@ def archives(path: Path) -> list[tuple[int, Path]]:
     """
     path = path.resolve()
     name = re.compile(rf"{re.escape(path.stem)}\.([0-9]{{{_DIGITS},18}}){re.escape(path.suffix)}")
-    found = [(name.fullmatch(one.name), one) for one in path.parent.iterdir()]
-    return sorted((int(match[1]), one) for match, one in found if match)
+    archives = [(name.fullmatch(path.name), path) for path in path.parent.iterdir()]
+    return sorted((int(match[1]), archive) for match, archive in archives if match)
 
 
 def current_path(path: Path) -> Path:

@@ -101,7 +101,7 @@ class Spool:
         complete_bytes = sum(len(line) + 1 for line in lines)
         os.ftruncate(handle, complete_bytes)  # an unfinished line of a killed writer
         begin = [] if lines else [{"spool": secrets.token_hex(8)}]
-        data = b"".join(json.dumps(one).encode() + b"\n" for one in [*begin, line])
+        data = b"".join(json.dumps(record).encode() + b"\n" for record in [*begin, line])
         try:
             left = memoryview(data)
             while left:

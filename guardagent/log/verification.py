@@ -37,14 +37,14 @@ def anchor_record(log: LogReader, chain: Chain, removed: int) -> dict[str, Any]:
         LogError: that entry was changed.
     """
     try:
-        found = next((one for one in log.backwards() if one.seq == removed), None)
+        reply = next((entry for entry in log.backwards() if entry.seq == removed), None)
     except DamagedLogError as damaged:
         raise LogError(f"{log.name}: {damaged}; run 'guardagent log verify'") from None
-    if found is None:
+    if reply is None:
         raise InputError(f"{log.name}: has no entry {removed!r}; expected the number of the last one to be removed")
-    if problem := chain.entry_problem(found):
+    if problem := chain.entry_problem(reply):
         raise LogError(f"{log.name}: entry {removed:,} {problem}; run 'guardagent log verify'")
-    return {"kind": _KIND, "removed": found.seq, "hash": found.hash}
+    return {"kind": _KIND, "removed": reply.seq, "hash": reply.hash}
 
 
 def has_anchor(log: LogReader, chain: Chain, first: Entry) -> bool:
@@ -280,7 +280,7 @@ def decision_name(name: str | None) -> str | None:
         UnknownNameError: there is no such decision.
     """
     if name is not None and name not in set(Decision):
-        raise UnknownNameError("decision", name, [str(one) for one in Decision])
+        raise UnknownNameError("decision", name, [str(decision) for decision in Decision])
     return name
 
 
@@ -329,13 +329,13 @@ def _write_table(entries: Iterable[ParsedEntry], to: TextIO) -> int:
     """Writes a row for each entry; fields without a column go into `other`."""
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
-    return sum(writer.writerow(_row(one)) > 0 for one in entries)
+    return sum(writer.writerow(_row(entry)) > 0 for entry in entries)
 
 
-def _row(one: ParsedEntry) -> list[Any]:
-    other = {name: value for name, value in one.fields.items() if name not in COLUMNS}
-    chained = {"seq": one.entry.seq, "prev": one.entry.prev, "hash": one.entry.hash}
-    row = {**one.fields, **chained, "other": other or None}
+def _row(parsed_entry: ParsedEntry) -> list[Any]:
+    other = {name: value for name, value in parsed_entry.fields.items() if name not in COLUMNS}
+    chained = {"seq": parsed_entry.entry.seq, "prev": parsed_entry.entry.prev, "hash": parsed_entry.entry.hash}
+    row = {**parsed_entry.fields, **chained, "other": other or None}
     return [_cell(row.get(name)) for name in COLUMNS]
 
 

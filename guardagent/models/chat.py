@@ -123,14 +123,14 @@ def checked_candidate(
 def written_calls(message: Any) -> list[WrittenCall]:
     """Returns the calls of a complete answer, including the form before `tool_calls`."""
     legacy = getattr(message, "function_call", None)
-    calls = [_call(one) for one in _list(getattr(message, "tool_calls", None))]
+    calls = [_call(call) for call in _list(getattr(message, "tool_calls", None))]
     return calls + ([_function(legacy, "")] if legacy else [])
 
 
-def _call(one: Any) -> WrittenCall:
-    name = _text(getattr(one, "id", None))
-    function = getattr(one, "function", None)
-    if getattr(one, "type", "function") not in ("function", None) or function is None:
+def _call(call: Any) -> WrittenCall:
+    name = _text(getattr(call, "id", None))
+    function = getattr(call, "function", None)
+    if getattr(call, "type", "function") not in ("function", None) or function is None:
         return WrittenCall("", "", name, "it is not a function call")
     return _function(function, name)
 

@@ -178,13 +178,13 @@ class Meter:
         """
         if self.model is None:
             raise ModelError("no model is configured: pass 'model' or set 'GUARDAGENT_MODEL'")
-        found = self.cache.get(self.model, call) if self.cache else None
-        if found is None:
+        completion = self.cache.get(self.model, call) if self.cache else None
+        if completion is None:
             self._require_affordable(self.model, call)
         else:
-            cost = found.usage.cost if self.counts_cached else 0.0
-            self.usage += replace(found.usage, calls=1, cached=1, cost=cost)
-        return found
+            cost = completion.usage.cost if self.counts_cached else 0.0
+            self.usage += replace(completion.usage, calls=1, cached=1, cost=cost)
+        return completion
 
     def record(self, used: Usage, seconds: float) -> None:
         self.usage += replace(used, calls=1, seconds=seconds)

@@ -95,8 +95,8 @@ class Prompts:
     @property
     def effective_files(self) -> list[Path]:
         """The template file for each name: that of the user's folder if it has one."""
-        found = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
-        return [found[name] for name in sorted(found)]
+        files = {file.name: file for folder in reversed(self._folders) for file in folder.glob("*.j2")}
+        return [files[name] for name in sorted(files)]
 
     def render(
         self, name: str, data: Mapping[str, Any], shared: Mapping[str, Any] | None = None, **trusted: Any

@@ -88,14 +88,14 @@ class Redaction:
         return value
 
     def _redact_text(self, text: str) -> str:
-        found = sorted(
+        spans = sorted(
             (match.start(), -match.end(), name)
             for name, pattern in self._patterns
             for match in pattern.finditer(text)
             if match.end() > match.start()
         )
         parts, at = [], 0
-        for start, minus_end, name in found:
+        for start, minus_end, name in spans:
             if start >= at:  # else it lies within a replaced one
                 parts += [text[at:start], self._placeholder(name, text[start:-minus_end])]
                 at = -minus_end

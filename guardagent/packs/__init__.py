@@ -36,6 +36,6 @@ def strings(value: Any) -> list[str] | None:
     """A string, or the strings of a list; None for other values, and for an empty list."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(entry, str) for entry in value):
         return list(value)
     return None

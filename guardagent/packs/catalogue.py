@@ -46,7 +46,7 @@ class Pack:
             "name": f"{PACK}{self.name}",
             "summary": self.summary,
             "rules": [rule.id for rule in policy.rules],
-            "constants": {name: _plain(one.value) for name, one in policy.constants.items()},
+            "constants": {name: _plain(constant.value) for name, constant in policy.constants.items()},
             "tools": {tag: sorted(tools) for tag, tools in policy.tags.items()},
         }
 
@@ -89,7 +89,7 @@ def add_pack(pack: Pack, path: Path, *, trial: bool = False) -> str:
         text = f"version: 1\ninclude:\n  - {entry}\n"
     else:
         folder = pack.folder.resolve()
-        if any(one.path.parent.resolve() == folder for one in read_single_file(path).inclusions):
+        if any(inclusion.path.parent.resolve() == folder for inclusion in read_single_file(path).inclusions):
             raise InputError(f"{path}: already includes '{PACK}{pack.name}'")
         text = _with_entry(read_text(path), entry, path)
     read_policy_text(text, path.parent)
@@ -100,17 +100,17 @@ def add_pack(pack: Pack, path: Path, *, trial: bool = False) -> str:
 def _with_entry(text: str, entry: str, path: Path) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)  # it has been read as a policy file
-    found = next((value for key, value in root.value if key.value == "include"), None)
-    if root.flow_style or isinstance(found, yaml.MappingNode):
+    reply = next((value for key, value in root.value if key.value == "include"), None)
+    if root.flow_style or isinstance(reply, yaml.MappingNode):
         raise ContentError(f"cannot be extended as it is written; add this to the list in 'include:': {entry}", path)
-    if found is None:
+    if reply is None:
         version = next(value for key, value in root.value if key.value == "version")
         at = text.find("\n", version.end_mark.index) + 1 or len(text)
         before = text[:at] if text[:at].endswith("\n") else f"{text[:at]}\n"
         return f"{before}include:\n  - {entry}\n{text[at:]}"
-    start, end = found.start_mark.index, found.end_mark.index
-    if isinstance(found, yaml.ScalarNode):
+    start, end = reply.start_mark.index, reply.end_mark.index
+    if isinstance(reply, yaml.ScalarNode):
         return f"{text[:start]}[{entry}, {text[start:end]}]{text[end:]}"
-    if found.flow_style:
+    if reply.flow_style:
         return f"{text[: start + 1]}{entry}, {text[start + 1 :]}"
-    return f"{text[:start]}- {entry}\n{' ' * found.start_mark.column}{text[start:]}"
+    return f"{text[:start]}- {entry}\n{' ' * reply.start_mark.column}{text[start:]}"

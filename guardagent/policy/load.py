@@ -146,13 +146,13 @@ def read_policy_files(path: Path | str | Sequence[Path | str]) -> PolicyFile:
     if isinstance(path, str | Path):
         return read_policy_file(path)
     paths = list(path) if isinstance(path, Sequence) else []
-    if not paths or not all(isinstance(one, str | Path) for one in paths):
+    if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise InputError("the policy files are not a list of paths; expected a path, or a list of them")
     if len(paths) == 1:
         return read_policy_file(paths[0])
     from guardagent.policy.file.inclusions import together
 
-    return together([read_policy_file(one) for one in paths])
+    return together([read_policy_file(path) for path in paths])
 
 
 def read_policies(path: Path | str | Sequence[Path | str]) -> Policies:
@@ -261,7 +261,10 @@ def _library(file: PolicyFile, functions: Functions, base: Policies | None) -> L
     queries = [] if base is None else list(base.history_queries)
     library = Library(functions, file.tags, file.tools, _declarations(file, functions), file.labels, queries)
     library.counters.update(
-        {name: compile_counter(name, one, library.scoped(one.scopes)) for name, one in file.counters.items()}
+        {
+            name: compile_counter(name, counter, library.scoped(counter.scopes))
+            for name, counter in file.counters.items()
+        }
     )
     _check_definitions(file, library)
     return library
@@ -272,7 +275,7 @@ def _declarations(file: PolicyFile, functions: Functions) -> Declarations:
         key = "define" if clash in file.definitions else "constants"
         problem = f"{clash!r} is also a function of the toolbox; expected one meaning for each name"
         raise ContentError(problem, file.place_of(key, clash))
-    constants = {name: one.value for name, one in file.constants.items() if one.value is not None}
+    constants = {name: constant.value for name, constant in file.constants.items() if constant.value is not None}
     return Declarations(constants=constants, definitions=file.definitions)
 
 
@@ -289,7 +292,7 @@ def declarations_of(policies: Policies) -> Declarations:
         _declarations(file, policies.functions),
         functions=frozenset(policies.functions),
         labels=file.labels.declared,
-        counters={name: len(one.keys) for name, one in file.counters.items()},
+        counters={name: len(counter.keys) for name, counter in file.counters.items()},
         tags=frozenset(file.tags),
     )
 
@@ -332,18 +335,22 @@ def _refuse_unknown_arguments(file: PolicyFile, rules: Sequence[Rule]) -> None:
     for rule in rules:
         source = sources[rule.id]
         for at, read in enumerate(rule.rules):
-            for one in unknown_arguments(read, file.tags, signatures):
+            for unknown_argument in unknown_arguments(read, file.tags, signatures):
                 if not source.statements:
-                    raise ContentError(f"policy {rule.id!r}: {one.problem}", source.location)
+                    raise ContentError(f"policy {rule.id!r}: {unknown_argument.problem}", source.location)
                 text = source.statements[at]
-                shown = TemporalError(one.problem, text.text, one.place.line, one.place.column)
-                raise text.error(str(shown), one.place.line, one.place.column)
+                shown = TemporalError(
+                    unknown_argument.problem, text.text, unknown_argument.place.line, unknown_argument.place.column
+                )
+                raise text.error(str(shown), unknown_argument.place.line, unknown_argument.place.column)
 
 
 def _metadata(source: RuleSource) -> RuleMetadata:
     text = " AND ".join(text.text.strip() for text in source.statements)
     if source.solver is not None:
-        permits = (f"{tool} is permitted if {one.permit.text}" for tool, one in source.solver.tools.items())
+        permits = (
+            f"{tool} is permitted if {solver_tool.permit.text}" for tool, solver_tool in source.solver.tools.items()
+        )
         text = "; ".join(permits)
     return RuleMetadata(
         source.id, text, source.message, source.on_violation, source.remedy, source.location, source.applies_to
@@ -456,15 +463,15 @@ def with_extra(base: Policies, extra: Any) -> Policies:
         require_locked(base.locked, file)
     functions = functions_of(file, toolbox_functions) if own is None else own.functions
     _refuse_clashes(base, file, functions)
-    found = compile_policies(
+    policies = compile_policies(
         added(base.source, file, PREFIX),
-        {**base.functions, **{PREFIX + name: one for name, one in functions.items()}},
+        {**base.functions, **{PREFIX + name: function for name, function in functions.items()}},
         request_checks(file, own),
         base=base,
     )
-    _refuse_similar_names(base, found)
-    base.extended.put(file.digest, found)
-    return found
+    _refuse_similar_names(base, policies)
+    base.extended.put(file.digest, policies)
+    return policies
 
 
 def _file(extra: Any) -> PolicyFile:
@@ -494,7 +501,7 @@ def _refuse_changes(base: PolicyFile, file: PolicyFile, *, base_reads_sources: b
         key = "labels" if file.labels.sources else "ids"
         raise ContentError(f"rules for one task cannot have {key!r}: {_SOURCES}; remove it", file.path)
     for rule in file.rules:
-        if PREFIX + rule.id in {one.id for one in base.rules}:
+        if PREFIX + rule.id in {rule.id for rule in base.rules}:
             raise ContentError(f"policy id {PREFIX + rule.id!r} is already used by the policy", rule.path, rule.line)
 
 
@@ -514,9 +521,9 @@ def _taken(name: str, there: str) -> str:
     return f"the policy already declares {name!r} in {there}; rules for one task cannot redefine it"
 
 
-def _refuse_similar_names(base: Policies, found: Policies) -> None:
+def _refuse_similar_names(base: Policies, policies: Policies) -> None:
     """Rejects names that the policy denies as misspellings: a rule about them would make them known."""
-    for kind, name in found.names_beyond(base):
+    for kind, name in policies.names_beyond(base):
         if problem := base.problem(kind, name):
             raise InputError(f"the rules for one task name the {problem}; expected the policy's name")
 

@@ -63,8 +63,8 @@ class ConditionVariants:
                         yield kind, ast.Negation(changed)
             case ast.Implies(first, second):
                 yield "premise dropped", second
-                yield from ((kind, ast.Implies(one, second)) for kind, one in self.condition(first))
-                yield from ((kind, ast.Implies(first, one)) for kind, one in self.condition(second))
+                yield from ((kind, ast.Implies(variant, second)) for kind, variant in self.condition(first))
+                yield from ((kind, ast.Implies(first, variant)) for kind, variant in self.condition(second))
             case ast.Constant():
                 return
             case _:
@@ -78,7 +78,7 @@ class ConditionVariants:
             yield "condition dropped", rest[0] if len(rest) == 1 else join(rest)
         yield ("or in place of and" if join is ast.And else "and in place of or"), other(parts)
         for at, part in enumerate(parts):
-            yield from ((kind, join(_put(parts, at, one))) for kind, one in self.condition(part))
+            yield from ((kind, join(_put(parts, at, variant))) for kind, variant in self.condition(part))
 
     def dropped(self, node: Any) -> TermVariants:
         """The variants of a condition, and `true` in its place."""
@@ -93,10 +93,10 @@ class ConditionVariants:
     def value(self, node: Any) -> TermVariants:
         """The variants of a value: of itself, then of its parts."""
         yield from self._own(node)
-        for one in fields(node):
-            if isinstance(node, ast.Item) and one.name == "index":
+        for member in fields(node):
+            if isinstance(node, ast.Item) and member.name == "index":
                 continue
-            yield from self._part(node, one.name, getattr(node, one.name))
+            yield from self._part(node, member.name, getattr(node, member.name))
 
     def _part(self, node: Any, name: str, value: Any) -> TermVariants:
         for at, child in enumerate(value if isinstance(value, tuple) else (value,)):
@@ -118,7 +118,7 @@ class ConditionVariants:
                 if operator in _BOUNDARY:
                     yield "limit moved", ast.Compare(left, _BOUNDARY[operator], right)  # type: ignore[arg-type]
             case ast.Constant(value) if not isinstance(value, str | bool):
-                yield from (("limit moved", ast.Constant(one)) for one in _near(value))
+                yield from (("limit moved", ast.Constant(limit)) for limit in _near(value))
             case ast.ListOf(items) | ast.SetOf(items) if len(items) > 1:
                 for at in range(min(len(items), _FEW)):
                     yield "item left out", type(node)(items[:at] + items[at + 1 :])
@@ -143,8 +143,8 @@ class ConditionVariants:
             yield f"argument dropped ({argument.name})", replace(node, arguments=rest)
             value = argument.value
             if isinstance(value, ast.ExactValue) and not isinstance(value.value, str | bool):
-                for one in _near(value.value):
-                    changed = ast.Argument(argument.name, ast.ExactValue(one))
+                for limit in _near(value.value):
+                    changed = ast.Argument(argument.name, ast.ExactValue(limit))
                     yield "limit moved", replace(node, arguments=_put(node.arguments, at, changed))
 
     def _fewer(self, tools: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -155,7 +155,7 @@ class ConditionVariants:
             if others:
                 yield tool, others
             for member in members[:_FEW] if len(members) > 1 else ():
-                yield member, (*others, *(one for one in members if one != member))
+                yield member, (*others, *(other_member for other_member in members if other_member != member))
 
 
 def _negated(node: Any) -> Any:
@@ -203,11 +203,11 @@ def script_variants(text: str) -> TextVariants:
 def term_variants(text: str) -> TextVariants:
     """Changes one place of a term at a time."""
     if _NUMBER.fullmatch(text):
-        yield from (("limit moved", one) for one in _near_text(text))
+        yield from (("limit moved", limit) for limit in _near_text(text))
     if not text.startswith("("):
         return
     parts = parts_of(text)
-    words = [text[one.start : one.end] for one in parts]
+    words = [text[part.start : part.end] for part in parts]
     yield from _script_changes(words[0], words[1:])
     for part, word in list(zip(parts, words, strict=True))[1:]:
         for kind, changed in term_variants(word):
@@ -235,7 +235,7 @@ def _near_text(text: str) -> tuple[str, ...]:
     """The numbers one unit of the last decimal above and below; SMT-LIB writes no negative ones."""
     digits = len(text.partition(".")[2].rstrip("0"))
     near = [Fraction(text) + sign * Fraction(1, 10**digits) for sign in (1, -1)]
-    return tuple(_written(one, decimal="." in text) for one in near if one >= 0)
+    return tuple(_written(number, decimal="." in text) for number in near if number >= 0)
 
 
 def _written(value: Fraction, *, decimal: bool) -> str:
@@ -257,8 +257,8 @@ def difference(before: str, after: str) -> str:
     return f"«{_shown(before, old, same, rest)}» becomes «{_shown(after, new, same, rest)}»"
 
 
-def _common(one: Sequence[re.Match[str]], other: Sequence[re.Match[str]]) -> int:
-    return sum(1 for _ in takewhile(lambda both: both[0][0] == both[1][0], zip(one, other, strict=False)))
+def _common(matches: Sequence[re.Match[str]], other: Sequence[re.Match[str]]) -> int:
+    return sum(1 for _ in takewhile(lambda both: both[0][0] == both[1][0], zip(matches, other, strict=False)))
 
 
 def _shown(text: str, words: Sequence[re.Match[str]], same: int, rest: int) -> str:
@@ -369,15 +369,15 @@ def _parts(formula: f.Formula) -> Iterator[tuple[f.Formula, Rebuilt]]:
         case f.Conjunction(parts) | f.Disjunction(parts):
             join = f.all_of if isinstance(formula, f.Conjunction) else f.any_of
             for part in sorted(parts, key=repr):
-                yield part, lambda one, part=part: join([*(parts - {part}), one])  # type: ignore[misc]
+                yield part, lambda replacement, part=part: join([*(parts - {part}), replacement])  # type: ignore[misc]
         case f.Next(body, strong) | f.Previous(body, strong):
-            yield body, lambda one: type(formula)(one, strong)
+            yield body, lambda replacement: type(formula)(replacement, strong)
         case f.Within(steps, body):
-            yield body, lambda one: f.Within(steps, one)
+            yield body, lambda replacement: f.Within(steps, replacement)
         case f.Until(left, right) | f.Release(left, right) | f.Since(left, right) | f.TriggerFormula(left, right):
             if not isinstance(left, f.TruthConstant):
-                yield left, lambda one: type(formula)(one, right)
-            yield right, lambda one: type(formula)(left, one)
+                yield left, lambda replacement: type(formula)(replacement, right)
+            yield right, lambda replacement: type(formula)(left, replacement)
 
 
 # --- formulas
@@ -398,12 +398,12 @@ class RuleVariants:
     def variants(self, rule: ast.Rule) -> ChangedRules:
         match rule:
             case ast.Temporal(formula):
-                yield from ((kind, ast.Temporal(one)) for kind, one in formula_variants(formula))
+                yield from ((kind, ast.Temporal(variant)) for kind, variant in formula_variants(formula))
             case ast.AllOf(parts) | ast.AnyOf(parts):
                 yield from self._joined(rule, parts)
             case ast.Not(body):
                 yield "rule negated", body
-                yield from ((kind, ast.Not(one)) for kind, one in self.variants(body))
+                yield from ((kind, ast.Not(variant)) for kind, variant in self.variants(body))
             case ast.Forall() | ast.Exists() | ast.Before() | ast.After():
                 yield from self._turned(rule)
                 yield from self._patterns(rule)
@@ -418,8 +418,8 @@ class RuleVariants:
             (ast.AnyOf(parts) if isinstance(rule, ast.AllOf) else ast.AllOf(parts)),
         )
         for at, part in enumerate(parts):
-            for kind, one in self.variants(part):
-                yield kind, replace(rule, parts=(*parts[:at], one, *parts[at + 1 :]))
+            for kind, variant in self.variants(part):
+                yield kind, replace(rule, parts=(*parts[:at], variant, *parts[at + 1 :]))
 
     def _turned(self, rule: ast.Rule) -> ChangedRules:
         """`before` and `after` in place of each other, and the two calls of `before` exchanged."""
@@ -507,10 +507,10 @@ def source_of(policies: Policies, rule: str) -> RuleSource:
         InputError: no policy has the id, or the policies come from no policy file.
     """
     declarations_of(policies)
-    found = next((one for one in policies.source.rules if one.id == rule), None) if policies.source else None
-    if found is None:
+    source = next((one for one in policies.source.rules if one.id == rule), None) if policies.source else None
+    if source is None:
         raise InputError(f"no such policy {rule!r}{name_hint(rule, policies.ids)}")
-    return found
+    return source
 
 
 class _Generator:
@@ -519,20 +519,20 @@ class _Generator:
         self._declared = replace(declarations_of(policies), scopes=source.scopes)
 
     def mutants(self, words: str, limit: int) -> Mutants:
-        found: list[Mutant] = []
+        mutants: list[Mutant] = []
         seen, variants = {words}, self._interleaved()
         for at, (kind, text, source) in enumerate(variants):
-            if len(found) >= limit:
+            if len(mutants) >= limit:
                 more = f"up to {len(variants) - at} more mutants: only {limit} were made"
-                return Mutants(tuple(found), (more,))
+                return Mutants(tuple(mutants), (more,))
             phrase = self._words(source)
             if phrase is None or phrase in seen:
                 continue
             seen.add(phrase)
             alone = self._compiled(source)
             if alone is not None:
-                found.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source, alone))
-        return Mutants(tuple(found))
+                mutants.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source, alone))
+        return Mutants(tuple(mutants))
 
     def _interleaved(self) -> list[Variant]:
         """All variants: the first of each kind, then the second of each, and so on."""
@@ -542,7 +542,7 @@ class _Generator:
             kind = _head(variant[0])
             numbers[kind] += 1
             ranked.append((numbers[kind], at, variant))
-        return [variant for _, _, variant in sorted(ranked, key=lambda one: one[:2])]
+        return [variant for _, _, variant in sorted(ranked, key=lambda entry: entry[:2])]
 
     def _words(self, source: RuleSource) -> str | None:
         """The words of a variant; None if it does not parse."""
@@ -616,6 +616,6 @@ def is_equivalent(policies: Policies, source: RuleSource, mutant: Mutant) -> boo
     assert both.source is not None, "they were compiled from a file"
     target = LintTarget(both.source, both.functions, both, seconds=SECONDS)
     try:
-        return any(one.kind == "duplicate" for check in _CHECKS for one in check(target))
+        return any(finding.kind == "duplicate" for check in _CHECKS for finding in check(target))
     except SearchLimitError:
         return False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.evaluation.counters import Counter
@@ -46,18 +46,7 @@ Condition = Callable[[Any], None]
 """Raises an InputError for a version that its host cannot use."""
 
 
-class PolicyVersion(Protocol):
-    """The parts of a policy that its versions use."""
-
-    digest: str
-    path: Path | None
-    versions: Any
-
-
-V = TypeVar("V", bound=PolicyVersion)
-
-
-class PolicyVersions(Generic[V]):
+class PolicyVersions:
     """The versions of one policy file.
 
     Args:
@@ -69,15 +58,15 @@ class PolicyVersions(Generic[V]):
         current: the version of new sessions.
     """
 
-    def __init__(self, first: V, load: Callable[[], V], digest: Callable[[], str]) -> None:
+    def __init__(self, first: Policies, load: Callable[[], Policies], digest: Callable[[], str]) -> None:
         self.current = first
         self._load, self._digest = load, digest
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, V] = OrderedDict({first.digest: first})
-        self._alive: weakref.WeakValueDictionary[str, V] = weakref.WeakValueDictionary({first.digest: first})
+        self._kept: OrderedDict[str, Policies] = OrderedDict({first.digest: first})
+        self._alive: weakref.WeakValueDictionary[str, Policies] = weakref.WeakValueDictionary({first.digest: first})
         self._conditions: list[weakref.WeakMethod[Condition]] = []
 
-    def reload(self) -> V:
+    def reload(self) -> Policies:
         """Loads the files again, as a whole or not at all. Returns the current version, a new one if they changed.
 
         Raises:
@@ -111,15 +100,15 @@ class PolicyVersions(Generic[V]):
         with self._lock:
             self._conditions.append(weakref.WeakMethod(condition))
 
-    def find(self, digest: str) -> V | None:
+    def find(self, digest: str) -> Policies | None:
         """Returns the version with this digest, if it is held."""
         return self._alive.get(digest)
 
-    def held(self) -> tuple[V, ...]:
+    def held(self) -> tuple[Policies, ...]:
         """Returns all versions that are held."""
         return tuple(self._alive.values())
 
-    def _loaded(self) -> V:
+    def _loaded(self) -> Policies:
         """Loads the files until they have not changed in between, so that no version mixes two states."""
         for _ in range(MAX_LOADS):
             loaded = self._load()
@@ -128,9 +117,9 @@ class PolicyVersions(Generic[V]):
         raise InputError(f"{self.current.path}: keeps changing while it is read; the current version stays in force")
 
     def _live_conditions(self) -> list[Condition]:
-        found = [(reference, reference()) for reference in self._conditions]
-        self._conditions = [reference for reference, condition in found if condition is not None]
-        return [condition for _, condition in found if condition is not None]
+        live = [(reference, reference()) for reference in self._conditions]
+        self._conditions = [reference for reference, condition in live if condition is not None]
+        return [condition for _, condition in live if condition is not None]
 
 
 # --- policies
@@ -197,10 +186,10 @@ class _ToolApplicability(dict[str, Applicability]):
         self.known, self._find = known, find
 
     def __missing__(self, tool: str) -> Applicability:
-        found = self._find(tool)
+        applicability = self._find(tool)
         if tool in self.known or len(self) < len(self.known) + MAX_UNKNOWN_TOOLS:
-            self[tool] = found
-        return found
+            self[tool] = applicability
+        return applicability
 
 
 _NO_SCREEN = CallScreen((), SessionCall("", {}))  # all monitors remain
@@ -231,7 +220,7 @@ class Policies:
     """
 
     shadow: Policies | None = None
-    versions: PolicyVersions[Policies] | None = None
+    versions: PolicyVersions | None = None
 
     def __init__(
         self,
@@ -258,7 +247,7 @@ class Policies:
         self.requests = tuple(requests)
         self.counters = tuple(counters)
         metadata = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
-        self.is_scoped = any(one.applies_to is not None for one in metadata)
+        self.is_scoped = any(rule_source.applies_to is not None for rule_source in metadata)
         self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
@@ -379,13 +368,13 @@ class Policies:
         Raises:
             InputError: it is another policy, or an earlier version that is no longer held.
         """
-        found = self if digest == self.digest else None if self.versions is None else self.versions.find(digest)
-        if found is None:
+        version = self if digest == self.digest else None if self.versions is None else self.versions.find(digest)
+        if version is None:
             raise InputError(
                 "the snapshot belongs to another policy, or to a version of it that is not loaded; expected the same "
                 "policy file and toolbox"
             )
-        return found
+        return version
 
     def with_extra(self, extra: Any) -> Policies:
         """These rules and more for one task, with ids that begin with `extra.`; without any, these rules.
@@ -447,7 +436,7 @@ class Policies:
         rules = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
         return (
             bool(self.requests)
-            or any(one.on_violation is Decision.HALT for one in rules)
+            or any(rule.on_violation is Decision.HALT for rule in rules)
             or any(
                 not self.rule_of[at].simple or monitor.looks_back(call)
                 for at, monitor in self.applicability(call).monitors
@@ -467,8 +456,8 @@ class Policies:
 
     def applicability(self, call: SessionCall) -> Applicability:
         """The checks that apply to a call. All names that the policy does not use share one entry."""
-        found = self.for_everyone(call)
-        return self._within_scopes(found, call) if self.is_scoped else found
+        applicability = self.for_everyone(call)
+        return self._within_scopes(applicability, call) if self.is_scoped else applicability
 
     def for_everyone(self, call: LabelledEvent) -> Applicability:
         """The checks that apply to a call if every policy applies to everyone."""
@@ -480,17 +469,17 @@ class Policies:
         """The checks of all policies that concern a tool, as if each applied to everyone."""
         return self._of_tool[tool]
 
-    def _within_scopes(self, found: Applicability, call: SessionCall) -> Applicability:
+    def _within_scopes(self, applicability: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
         others = {rule for rule in self.rules if not rule.source.covers(call.principal, call.agent)}
         listed = self._is_listed(call)
         return replace(
-            found,
+            applicability,
             screen=_NO_SCREEN,
-            monitors=tuple(one for one in found.monitors if self.rule_of[one[0]] not in others),
-            stateful=tuple(one for one in found.stateful if self.rule_of[one[0]] not in others),
+            monitors=tuple(monitor for monitor in applicability.monitors if self.rule_of[monitor[0]] not in others),
+            stateful=tuple(one for one in applicability.stateful if self.rule_of[one[0]] not in others),
             listed=listed,
-            needs_more_checks=found.needs_more_checks or not listed,
+            needs_more_checks=applicability.needs_more_checks or not listed,
             unjudged=False,
             ignored=False,
         )
@@ -539,7 +528,7 @@ class Policies:
             )
             if not known and name is not None
         ]
-        problem = next((one for one in problems if one), None)
+        problem = next((problem for problem in problems if problem), None)
         applicability = self._by_labels[key]
         return applicability.with_problem(problem) if problem else applicability
 
@@ -588,7 +577,7 @@ class Policies:
             any(permits(source) for source, _ in listing.requests)
             or any(labels & rule.labels and permits(rule.source) for rule in listing.rules)
             or any(
-                names(one.tools, call.tool) and permits(rule.source)
-                for one, rule in zip(listing.monitors, listing.rule_of, strict=True)
+                names(monitor.tools, call.tool) and permits(rule.source)
+                for monitor, rule in zip(listing.monitors, listing.rule_of, strict=True)
             )
         )

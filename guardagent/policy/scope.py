@@ -41,12 +41,12 @@ class Scope:
     def matches(self, principal: Mapping[str, Any] | None, agent: str | None, roles: str) -> bool | None:
         """Whether a call matches the sets; None if it is unknown. `roles`: the key of the roles that count."""
         known = principal or {}
-        found = (
+        matches = (
             _meets(self.roles, known.get(roles, known.get("roles"))),
             _meets(self.tenants, None if known.get("tenant") is None else (known["tenant"],)),
             _meets(self.agents, None if agent is None else (agent,)),
         )
-        return False if False in found else None if None in found else True
+        return False if False in matches else None if None in matches else True
 
 
 def _meets(wanted: frozenset[str] | None, values: tuple[str, ...] | None) -> bool | None:

@@ -33,17 +33,17 @@ def _stub(tool: Tool) -> Callable[..., Any]:
 def _signature(text: str) -> Signature:
     (node,) = syntax.parse(f"def {text}: ...", "signature").body
     assert isinstance(node, ast.FunctionDef)
-    found = node.args
-    plain: list[tuple[ast.arg, Any]] = [(one, Parameter.POSITIONAL_ONLY) for one in found.posonlyargs]
-    plain += [(one, Parameter.POSITIONAL_OR_KEYWORD) for one in found.args]
-    required = len(plain) - len(found.defaults)
-    parameters = [_parameter(one, kind, default=at >= required) for at, (one, kind) in enumerate(plain)]
-    if found.vararg:
-        parameters.append(_parameter(found.vararg, Parameter.VAR_POSITIONAL))
-    for one, value in zip(found.kwonlyargs, found.kw_defaults, strict=True):
-        parameters.append(_parameter(one, Parameter.KEYWORD_ONLY, default=value is not None))
-    if found.kwarg:
-        parameters.append(_parameter(found.kwarg, Parameter.VAR_KEYWORD))
+    args = node.args
+    plain: list[tuple[ast.arg, Any]] = [(posonlyarg, Parameter.POSITIONAL_ONLY) for posonlyarg in args.posonlyargs]
+    plain += [(argument, Parameter.POSITIONAL_OR_KEYWORD) for argument in args.args]
+    required = len(plain) - len(args.defaults)
+    parameters = [_parameter(argument, kind, default=at >= required) for at, (argument, kind) in enumerate(plain)]
+    if args.vararg:
+        parameters.append(_parameter(args.vararg, Parameter.VAR_POSITIONAL))
+    for kwonlyarg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        parameters.append(_parameter(kwonlyarg, Parameter.KEYWORD_ONLY, default=value is not None))
+    if args.kwarg:
+        parameters.append(_parameter(args.kwarg, Parameter.VAR_KEYWORD))
     return Signature(parameters)
 
 

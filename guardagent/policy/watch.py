@@ -86,7 +86,9 @@ class PolicyWatch:
         path = self._policies.path
         assert path is not None
         try:
-            return tuple(dict.fromkeys([path, *(one.path for one in policy_contents(path)), *self._extra]))
+            return tuple(
+                dict.fromkeys([path, *(policy_content.path for policy_content in policy_contents(path)), *self._extra])
+            )
         except GuardError:
             return self._files or (path, *self._extra)
 
@@ -100,7 +102,7 @@ class PolicyWatch:
 
 def _stamp_of(path: Path) -> tuple[str, int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return str(path), found.st_mtime_ns, found.st_size, found.st_ino
+    return str(path), status.st_mtime_ns, status.st_size, status.st_ino

@@ -74,8 +74,8 @@ def read_code(answer: str) -> str:
         raise AnswerError(f"the code is in {blocks[0][0]!r}; expected Python")
     programs = [code for code in python if _CHECK.search(code)]
     if len(programs) != 1:
-        found = f"{len(programs)} code blocks define" if programs else "no code block defines"
-        raise AnswerError(f"{found} a function 'check'; expected one complete program in one block")
+        problem = f"{len(programs)} code blocks define" if programs else "no code block defines"
+        raise AnswerError(f"{problem} a function 'check'; expected one complete program in one block")
     return programs[0]
 
 
@@ -85,10 +85,10 @@ def read_judgement(answer: str) -> dict[str, Any]:
     Raises:
         AnswerError: the answer has no such object, or more than one.
     """
-    found = [value for value in objects(answer) if "label" in value]
-    if len(found) != 1:
-        raise AnswerError(f"the answer has {len(found) or 'no'} JSON objects with a 'label'; expected exactly one")
-    return found[0]
+    values = [value for value in objects(answer) if "label" in value]
+    if len(values) != 1:
+        raise AnswerError(f"the answer has {len(values) or 'no'} JSON objects with a 'label'; expected exactly one")
+    return values[0]
 
 
 def python_blocks(answer: str) -> list[str]:
@@ -272,10 +272,10 @@ def _stems(text: str) -> frozenset[str]:
 
 def _requested(answer: str) -> list[str] | None:
     """Returns the names in an answer with an object {"describe": [names]}; None for any other answer."""
-    found = [value for value in objects(prose(answer)) if set(value) == {KEY}]
-    if not found:
+    values = [value for value in objects(prose(answer)) if set(value) == {KEY}]
+    if not values:
         return None
-    names = found[0][KEY]
+    names = values[0][KEY]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise AnswerError(f'invalid request for descriptions; expected {{"{KEY}": [names of functions]}}')
     return names

@@ -121,12 +121,12 @@ class Generation:
     def _retrieve(self) -> None:
         setup, texts = self._setup, (self._event.args["input"], self._event.output)
         query = Query(*texts, setup.shots, setup.least_similar, setup.max_distance)
-        found, hide = nearest(setup.demonstrations, query), self._redaction.redact
+        neighbours, hide = nearest(setup.demonstrations, query), self._redaction.redact
         self._shown = [
             Demonstration(hide(d.agent_input), hide(d.agent_output), tuple(hide(d.plan)), hide(d.code))
-            for d in file_order((one.demonstration for one in found), setup.demonstrations)
+            for d in file_order((neighbour.demonstration for neighbour in neighbours), setup.demonstrations)
         ]
-        problem = shortage(setup.demonstrations, query, found)
+        problem = shortage(setup.demonstrations, query, neighbours)
         self._add_step("retrieve", text="\n".join(d.to_json() for d in self._shown), error=problem)
 
     def _plan(self) -> Generator[ModelCall, Completion, Plan]:
@@ -199,9 +199,9 @@ class Generation:
     def _accept(self, verdict: Verdict, plan: Plan, code: str) -> Verdict:
         """Returns the verdict of code that ran. It cannot allow a run that a check denied in an earlier version."""
         if verdict.label == 0 and self._denied:
-            found = "; ".join(violation.message for violation in self._denied)
+            messages = "; ".join(violation.message for violation in self._denied)
             error = (
-                f"a check denied the run in an earlier version of the code ({found}), but the last version allows it"
+                f"a check denied the run in an earlier version of the code ({messages}), but the last version allows it"
             )
             return unchecked_verdict(error, checked_by=CHECKED_BY, violations=self._denied, calls=verdict.calls)
         event = self._event
@@ -258,8 +258,13 @@ class Generation:
             verdict,
             reasons=tuple(show(verdict.reasons)),
             violations=tuple(
-                replace(found, policy=show(found.policy), message=show(found.message), evidence=show(found.evidence))
-                for found in verdict.violations
+                replace(
+                    violation,
+                    policy=show(violation.policy),
+                    message=show(violation.message),
+                    evidence=show(violation.evidence),
+                )
+                for violation in verdict.violations
             ),
             errors=tuple(show(verdict.errors)),
             details=freeze(show(verdict.details)),
@@ -292,7 +297,7 @@ class ModelBaseline:
     def flow(self, event: Event, context: Context) -> Flow:
         """Returns the flow that computes the model's verdict."""
         setup, facts = self.setup, thaw(context.facts)
-        found = retrieve(
+        demonstrations = retrieve(
             setup.demonstrations,
             event.args["input"],
             event.output,
@@ -305,7 +310,7 @@ class ModelBaseline:
             "agent_output": event.output,
             "facts": json.dumps(facts, ensure_ascii=False, default=str) if facts else "",
         }
-        shared = {"demonstrations": [self._shot(shown) for shown in file_order(found, setup.demonstrations)]}
+        shared = {"demonstrations": [self._shot(shown) for shown in file_order(demonstrations, setup.demonstrations)]}
         template = "judge_freely" if self.free_form else "judge"
         prompt = setup.prompts.render(template, data, shared, request=setup.request, specification=setup.specification)
         step = Step("judge", prompt=prompt.messages)
@@ -378,5 +383,5 @@ def representative(verdicts: Sequence[Verdict]) -> int:
 
 def _agreed_decision(decisions: Sequence[Decision]) -> Decision:
     half = len(decisions) / 2
-    reached = [one for one in decisions if sum(other >= one for other in decisions) >= half]
+    reached = [decision for decision in decisions if sum(other >= decision for other in decisions) >= half]
     return max(reached, key=lambda decision: decision.severity)

@@ -137,6 +137,8 @@ def _files(value: Any, path: Path | str) -> dict[str, dict[str, list[str]]]:
         raise ContentError(f"key 'files' is invalid; expected kinds among {', '.join(map(repr, get_args(Kind)))}", path)
     for names in value.values():
         lists = list(names.values()) if isinstance(names, dict) else [None]
-        if not all(isinstance(digests, list) and all(isinstance(one, str) for one in digests) for digests in lists):
+        if not all(
+            isinstance(digests, list) and all(isinstance(digest, str) for digest in digests) for digests in lists
+        ):
             raise ContentError("key 'files' is invalid; expected names, each with a list of digests", path)
     return value

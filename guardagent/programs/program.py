@@ -179,8 +179,8 @@ def read_program(path: Path | str) -> str:
     expected = f"expected 'def check({', '.join(PARAMETERS)})'"
     defined = {node.name: node for node in parse_python(source, path).body if isinstance(node, ast.FunctionDef)}
     if "check" not in defined:
-        found = f", only {', '.join(map(repr, defined))}" if defined else ""
-        raise ContentError(f"does not define a function 'check'{found}; {expected}", path)
+        names = f", only {', '.join(map(repr, defined))}" if defined else ""
+        raise ContentError(f"does not define a function 'check'{names}; {expected}", path)
     arguments = defined["check"].args
     if len(arguments.posonlyargs + arguments.args) != len(PARAMETERS) and not arguments.vararg:
         raise ContentError(f"'check' has other parameters; {expected}", path, defined["check"].lineno)
@@ -294,22 +294,24 @@ def required_check(
             required.run(recorder.call, values)
         except ValueError as error:
             return _unchecked(str(error), recorder.calls, checked_by)
-        found = violations_of(recorder.calls)
-        decision = Decision.DENY if found else Decision.ALLOW
-        reasons = _reasons(found)
-        return Verdict(decision, reasons=reasons, violations=found, checked_by=checked_by, calls=tuple(recorder.calls))
+        violations = violations_of(recorder.calls)
+        decision = Decision.DENY if violations else Decision.ALLOW
+        reasons = _reasons(violations)
+        return Verdict(
+            decision, reasons=reasons, violations=violations, checked_by=checked_by, calls=tuple(recorder.calls)
+        )
 
     return check
 
 
 def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
     """Returns the violations of the denying checks among the calls, without duplicates."""
-    found: dict[tuple[str, str], Violation] = {}
+    violations: dict[tuple[str, str], Violation] = {}
     for call in calls:
         if call.denied:
             for violation in _violations(call.name, call.result[1]):
-                found.setdefault((violation.policy, violation.message), violation)
-    return tuple(found.values())
+                violations.setdefault((violation.policy, violation.message), violation)
+    return tuple(violations.values())
 
 
 def claimed_verdict(claim: Any, checked_by: str) -> Verdict:
@@ -378,12 +380,12 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
     claim = _claim(returned)
     if claim["details"].get(UNKNOWN):
         return _undecided(claim["details"], calls, checked_by)
-    found = violations_of(calls)
+    violations = violations_of(calls)
     reasons = list(claim["reasons"])
-    if found and (claim["label"] == 0 or not reasons):
+    if violations and (claim["label"] == 0 or not reasons):
         # The program gave no reason, or would have allowed: the checks provide the reasons.
-        reasons = list(_reasons(found))
-    denied = claim["label"] == 1 or bool(found)
+        reasons = list(_reasons(violations))
+    denied = claim["label"] == 1 or bool(violations)
     if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
         raise ProgramError(f"a check failed, but the program allowed the run: {failed.error}")
     if needs_check and not denied and not any(call.is_check for call in calls):
@@ -391,7 +393,7 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
     return Verdict(
         Decision.DENY if denied else Decision.ALLOW,
         reasons=tuple(reasons),
-        violations=found,
+        violations=violations,
         details=freeze(claim["details"]),
         answer=None if denied else claim["answer"],
         risk=claim["details"].get("risk"),
@@ -501,22 +503,22 @@ def _program_message(name: str, error: BaseException) -> str:
 
 def _unchecked(error: str, calls: list[ToolCall], checked_by: str) -> Verdict:
     """Returns the denial of a run that could not be checked completely, with the violations found."""
-    found = violations_of(calls)
-    verdict = unchecked_verdict(error, violations=found, calls=tuple(calls), checked_by=checked_by)
-    return replace(verdict, reasons=_reasons(found) + verdict.reasons)
+    violations = violations_of(calls)
+    verdict = unchecked_verdict(error, violations=violations, calls=tuple(calls), checked_by=checked_by)
+    return replace(verdict, reasons=_reasons(violations) + verdict.reasons)
 
 
-def _reasons(found: Sequence[Violation]) -> tuple[str, ...]:
+def _reasons(violations: Sequence[Violation]) -> tuple[str, ...]:
     return tuple(
         violation.message if violation.policy in violation.message else f"{violation.policy}: {violation.message}"
-        for violation in found
+        for violation in violations
     )
 
 
 def _explain(error: str, recorder: Recorder) -> str:
     """Adds the nearest known name to a NameError, and the hidden cause to a crash."""
-    _, found, rest = error.partition("NameError: name '")
-    if found:
+    _, mark, rest = error.partition("NameError: name '")
+    if mark:
         return error + name_hint(rest.split("'")[0], recorder.toolbox)
     causes = [call.error for call in recorder.calls if call.error and call.error not in error]
     return f"{error} ({causes[-1]})" if causes else error

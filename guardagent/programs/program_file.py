@@ -272,16 +272,16 @@ class _HeaderReader:
         key, value = match.groups()
         if key not in _KEYS:
             self._refuse(f"unknown key {key!r} in the header{name_hint(key, _KEYS)}")
-        found = _FORMS.get(key, re.compile(_DIGEST)).fullmatch(value)
-        if found is None:
+        form = _FORMS.get(key, re.compile(_DIGEST)).fullmatch(value)
+        if form is None:
             self._refuse(f"{key!r} is {value[:80]!r}; expected {_EXPECTED.get(key, 'a digest, sha256: and 64 digits')}")
-        self._keep(key, value, found)
+        self._keep(key, value, form)
 
-    def _keep(self, key: str, value: str, found: re.Match[str]) -> None:
-        known, name = (self._toolbox, found[1]) if key == "toolbox" else (self._found, key)
+    def _keep(self, key: str, value: str, match: re.Match[str]) -> None:
+        known, name = (self._toolbox, match[1]) if key == "toolbox" else (self._found, key)
         if name in known:
             self._refuse(f"{name!r} appears twice in the header; expected it once")
-        known[name] = found[2] if key == "toolbox" else value
+        known[name] = match[2] if key == "toolbox" else value
 
     def _verify(self, body: str) -> None:
         for key in _KEYS:

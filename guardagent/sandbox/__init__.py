@@ -142,8 +142,8 @@ class _HardenedSandbox:
         from guardagent.sandbox.hardening import problems
 
         unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not report whether it is confined")
-        found = {**problems(), "engine": unconfined()}
-        missing = [f"{layer}: {problem}" for layer, problem in found.items() if problem]
+        facts = {**problems(), "engine": unconfined()}
+        missing = [f"{layer}: {problem}" for layer, problem in facts.items() if problem]
         if missing:
             raise SandboxError(f"hardening is required but incomplete on this machine; {'; '.join(missing)}")
         return self._engine.run(program, inputs, functions, now)

@@ -31,6 +31,8 @@ __all__ = ["LAYERS", "Profile", "active", "apply", "limit_resource", "problems"]
 LAYERS = ("rlimits", "landlock", "seccomp")
 """In the order of application: the last one forbids any further one."""
 
+_MOST_DESCRIPTORS = 64  # of files
+
 
 class Profile(NamedTuple):
     """The operations that a process still needs after the layers are applied."""
@@ -41,8 +43,6 @@ class Profile(NamedTuple):
     """Files and folders that it may read and execute; any other file is out of reach."""
     memory_bytes: int = 0
     """Its address space, if positive."""
-    files: int = 64
-    """The maximum number of its file descriptors."""
 
 
 class _Layer(NamedTuple):
@@ -86,7 +86,7 @@ def _rlimits_problem() -> str:
 def _apply_rlimits(profile: Profile) -> None:
     limit_resource("RLIMIT_CORE", 0)
     limit_resource("RLIMIT_FSIZE", 0)
-    limit_resource("RLIMIT_NOFILE", profile.files)
+    limit_resource("RLIMIT_NOFILE", _MOST_DESCRIPTORS)
     if profile.memory_bytes:
         limit_resource("RLIMIT_AS", profile.memory_bytes)
 

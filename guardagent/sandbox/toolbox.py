@@ -154,16 +154,16 @@ def _tools_of(source: str, path: Path) -> tuple[Tool, ...]:
         tree = syntax.parse(source, str(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ContentError(f"not Python: {error}", path, getattr(error, "lineno", None)) from None
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool] = {}
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
             continue
-        if node.name in found:
+        if node.name in tools:
             raise ContentError(
-                f"function {node.name!r} is already defined on line {found[node.name].line}", path, node.lineno
+                f"function {node.name!r} is already defined on line {tools[node.name].line}", path, node.lineno
             )
-        found[node.name] = _tool(node, path)
-    return tuple(found.values())
+        tools[node.name] = _tool(node, path)
+    return tuple(tools.values())
 
 
 def _tool(node: ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Tool:
@@ -272,13 +272,13 @@ def package_name(folder: Path, files: Iterable[Path]) -> str:
 
 def source_files(*paths: Path) -> tuple[Path, ...]:
     """Returns toolbox files of one folder and the files of this folder that they import, also indirectly, sorted."""
-    folder, found, waiting = paths[0].parent, set(paths), list(paths)
+    folder, files, waiting = paths[0].parent, set(paths), list(paths)
     while waiting:
         at = waiting.pop()
-        new = {file for file in _imported_by(at) if file.is_relative_to(folder)} - found
-        found |= new
+        new = {file for file in _imported_by(at) if file.is_relative_to(folder)} - files
+        files |= new
         waiting += new
-    return tuple(sorted(found))
+    return tuple(sorted(files))
 
 
 def _imported_by(path: Path) -> Iterator[Path]:
@@ -292,10 +292,10 @@ def _imported_by(path: Path) -> Iterator[Path]:
 @lru_cache(maxsize=256)
 def _relative_imports(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """Returns (level, dotted name) of each relative import: the module, its parents, and the imported names."""
-    found = []
+    relative_imports = []
     for node in ast.walk(syntax.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
             parts = tuple(node.module.split(".")) if node.module else ()
-            found += [(node.level, parts[:end]) for end in range(1, len(parts) + 1)]
-            found += [(node.level, (*parts, alias.name)) for alias in node.names]
-    return tuple(found)
+            relative_imports += [(node.level, parts[:end]) for end in range(1, len(parts) + 1)]
+            relative_imports += [(node.level, (*parts, alias.name)) for alias in node.names]
+    return tuple(relative_imports)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from guardagent.enforcement.approval import Approval
 from guardagent.errors import ForbiddenError
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.service.requests import RequestConflictError
 
 ApprovalStatus = Literal["pending", "approved", "edited", "rejected", "expired", "used"]
 FINAL: tuple[ApprovalStatus, ...] = ("rejected", "expired", "used")
@@ -90,8 +90,8 @@ class ApprovalRecord:
     @property
     def agreeing(self) -> tuple[str, ...]:
         """The approvers of the arguments as they are: those since the last edit, and who edited them."""
-        last = max((at for at, one in enumerate(self.steps) if one["choice"] == "edit"), default=0)
-        return tuple(dict.fromkeys(one["by"] for one in self.steps[last:]))
+        last = max((at for at, step in enumerate(self.steps) if step["choice"] == "edit"), default=0)
+        return tuple(dict.fromkeys(step["by"] for step in self.steps[last:]))
 
     def answered(self, answer: Approval, by: str, now: float) -> ApprovalRecord:
         """Returns the record after an approver's answer.
@@ -119,7 +119,7 @@ class ApprovalRecord:
             RequestConflictError, ForbiddenError: as `answered`.
         """
         if self.status != "pending":
-            who = " and ".join(dict.fromkeys(one["by"] for one in self.steps)) or "the deadline"
+            who = " and ".join(dict.fromkeys(step["by"] for step in self.steps)) or "the deadline"
             raise RequestConflictError(f"this approval is {self.status}; decided by {who}")
         if self.four_eyes and by in (self.requested_by, self.user):
             raise ForbiddenError("a caller or user may not approve their own call; expected another approver")

@@ -18,8 +18,8 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.wire import read_value, write_value
 from guardagent.errors import GuardError, error_text
 from guardagent.server.approval_record import FINAL, ApprovalRecord, ApprovalRules
-from guardagent.server.service.errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import HostSession
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
 from guardagent.server.settings import WebhookEvent
 from guardagent.server.state import StateStore
 from guardagent.session.session import Session
@@ -95,9 +95,9 @@ class ApprovalDesk:
             item = self._state.get(APPROVAL, session.tenant, name)
             if item is None:
                 continue
-            found = ApprovalRecord.of(item.value).at(now)
-            if found.status not in FINAL:
-                return shown(name, item.version, found)
+            approval_record = ApprovalRecord.of(item.value).at(now)
+            if approval_record.status not in FINAL:
+                return shown(name, item.version, approval_record)
             self._announce_request(session.tenant, name, new)
             if self._state.replace(APPROVAL, session.tenant, name, item.version, new.content):
                 return shown(name, item.version + 1, new)
@@ -117,17 +117,17 @@ class ApprovalDesk:
     def wait(self, tenant: str, name: str, seconds: float) -> tuple[ApprovalRecord, int]:
         """As `read`, after an answer or at most some seconds."""
         end = time.monotonic() + min(seconds, MAX_WAIT)
-        first = found = self.read(tenant, name)
-        while found[1] == first[1] and found[0].status == "pending" and time.monotonic() < end:
+        first = approval_records = self.read(tenant, name)
+        while approval_records[1] == first[1] and approval_records[0].status == "pending" and time.monotonic() < end:
             time.sleep(_PAUSE)
-            found = self.read(tenant, name)
-        return found
+            approval_records = self.read(tenant, name)
+        return approval_records
 
     def page(self, tenant: str, before: int | None, limit: int) -> tuple[list[JSON], int | None]:
         """Returns the newest approvals, and the number from which the next page goes on."""
         items, now = self._state.page(APPROVAL, tenant, before, limit), self._clock()
-        found = [shown(one.name, one.version, ApprovalRecord.of(one.value).at(now)) for one in items]
-        return found, items[-1].number if len(items) == limit else None
+        approvals = [shown(item.name, item.version, ApprovalRecord.of(item.value).at(now)) for item in items]
+        return approvals, items[-1].number if len(items) == limit else None
 
     def answer(self, tenant: str, name: str, answer: Approval, by: str, version: int | None) -> tuple[JSON, int]:
         """Records the answer of an approver.
@@ -148,12 +148,12 @@ class ApprovalDesk:
         if version != current:
             record.require_open(by)
             raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
-        found = record.answered(answer, by, self._clock())
-        self._announce("approval.answered", tenant, name, record.created, step=len(found.steps))
-        if not self._state.replace(APPROVAL, tenant, name, current, found.content):
+        answered = record.answered(answer, by, self._clock())
+        self._announce("approval.answered", tenant, name, record.created, step=len(answered.steps))
+        if not self._state.replace(APPROVAL, tenant, name, current, answered.content):
             self.read(tenant, name)[0].require_open(by)
             raise RequestConflictError("the approval was answered at this moment; read it again")
-        return shown(name, current + 1, found), current + 1
+        return shown(name, current + 1, answered), current + 1
 
     def _announce_request(self, tenant: str, name: str, record: ApprovalRecord) -> None:
         self._announce("approval.requested", tenant, name, record.created)

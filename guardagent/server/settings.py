@@ -19,13 +19,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
 from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.server.approval_record import ApprovalRules
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # --- the console
 
@@ -65,20 +68,17 @@ class RetentionSettings:
     abandoned_days: float | None = None
 
 
-RETENTION_KEYS = tuple(one.name for one in fields(RetentionSettings))
-
-
 def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
     """Reads the settings.
 
     Raises:
         InputError: a time is invalid.
     """
-    for name, one in value.items():
-        is_never = one is None and name == "abandoned_days"
-        if not (is_never or (type(one) in (int, float) and 0 < one <= 36_500)):
+    for name, days in value.items():
+        is_never = days is None and name == "abandoned_days"
+        if not (is_never or (type(days) in (int, float) and 0 < days <= 36_500)):
             unit = name.partition("_")[2]
-            raise InputError(f"{name!r} of 'retention' is {one!r}; expected a number of {unit} above 0")
+            raise InputError(f"{name!r} of 'retention' is {days!r}; expected a number of {unit} above 0")
     return RetentionSettings(**value)
 
 
@@ -86,7 +86,6 @@ def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
 
 WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]
 EVENTS: tuple[WebhookEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
-_WEBHOOK_KEYS = ("url", "secret_file", "events", "tenants", "include_arguments")
 _PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
 
@@ -127,30 +126,30 @@ def read_webhook(value: Any, place: str, folder: Path) -> WebhookSettings:
     Raises:
         InputError: it is invalid.
     """
+    keys = _keys(WebhookSettings)
     if not isinstance(value, dict):
-        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(_WEBHOOK_KEYS)}")
+        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(keys)}")
     for name in value:
-        if name not in _WEBHOOK_KEYS:
-            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), _WEBHOOK_KEYS)}")
+        if name not in keys:
+            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), keys)}")
     for name in ("url", "secret_file"):
         if not isinstance(value.get(name), str):
             raise InputError(f"{place} lacks {name!r}; expected a string")
-    events, tenants = value.get("events", list(EVENTS)), value.get("tenants")
-    if not (isinstance(events, list) and events and all(one in EVENTS for one in events)):
+    events = value.get("events", list(EVENTS))
+    if not (isinstance(events, list) and events and all(event in EVENTS for event in events)):
         raise InputError(f"'events' of {place} is {events!r}; expected a list of these: {', '.join(EVENTS)}")
-    if not (tenants is None or (isinstance(tenants, list) and all(isinstance(one, str) for one in tenants))):
-        raise InputError(f"'tenants' of {place} is {tenants!r}; expected a list of names")
+    tenants = _tenants(value.get("tenants"), place)
     if type(value.get("include_arguments", False)) is not bool:
         raise InputError(f"'include_arguments' of {place} is {value['include_arguments']!r}; expected true or false")
-    found = WebhookSettings(
+    webhook_settings = WebhookSettings(
         _url(value["url"], place),
         folder / value["secret_file"],
         tuple(events),
-        None if tenants is None else frozenset(tenants),
+        tenants,
         value.get("include_arguments", False),
     )
-    found.secrets()
-    return found
+    webhook_settings.secrets()
+    return webhook_settings
 
 
 def _url(text: str, place: str) -> str:
@@ -167,14 +166,14 @@ def _url(text: str, place: str) -> str:
 
 def _secret(line: str, path: Path) -> bytes:
     try:
-        found = base64.b64decode(line.removeprefix(_PREFIX), validate=True) if line.startswith(_PREFIX) else b""
+        b64decode = base64.b64decode(line.removeprefix(_PREFIX), validate=True) if line.startswith(_PREFIX) else b""
     except binascii.Error:
-        found = b""
-    if not _SHORTEST <= len(found) <= _LONGEST:
+        b64decode = b""
+    if not _SHORTEST <= len(b64decode) <= _LONGEST:
         raise InputError(
             f"{path}: a line is no secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
         )
-    return found
+    return b64decode
 
 
 # --- the server
@@ -182,13 +181,8 @@ def _secret(line: str, path: Path) -> bytes:
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_AGENT_KEYS = ("agent", "mode", "model", "locked", "tenants")
 _KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
-_POLICY_KEYS = ("files", "tenants", "principal", "state", "zone", "max_replans", "deadline", "approvals")
-_APPROVAL_KEYS = ("quorum", "seconds", "four_eyes")
-_KEYS = ("policies", "state", "log", "agents", "workflows", "console", "webhooks", "retention")
 _CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
-_WORKFLOW_KEYS = ("graph", "policy", "tenants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +279,9 @@ class ServerSettings:
         for name in self.policies:
             if not _NAME.fullmatch(name):
                 raise InputError(f"the policy {name[:80]!r} has no usable name; expected letters, digits and . _ -")
-        for name, one in self.workflows.items():
-            if one.policy and one.policy not in self.policies:
-                raise UnknownNameError("policy", one.policy, self.policies, f"the workflow {name!r}")
+        for name, workflow in self.workflows.items():
+            if workflow.policy and workflow.policy not in self.policies:
+                raise UnknownNameError("policy", workflow.policy, self.policies, f"the workflow {name!r}")
 
     @classmethod
     def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
@@ -304,19 +298,21 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", _KEYS)
-        policies = _mapping(found.get("policies", {}), "'policies'", None)
-        agents = _mapping(found.get("agents", {}), "'agents'", None)
-        workflows = _mapping(found.get("workflows", {}), "'workflows'", None)
+        mapping = _mapping(value, "the file", _keys(ServerSettings))
+        policies = _mapping(mapping.get("policies", {}), "'policies'", None)
+        agents = _mapping(mapping.get("agents", {}), "'agents'", None)
+        workflows = _mapping(mapping.get("workflows", {}), "'workflows'", None)
         folder = Path(path).parent
         return ServerSettings(
-            {name: _policy(one, f"the policy {name!r}", folder) for name, one in policies.items()},
-            **{name: _string(found[name], name) for name in ("state", "log") if name in found},
-            agents={name: _agent(one, f"the agent {name!r}", folder) for name, one in agents.items()},
-            workflows={name: _workflow(one, f"the workflow {name!r}", folder) for name, one in workflows.items()},
-            console=_console(found.get("console", True)),
-            webhooks=_webhooks(found.get("webhooks", []), folder),
-            retention=read_retention(_mapping(found.get("retention", {}), "'retention'", RETENTION_KEYS)),
+            {name: _policy(policy, f"the policy {name!r}", folder) for name, policy in policies.items()},
+            **{name: _string(mapping[name], name) for name in ("state", "log") if name in mapping},
+            agents={name: _agent(agent, f"the agent {name!r}", folder) for name, agent in agents.items()},
+            workflows={
+                name: _workflow(workflow, f"the workflow {name!r}", folder) for name, workflow in workflows.items()
+            },
+            console=_console(mapping.get("console", True)),
+            webhooks=_webhooks(mapping.get("webhooks", []), folder),
+            retention=read_retention(_mapping(mapping.get("retention", {}), "'retention'", _keys(RetentionSettings))),
         )
     except ContentError:
         raise
@@ -327,82 +323,87 @@ def read_server_settings(path: Path | str) -> ServerSettings:
 def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
     if isinstance(value, str | list):
         value = {"files": value}
-    found = _mapping(value, place, _POLICY_KEYS)
-    files = found.pop("files", None)
+    mapping = _mapping(value, place, _keys(PolicySettings))
+    files = mapping.pop("files", None)
     files = [files] if isinstance(files, str) else files
-    if not (isinstance(files, list) and files and all(isinstance(one, str) for one in files)):
+    if not (isinstance(files, list) and files and all(isinstance(file, str) for file in files)):
         raise InputError(f"'files' of {place} is {files!r}; expected a path, or a list of paths")
-    tenants = _tenants(found.pop("tenants", None), place)
-    if found.get("principal", "caller") not in ("caller", "host"):
-        raise InputError(f"'principal' of {place} is {found['principal']!r}; expected 'caller' or 'host'")
-    if "state" in found and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(found["state"], "state")):
-        raise InputError(f"'state' of {place} is {found['state']!r}; expected 'module:callable'")
+    tenants = _tenants(mapping.pop("tenants", None), place)
+    if mapping.get("principal", "caller") not in ("caller", "host"):
+        raise InputError(f"'principal' of {place} is {mapping['principal']!r}; expected 'caller' or 'host'")
+    if "state" in mapping and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(mapping["state"], "state")):
+        raise InputError(f"'state' of {place} is {mapping['state']!r}; expected 'module:callable'")
     for name, kinds in _KINDS.items():
-        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool)):
-            raise InputError(f"{name!r} of {place} is {found[name]!r}; expected a number, or a name of a zone")
-    if "approvals" in found:
-        found["approvals"] = _approvals(found["approvals"], f"'approvals' of {place}")
-    return PolicySettings(tuple(folder / one for one in files), tenants, **found)
+        if name in mapping and (not isinstance(mapping[name], kinds) or isinstance(mapping[name], bool)):
+            raise InputError(f"{name!r} of {place} is {mapping[name]!r}; expected a number, or a name of a zone")
+    if "approvals" in mapping:
+        mapping["approvals"] = _approvals(mapping["approvals"], f"'approvals' of {place}")
+    return PolicySettings(tuple(folder / file for file in files), tenants, **mapping)
 
 
 def _approvals(value: Any, place: str) -> ApprovalRules:
-    found = _mapping(value, place, _APPROVAL_KEYS)
-    if type(found.get("quorum", 1)) is not int or not 1 <= found.get("quorum", 1) <= 100:
-        raise InputError(f"'quorum' of {place} is {found['quorum']!r}; expected 1 to 100 approvers")
-    seconds = found.get("seconds", 1)
+    mapping = _mapping(value, place, _keys(ApprovalRules))
+    if type(mapping.get("quorum", 1)) is not int or not 1 <= mapping.get("quorum", 1) <= 100:
+        raise InputError(f"'quorum' of {place} is {mapping['quorum']!r}; expected 1 to 100 approvers")
+    seconds = mapping.get("seconds", 1)
     if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
         raise InputError(f"'seconds' of {place} is {seconds!r}; expected seconds, up to 30 days")
-    if type(found.get("four_eyes", True)) is not bool:
-        raise InputError(f"'four_eyes' of {place} is {found['four_eyes']!r}; expected true or false")
-    return ApprovalRules(**found)
+    if type(mapping.get("four_eyes", True)) is not bool:
+        raise InputError(f"'four_eyes' of {place} is {mapping['four_eyes']!r}; expected true or false")
+    return ApprovalRules(**mapping)
 
 
 def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
-    found = _mapping({"agent": value} if isinstance(value, str) else value, place, _AGENT_KEYS)
-    tenants = _tenants(found.pop("tenants", None), place)
-    for name, one in found.items():
+    mapping = _mapping({"agent": value} if isinstance(value, str) else value, place, _keys(AgentSettings))
+    tenants = _tenants(mapping.pop("tenants", None), place)
+    for name, one in mapping.items():
         _string(one, f"{name} of {place}")
-    if "agent" not in found:
+    if "agent" not in mapping:
         raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
-    if found.get("mode", "program") not in ("auto", "generate", "program"):
-        raise InputError(f"'mode' of {place} is {found['mode']!r}; expected 'auto', 'generate' or 'program'")
-    locked = found.pop("locked", None)
-    return AgentSettings(**found, locked=None if locked is None else folder / locked, tenants=tenants)
+    if mapping.get("mode", "program") not in ("auto", "generate", "program"):
+        raise InputError(f"'mode' of {place} is {mapping['mode']!r}; expected 'auto', 'generate' or 'program'")
+    locked = mapping.pop("locked", None)
+    return AgentSettings(**mapping, locked=None if locked is None else folder / locked, tenants=tenants)
 
 
 def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
-    found = _mapping({"graph": value} if isinstance(value, str) else value, place, _WORKFLOW_KEYS)
-    tenants = _tenants(found.pop("tenants", None), place)
-    for name, one in found.items():
+    mapping = _mapping({"graph": value} if isinstance(value, str) else value, place, _keys(WorkflowSettings))
+    tenants = _tenants(mapping.pop("tenants", None), place)
+    for name, one in mapping.items():
         _string(one, f"{name} of {place}")
-    if "graph" not in found:
+    if "graph" not in mapping:
         raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
-    return WorkflowSettings(folder / found["graph"], found.get("policy", ""), tenants)
+    return WorkflowSettings(folder / mapping["graph"], mapping.get("policy", ""), tenants)
 
 
 def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
     if not isinstance(value, list):
         raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
-    found = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
-    if len({one.url for one in found}) < len(found):
+    webhooks = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
+    if len({webhook.url for webhook in webhooks}) < len(webhooks):
         raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
-    return {one.url: one for one in found}
+    return {webhook.url: webhook for webhook in webhooks}
 
 
 def _console(value: Any) -> ConsoleSettings:
     if isinstance(value, bool):
         return ConsoleSettings(is_served=value)
-    found = _mapping(value, "'console'", _CONSOLE_KEYS)
-    for name, one in found.items():
+    mapping = _mapping(value, "'console'", _CONSOLE_KEYS)
+    for name, one in mapping.items():
         if type(one) not in (int, float) or not 0 < one <= 30 * 86_400:
             raise InputError(f"{name!r} of 'console' is {one!r}; expected seconds, up to 30 days")
-    return ConsoleSettings(**found)
+    return ConsoleSettings(**mapping)
 
 
 def _tenants(value: Any, place: str) -> frozenset[str] | None:
-    if not (value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))):
+    if not (value is None or (isinstance(value, list) and all(isinstance(tenant, str) for tenant in value))):
         raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
     return None if value is None else frozenset(value)
+
+
+def _keys(settings: type[DataclassInstance]) -> tuple[str, ...]:
+    """The keys of a mapping, which are the fields of its settings."""
+    return tuple(key.name for key in fields(settings))
 
 
 def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:

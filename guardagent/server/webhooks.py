@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from guardagent.errors import error_text
 from guardagent.server.approval_record import ApprovalRecord
 from guardagent.server.approvals import ApprovalDesk
-from guardagent.server.service.errors import UnknownItemError
+from guardagent.server.service.requests import UnknownItemError
 from guardagent.server.settings import WebhookEvent, WebhookSettings
 from guardagent.server.state import StateStore, StoredItem
 
@@ -99,8 +99,8 @@ class WebhookOutbox:
             StateError: it cannot be stored; then the change must not take place.
         """
         when = self._clock() if due is None else due
-        for url, one in self._webhooks.items():
-            if event in one.events and (one.tenants is None or tenant in one.tenants):
+        for url, webhook in self._webhooks.items():
+            if event in webhook.events and (webhook.tenants is None or tenant in webhook.tenants):
                 text = json.dumps([url, event, tenant, approval, requested, step])
                 name = f"msg_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
                 message = WebhookMessage(name, url, event, tenant, approval, step, requested, when, when)
@@ -145,9 +145,9 @@ class WebhookOutbox:
 
 
 def _content(message: WebhookMessage) -> dict[str, object]:
-    found = asdict(message)
-    del found["id"]
-    return found
+    content = asdict(message)
+    del content["id"]
+    return content
 
 
 # --- content and signature
@@ -188,13 +188,13 @@ def content_of(message: WebhookMessage, record: ApprovalRecord | None, *, with_a
 def headers_of(message: WebhookMessage, body: bytes, secrets: Iterable[bytes], now: float) -> Mapping[str, str]:
     """Returns the headers of a message: its id, the time, and a signature by each secret."""
     signed = f"{message.id}.{int(now)}.".encode() + body
-    signatures = [base64.b64encode(hmac.digest(one, signed, hashlib.sha256)).decode() for one in secrets]
+    signatures = [base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode() for secret in secrets]
     return {
         "content-type": "application/json",
         "user-agent": "guardagent",
         "webhook-id": message.id,
         "webhook-timestamp": str(int(now)),
-        "webhook-signature": " ".join(f"v1,{one}" for one in signatures),
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
     }
 
 
@@ -255,14 +255,14 @@ class WebhookDelivery:
             threading.Thread(target=self._run, args=(url, stopped), name="webhooks", daemon=True)
             for url in self._webhooks
         ]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         try:
             yield
         finally:
             stopped.set()
-            for one in threads:
-                one.join(SEND_SECONDS)
+            for thread in threads:
+                thread.join(SEND_SECONDS)
 
     def _run(self, url: str, stopped: threading.Event) -> None:
         while not stopped.wait(POLL_SECONDS):

@@ -1,4 +1,7 @@
-"""The calls of a session that are allowed and not settled: permits, outcomes, and claims of other programs.
+"""The calls of a session: their history, the permits of allowed calls, and claims of other programs.
+
+Calls are reserved and settled in the history, here and for other processes that share the session. Through this shared
+history other processes continue a session, concurrently or after a restart.
 
 A program that runs a call itself claims it with a request of its own, and settles it in any process. The history has
 the request and the verdict of a claimed call. A repetition of the request gets the verdict again, in any process that
@@ -11,204 +14,67 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from guardagent.errors import InputError, SessionBusyError
+from guardagent.errors import GuardError, InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, SessionCall
-from guardagent.policy.language.values import EXPECTED, MICROSECONDS
-from guardagent.policy.monitors.conversation import Judgement
-from guardagent.session.snapshot import HistoryChangedError, SessionEndedError
-from guardagent.session.state import MAX_TRIES, Permit, SessionVerdicts, refused
-from guardagent.types import Decision, Verdict, Violation, freeze, sorted_json, thaw
-from guardagent.types.values import readable_copy
+from guardagent.policy.language.values import EXPECTED, MICROSECONDS, seconds_of
+from guardagent.policy.monitors.conversation import ConversationState, Judgement, Memento
+from guardagent.types import Decision, Permit, Verdict, sorted_json
+from guardagent.types.values import SessionPrincipal, read_principal
 
+if TYPE_CHECKING:
+    from guardagent.session.counters import CounterStore, SessionCounters
+    from guardagent.session.shadow import SessionShadow
+
+MAX_TRIES = 50  # attempts to change the history while other processes extend it
 NO_TIME = f"the clock returned no time; {EXPECTED}"
 
+T = TypeVar("T")
 
-class OpenCalls(SessionVerdicts):
-    """Permits of calls in flight, and the record of their outcomes."""
 
-    def permit_of(self, call: SessionCall) -> Permit | None:
-        """The permit of a call that is in flight."""
-        with self._lock:
-            here = call in self._conversation.context.in_flight or call in self._lapsed
-            if not here or self._mementos is not None:
-                return None
-            if call.permit is None:
-                nonce = secrets.token_hex(16)
-                digest = self.policies.digest
-                call.permit = Permit(call.tool, call.args, digest, self.id, call.place, call.expires, nonce)
-            return call.permit  # type: ignore[no-any-return]
+# --- the shared history
 
-    def use(
-        self,
-        permit: Permit,
-        tool: str | None = None,
-        args: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> Mapping[str, Any]:
-        """Uses a permit just before its call runs: once, before it expires, and for exactly the judged call.
 
-        Args:
-            permit: the permit of a call in flight.
-            tool: the tool that is about to run, to compare with the permit.
-            args: its arguments, to compare with the permit.
-            timeout: seconds to wait for a running check; None waits without limit.
+HistoryEntry = Mapping[str, Any]
+"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`."""
 
-        Returns:
-            The judged arguments as plain values.
+
+class HistoryChangedError(GuardError):
+    """Another process extended the history, so the decision was made on an outdated one."""
+
+
+class SessionEndedError(GuardError):
+    """Another process ended the conversation; a new one may have the same name."""
+
+
+class Journal(Protocol):
+    """The history of one session, as seen by one of the processes that share it."""
+
+    def news(self) -> Sequence[HistoryEntry]:
+        """Returns the entries that other processes added since the last call.
 
         Raises:
-            InputError: the permit is void.
-            SessionBusyError: a running check exceeds `timeout`; the permit stays valid.
+            SessionEndedError: another process ended the conversation.
+            InputError: the other processes use another policy.
         """
-        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            raise SessionBusyError("another check of the conversation is running; the call may not run yet: try again")
-        try:
-            return self._use(permit, tool, args)
-        finally:
-            self._lock.release()
 
-    def _use(self, permit: Permit, tool: str | None, args: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        call = self._call_of(permit)
-        if call.used:
-            raise InputError(f"the permit of {call.tool!r} (call {call.place}) was already used; check the call again")
-        if call.lapsed or _seconds(self._clock.read()) > call.expires:
-            raise InputError(f"the permit of {call.tool!r} (call {call.place}) has expired; check the call again")
-        if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
-            raise InputError(
-                f"the permit is for another call; expected {call.tool!r} with the arguments that were judged"
-            )
-        self._conversation.began(call)
-        self._follow()
-        return thaw(call.args)  # type: ignore[no-any-return]
-
-    def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
-        """Withdraws an allowed call that never runs. Rules ignore it from then on.
-
-        Until a permit is used, later calls are judged as if its call might never run.
-
-        Args:
-            permit: the permit of a call in flight.
-            why: the reason.
-            never_ran: confirms that the permit was used but the call did not run.
+    def append(self, entry: HistoryEntry) -> None:
+        """Appends an entry before the change takes effect.
 
         Raises:
-            InputError: no such call is in flight, or its permit was used, so that it may be running.
+            HistoryChangedError: there are new entries of other processes.
+            InputError: the entry cannot be written as JSON.
         """
-        with self._lock:
-            call = self._call_of(permit)
-            if call.lapsed:
-                return
-            if call.used and not never_ran:
-                raise InputError(
-                    f"{call.tool!r} (call {call.place}) may be running, since its permit was used; record its outcome"
-                )
-            self._settle(call, why, "withdrawn")
-
-    def lapsed(self) -> tuple[Permit, ...]:
-        """The permits that expired unused since the last call of this method. Their calls were withdrawn."""
-        with self._lock:
-            lapsed, self._lapses_reported = self._lapsed[self._lapses_reported :], len(self._lapsed)
-            permits = [self.permit_of(call) for call in lapsed]
-            return tuple(permit for permit in permits if permit is not None)
-
-    def _lapse(self) -> None:
-        """Withdraws the calls whose permits were requested and expired unused.
-
-        A call whose permit was never requested, or that another process may have started, can have run: it stays in
-        flight.
-        """
-        if self._mementos is not None or not self._conversation.context.in_flight:
-            return
-        try:
-            now = _seconds(self._clock.read())
-        except ClockError:  # no call has certainly expired
-            return
-        for call in list(self._conversation.context.in_flight):
-            if call.expires < now and call.permit_requested and not call.used and not call.may_have_started:
-                self._settle(call, "its permit expired unused", "withdrawn")
-                call.lapsed = True
-                self._lapsed.append(call)
-
-    def _reinstate(self, call: SessionCall) -> SessionCall:
-        """Records a withdrawn call as in flight again, because it ran without using its permit."""
-        again = call.copied()
-        again.permit, again.used, again.lapsed = call.permit, True, False
-        again.output, again.status, again.reservation = None, None, None
-        self._reserve_and_retry(again)
-        at, call.permit = self._lapsed.index(call), None
-        del self._lapsed[at]
-        self._lapses_reported -= at < self._lapses_reported
-        return again
-
-    def _reserve_and_retry(self, call: SessionCall) -> None:
-        for _ in range(MAX_TRIES):
-            try:
-                judgement, call.time = self._judge(call, call.applicability), None  # it ran at an unknown time
-                return self._reserve(call, judgement)
-            except HistoryChangedError:
-                self.catch_up()
-        raise HistoryChangedError(
-            f"other processes kept extending the history; {call.tool!r} was not recorded; try again"
-        )
-
-    def _call_of(self, permit: Any) -> SessionCall:
-        for call in (*self._conversation.context.in_flight, *self._lapsed):
-            if call.permit is not None and call.permit == permit:
-                return call
-        raise InputError("the permit does not belong to a call in flight of this session; nothing was recorded")
-
-    def record(self, output: Any = None, failed: bool | None = False, permit: Permit | None = None) -> None:  # noqa: FBT001, FBT002 - the public contract
-        """Records the outcome of a call in flight.
-
-        Args:
-            output: the output of the tool.
-            failed: whether the call failed; None if unknown. An output that matches the policy's `failed_output` counts
-                as failed in any case.
-            permit: the permit of the call; needed if several calls are in flight.
-
-        Raises:
-            InputError: no such call is in flight.
-        """
-        with self._lock:
-            call = self._only_call() if permit is None else self._call_of(permit)
-            try:
-                kept, status = readable_copy(output), self.status_of(output, failed)
-            except RecursionError:
-                raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
-            call = self._reinstate(call) if call.lapsed else call
-            self._settle(call, kept, status)
-
-    def _only_call(self) -> SessionCall:
-        in_flight = self._conversation.context.in_flight
-        if self._lapsed:
-            in_flight = [*in_flight, *self._lapsed]
-        if len(in_flight) == 1:
-            return in_flight[0]
-        if not in_flight:
-            raise InputError("there is nothing to record, since no call is in flight; check the call first")
-        names = ", ".join(f"{call.tool!r} (call {call.place})" for call in in_flight)
-        raise InputError(f"several calls are in flight: {names}; expected the permit of the call to record")
 
 
-def _seconds(reading: Reading) -> float:
-    """The seconds of a reading, for permits.
-
-    Raises:
-        ClockError: they are unknown.
-    """
-    moment = reading[0]
-    if moment is None:
-        raise ClockError(NO_TIME)
-    return moment / MICROSECONDS
-
-
-_NEW_ID = "propose the call again with a new id"
+# --- the calls
 
 
 class NotClaimedError(InputError):
@@ -234,13 +100,333 @@ class ClaimSettlement:
     repeated: bool
 
 
-class ClaimedCalls(OpenCalls):
-    """Claims of calls, and their settlement by the id of the call."""
+class CallHistory:
+    """The calls of a session, in its conversation, in the counters and for other processes.
+
+    Args:
+        session: the id of the session.
+        conversation: the calls and the state of the rules.
+        principal: the principal of the session.
+        journal: shares the history with other processes.
+        counters: the store of the policy's counters, or its address.
+        shadow: the candidate that follows the session.
+
+    Attributes:
+        lock: held while the history is read or changed.
+        halted: why every call is denied; None if the session goes on.
+        approved: the number of approvals.
+        barred: the ids of calls that were withdrawn before they were claimed.
+        trials: of a fork: the mementos of its trial calls.
+        is_followed: whether something else follows the calls: other processes, counters, a candidate or a fork's marks.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        conversation: ConversationState,
+        principal: SessionPrincipal | None,
+        journal: Journal | None,
+        counters: CounterStore | str | None,
+        shadow: SessionShadow | None,
+    ) -> None:
+        self.session = session
+        self.conversation = conversation
+        self.principal = principal
+        self.counters: SessionCounters | None = None
+        if conversation.policies.counters:
+            from guardagent.session.counters import SessionCounters
+
+            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session)
+        conversation.context.counters = self.counters
+        self.shadow = shadow
+        self.lock = threading.RLock()
+        self.halted: str | None = None
+        self.approved = 0
+        self.barred: set[str] = set()
+        self.trials: list[Memento] | None = None
+        self.is_followed = journal is not None or self.counters is not None or shadow is not None
+        self._journal = journal
+        self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
+        self._lapses_reported = 0  # the number of them that `lapses` has returned
+        self._claims: dict[str, int] = {}  # the id of a claimed call -> its place, for the calls read so far
+        self._claims_read = 0
+
+    def _now(self) -> float:
+        """The time of the check in seconds, for the counters; not a number if it is unknown."""
+        moment = self.conversation.context.reading()[0]
+        return math.nan if moment is None else float(seconds_of(moment))
+
+    @property
+    def sequence(self) -> int:
+        """A number that grows with every reserved or recorded call, approval and halt."""
+        calls, in_flight = self.conversation.calls, self.conversation.context.in_flight
+        return 2 * len(calls) - len(in_flight) + self.approved + (self.halted is not None)
+
+    def become_fork_of(self, other: CallHistory) -> None:
+        """Takes over a copy of another session's calls, after which only trial calls follow."""
+        self.conversation, self.halted = other.conversation.copied(), other.halted
+        self.conversation.context.counters = self.counters
+        self.trials, self.is_followed = [], True
+
+    def principal_of(self, principal: Mapping[str, Any] | SessionPrincipal | None) -> Mapping[str, Any] | None:
+        """The principal of a call, as rules read it.
+
+        Raises:
+            InputError: it is invalid, or has more than the session's.
+        """
+        part = read_principal(principal)
+        if part is None:
+            return self.conversation.context.session_principal
+        if self.principal is None:
+            raise InputError(
+                f"principal {part.id!r} of the call has none to narrow; expected a principal of the session"
+            )
+        return self.principal.narrowed(part).value
+
+    def judge(self, call: SessionCall, lifted: Decision | None = None, *, count: bool) -> Judgement | None:
+        """Judges a call; None if every check passes.
+
+        Args:
+            call: the call.
+            lifted: as for `Judgement.decision`.
+            count: whether to reserve its amounts in the counters if it is allowed.
+        """
+        if count and self.counters is not None:
+            return self.counters.judged(call, partial(self.judge, call, count=False), lifted)
+        if self.halted is None:
+            return self.conversation.judge(call, call.applicability)
+        judgement = Judgement()
+        judgement.fail(f"the session was halted by {self.halted}")
+        return judgement
+
+    def reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
+        """Adds a call to the history as in flight."""
+        if not self.is_followed:  # the common case
+            self.conversation.reserve(call, judgement)
+            return
+        if self.counters is None:
+            self._add(call, judgement)
+            return
+        if call.reservation is None:  # it runs, whatever the counters say
+            self.counters.reserve(call)
+        try:
+            self._add(call, judgement)
+        except BaseException:
+            self.counters.release(call)
+            raise
+
+    def _add(self, call: SessionCall, judgement: Judgement | None) -> None:
+        conversation = self.conversation
+        if self._journal is None and self.trials is None:
+            conversation.reserve(call, judgement)
+            return
+        memento = conversation.memento(call)
+        conversation.reserve(call, judgement)
+        if self.trials is not None:
+            self.trials.append(memento)
+            return
+        try:
+            self._publish(conversation.history_entry(call))
+        except BaseException:
+            conversation.forget(memento)
+            raise
+
+    def settle(self, call: SessionCall, output: Any, status: CallStatus) -> None:
+        """Records the outcome of a call in flight."""
+        if self._journal is None:
+            self.conversation.settle(call, output, status)
+        else:
+            problem = f"the outcome of {call.tool!r} was not recorded"
+            self.retried(partial(self._settle_and_publish, call, output, status), problem)
+        if self.is_followed:
+            self.follow()
+            self.settle_counters([call])
+
+    def _settle_and_publish(self, call: SessionCall, output: Any, status: CallStatus) -> None:
+        if call.status is not None:
+            raise InputError(
+                f"the outcome of {call.tool!r} (call {call.place}) was already recorded by another process"
+            )
+        conversation = self.conversation
+        conversation.settle(call, output, status, lambda: self._publish(conversation.history_entry(call)))
+
+    def settle_counters(self, calls: Iterable[SessionCall]) -> None:
+        """Settles calls in the counters; again if the process that recorded their outcomes ended before it did."""
+        if self.counters is not None:
+            for call in calls:
+                self.counters.settle(call)
+
+    def follow(self) -> None:
+        """Lets the candidate follow the calls of this session."""
+        if self.shadow is not None:
+            self.shadow.follow(self.conversation.calls, self.conversation.context.state_now)
+
+    def halt(self, why: str) -> None:
+        """Denies every call from then on, for all processes."""
+        if self.halted != why:
+            self._publish({"halted": why})
+            self.halted = why
+
+    def retire(self, why: str = "the restoration of its snapshot") -> None:
+        """Retires this session after another one took over: it denies every call from then on."""
+        with self.lock:
+            self.halted = self.halted or why
+
+    # --- other processes
+
+    def _publish(self, entry: HistoryEntry) -> None:
+        if self._journal is not None:
+            self._journal.append(entry)
+
+    def retried(self, change: Callable[[], T], problem: str) -> T:
+        """Repeats a change as long as other processes extend the history before it.
+
+        Args:
+            change: raises a `HistoryChangedError` then.
+            problem: what was not done if they never stop.
+        """
+        for _ in range(MAX_TRIES):
+            try:
+                return change()
+            except HistoryChangedError:
+                self.catch_up()
+        raise HistoryChangedError(f"other processes kept extending the history; {problem}; try again")
+
+    def catch_up(self) -> None:
+        """Applies the history entries of other processes that share this session.
+
+        Raises:
+            SessionEndedError: another process ended the conversation.
+            InputError: as for `Journal.news`.
+        """
+        if self._journal is None:
+            return
+        with self.lock:
+            try:
+                news = self._journal.news()
+            except SessionEndedError:
+                self.retire("another process, which ended it")
+                raise
+            self._require_principal(news)
+            self.halted = next((entry["halted"] for entry in news if "halted" in entry), self.halted)
+            conversation = self.conversation
+            try:
+                self.barred.update(entry["barred"] for entry in news if "barred" in entry)
+                conversation.apply_entries(entry for entry in news if "placed" in entry or "settled" in entry)
+            except Exception:
+                self.retire("an unreadable shared history")
+                raise
+            self.settle_counters([conversation.calls[entry["settled"] - 1] for entry in news if "settled" in entry])
+            self.follow()
+
+    def _require_principal(self, news: Iterable[HistoryEntry]) -> None:
+        """Requires the calls of other processes to be of this session's principal, or of a part of it.
+
+        Raises:
+            InputError: another process continues the conversation for another principal.
+        """
+        own = self.conversation.context.session_principal
+        for entry in news:
+            if "placed" in entry and (principal := entry["placed"].get("principal")) != own:
+                try:
+                    self.principal_of(principal or {"id": ""})
+                except InputError as error:
+                    self.retire("a call of another principal")
+                    raise InputError(
+                        f"another process continues this conversation for another principal: {error}"
+                    ) from None
+
+    # --- permits
+
+    @property
+    def _open_calls(self) -> list[SessionCall]:
+        """The calls that are in flight or have lapsed."""
+        return [*self.conversation.context.in_flight, *self._lapsed]
+
+    def permit_of(self, call: SessionCall) -> Permit | None:
+        """The permit of a call that is in flight."""
+        with self.lock:
+            if self.trials is not None or call not in self._open_calls:
+                return None
+            if call.permit is None:
+                digest, nonce = self.conversation.policies.digest, secrets.token_hex(16)
+                call.permit = Permit(call.tool, call.args, digest, self.session, call.place, call.expires, nonce)
+            return call.permit
+
+    def permits_of(self, calls: Iterable[SessionCall]) -> tuple[Permit, ...]:
+        permits = [self.permit_of(call) for call in calls]
+        return tuple(permit for permit in permits if permit is not None)
+
+    def call_of(self, permit: Any) -> SessionCall:
+        """The call in flight, or lapsed, with this permit.
+
+        Raises:
+            InputError: there is none.
+        """
+        for call in self._open_calls:
+            if call.permit is not None and call.permit == permit:
+                return call
+        raise InputError("the permit does not belong to a call in flight of this session; nothing was recorded")
+
+    def only_call(self) -> SessionCall:
+        """The call in flight, or lapsed, if there is exactly one.
+
+        Raises:
+            InputError: there are several, or none.
+        """
+        calls = self._open_calls if self._lapsed else self.conversation.context.in_flight
+        if len(calls) == 1:
+            return calls[0]
+        if not calls:
+            raise InputError("there is nothing to record, since no call is in flight; check the call first")
+        names = ", ".join(f"{call.tool!r} (call {call.place})" for call in calls)
+        raise InputError(f"several calls are in flight: {names}; expected the permit of the call to record")
+
+    def lapse(self) -> None:
+        """Withdraws the calls whose permits were requested and expired unused.
+
+        A call whose permit was never requested, or that another process may have started, can have run: it stays in
+        flight.
+        """
+        context = self.conversation.context
+        if self.trials is not None or not context.in_flight:
+            return
+        try:
+            now = seconds_at(context.clock.read())
+        except ClockError:  # no call has certainly expired
+            return
+        for call in list(context.in_flight):
+            if call.expires < now and call.permit_requested and not call.used and not call.may_have_started:
+                self.settle(call, "its permit expired unused", "withdrawn")
+                call.lapsed = True
+                self._lapsed.append(call)
+
+    def lapses(self) -> list[SessionCall]:
+        """The calls that lapsed since the last call of this method."""
+        lapsed, self._lapses_reported = self._lapsed[self._lapses_reported :], len(self._lapsed)
+        return lapsed
+
+    def reinstated(self, call: SessionCall) -> SessionCall:
+        """Records a lapsed call as in flight again, because it ran without using its permit."""
+        again = call.copied()
+        again.permit, again.used, again.lapsed = call.permit, True, False
+        again.output, again.status, again.reservation = None, None, None
+        self.retried(partial(self._reserve_after_run, again), f"{call.tool!r} was not recorded")
+        at, call.permit = self._lapsed.index(call), None
+        del self._lapsed[at]
+        self._lapses_reported -= at < self._lapses_reported
+        return again
+
+    def _reserve_after_run(self, call: SessionCall) -> None:
+        judgement, call.time = self.judge(call, count=False), None  # it ran at an unknown time
+        self.reserve(call, judgement)
+
+    # --- claims
 
     def claimed(self, call_id: str) -> SessionCall | None:
         """The claimed call with this id."""
-        with self._lock:
-            calls = self._conversation.calls
+        with self.lock:
+            calls = self.conversation.calls
             if len(calls) < self._claims_read:  # places of the history were taken back
                 self._claims_read = 0
                 self._claims.clear()
@@ -249,44 +435,42 @@ class ClaimedCalls(OpenCalls):
                     self._claims[call.id] = call.place
             self._claims_read = len(calls)
             place = self._claims.get(call_id)
-            found = None if place is None else calls[place - 1]
-            return found if found is not None and found.id == call_id else None
+            claimed = None if place is None else calls[place - 1]
+            return claimed if claimed is not None and claimed.id == call_id else None
 
-    def claimed_verdict(self, call: SessionCall, request: str, started: float) -> Verdict | None:
-        """The verdict on a call whose id was claimed before; None if it is new, and now claimed.
+    def reserve_claimed(self, call: SessionCall, judgement: Judgement | None, verdict: Verdict) -> None:
+        """Adds an allowed call to the history with its verdict. It may run from then on."""
+        content = verdict.to_dict()
+        if content["reasons"] or content["violations"] or content["details"]:
+            content = json.loads(verdict.to_json())  # a rule, or a reason, may have a value that is no JSON
+        call.claim = {**(call.claim or {}), "verdict": content}
+        self.reserve(call, judgement)
+        call.used = call.may_have_started = True
 
-        The same request for the same call gets its verdict again. Another request for the call is refused, since the
-        program that made the first one may run it.
-        """
-        if call.id in self._barred:
-            return refused(f"call {call.id!r} was withdrawn before it was checked; {_NEW_ID}", started)
-        earlier = None if call.id is None else self.claimed(call.id)
-        if earlier is None:
-            call.claim = {"request": request}
-            return None
-        if not _same_call(earlier, call):
-            return refused(f"the id {call.id!r} belongs to another call; {_NEW_ID}", started)
-        if earlier.status is not None:
-            return refused(f"call {call.id!r} has ended already; {_NEW_ID}", started)
-        assert earlier.claim is not None
-        if earlier.claim["request"] != request:
-            return refused(
-                f"call {call.id!r} is in flight for another request, which may run it: record its outcome", started
-            )
-        return _verdict_of(thaw(earlier.claim["verdict"]))
-
-    def settle_claimed(self, call_id: str, output: Any, failed: bool | None) -> ClaimSettlement:  # noqa: FBT001
+    def settle_claimed(self, call_id: str, output: Any, status: CallStatus) -> ClaimSettlement:
         """Records the outcome of a claimed call, once.
 
         Raises:
             NotClaimedError: no claimed call has this id.
             ClaimConflictError: another outcome was recorded.
         """
-        try:
-            kept, status = readable_copy(output), self.status_of(output, failed)
-        except RecursionError:
-            raise InputError("the output is nested too deeply; record it as a string") from None
-        return self._settle_once(call_id, kept, status)
+        with self.lock:
+            call = self.claimed(call_id)
+            if call is None:
+                raise NotClaimedError(f"no call {call_id!r} is in flight; expected the id of a call that was allowed")
+            if call.status is None:
+                try:
+                    self.settle(call, output, status)
+                except InputError:
+                    if call.status is None:
+                        raise  # otherwise another process was faster
+                else:
+                    return ClaimSettlement(call, status, repeated=False)
+            if call.status != status or (status != "withdrawn" and _hash(call.output) != _hash(output)):
+                raise ClaimConflictError(
+                    f"call {call_id!r} ended with the outcome {call.status!r}; nothing was recorded again"
+                )
+            return ClaimSettlement(call, call.status, repeated=True)
 
     def withdraw_claimed(self, call_id: str, why: str) -> ClaimSettlement | None:
         """Withdraws a claimed call that never ran. An id that was never claimed cannot be claimed later.
@@ -294,96 +478,36 @@ class ClaimedCalls(OpenCalls):
         Raises:
             ClaimConflictError: an outcome was recorded.
         """
-        for _ in range(MAX_TRIES):
-            with self._lock:
-                if self.claimed(call_id) is not None:
-                    return self._settle_once(call_id, why, "withdrawn")
-                if call_id in self._barred:
-                    return None
-                try:
-                    self._publish({"barred": call_id})
-                except HistoryChangedError:
-                    self.catch_up()
-                else:
-                    self._barred.add(call_id)
-                    return None
-        raise HistoryChangedError("other processes kept extending the history; nothing was withdrawn; try again")
+        with self.lock:
+            self.retried(partial(self._bar, call_id), "nothing was withdrawn")
+            return None if self.claimed(call_id) is None else self.settle_claimed(call_id, why, "withdrawn")
 
-    def close(self, why: str) -> None:
-        """Closes the conversation for all processes: no call is allowed from then on.
-
-        Raises:
-            SessionEndedError: it has ended.
-        """
-        for _ in range(MAX_TRIES):
-            with self._lock:
-                if self._halted == why:
-                    return
-                try:
-                    self._halt(why)
-                except HistoryChangedError:
-                    self.catch_up()
-                else:
-                    return
-        raise HistoryChangedError("other processes kept extending the history; the conversation goes on; try again")
-
-    def _reserve_claimed(self, call: SessionCall, judgement: Judgement | None, verdict: Verdict) -> None:
-        """Adds an allowed call to the history. A claimed one may run from then on."""
-        if call.claim is None:
-            self._reserve(call, judgement)
-            return
-        found = verdict.to_dict()
-        # A rule, or a reason, may have a value that is no JSON.
-        plain = json.loads(verdict.to_json()) if found["reasons"] or found["violations"] or found["details"] else found
-        call.claim = {**call.claim, "verdict": plain}
-        self._reserve(call, judgement)
-        call.used = call.may_have_started = True
-
-    def _settle_once(self, call_id: str, output: Any, status: CallStatus) -> ClaimSettlement:
-        with self._lock:
-            call = self.claimed(call_id)
-            if call is None:
-                raise NotClaimedError(f"no call {call_id!r} is in flight; expected the id of a call that was allowed")
-            if call.status is None:
-                try:
-                    self._settle(call, output, status)
-                except (SessionEndedError, HistoryChangedError):
-                    raise
-                except InputError:
-                    if call.status is None:
-                        raise  # otherwise another process was faster
-                else:
-                    return ClaimSettlement(call, status, repeated=False)
-            if call.status != status or (status != "withdrawn" and _text(call.output) != _text(output)):
-                raise ClaimConflictError(
-                    f"call {call_id!r} ended with the outcome {call.status!r}; nothing was recorded again"
-                )
-            return ClaimSettlement(call, call.status, repeated=True)
-
-    def _publish(self, entry: Mapping[str, Any]) -> None:
-        if self._journal is not None:
-            self._journal.append(entry)
+    def _bar(self, call_id: str) -> None:
+        if self.claimed(call_id) is None and call_id not in self.barred:
+            self._publish({"barred": call_id})
+            self.barred.add(call_id)
 
 
-def _verdict_of(stored: Mapping[str, Any]) -> Verdict:
-    """The verdict of an allowed call, from the history."""
-    found = [Violation(**one) for one in stored["violations"]]
-    return Verdict(
-        Decision[stored["decision"].upper()],
-        tuple(stored["reasons"]),
-        tuple(found),
-        details=stored["details"],
-        checked_by=stored["checked_by"],
-        elapsed_ms=stored["elapsed_ms"],
-    )
+def seconds_at(reading: Reading) -> float:
+    """The seconds of a reading, for permits.
+
+    Raises:
+        ClockError: they are unknown.
+    """
+    moment = reading[0]
+    if moment is None:
+        raise ClockError(NO_TIME)
+    return moment / MICROSECONDS
 
 
-def _same_call(one: SessionCall, other: SessionCall) -> bool:
-    def named(call: SessionCall) -> tuple[Any, ...]:
-        return call.tool, _text(call.args), call.action, call.tags, call.agent, _text(call.principal)
+def same_call(call: SessionCall, other: SessionCall) -> bool:
+    """Whether two calls are the same proposal."""
 
-    return named(one) == named(other)
+    def identity(call: SessionCall) -> tuple[Any, ...]:
+        return call.tool, _hash(call.args), call.action, call.tags, call.agent, _hash(call.principal)
+
+    return identity(call) == identity(other)
 
 
-def _text(value: Any) -> str:
+def _hash(value: Any) -> str:
     return hashlib.sha256(sorted_json(value).encode("utf-8", "surrogatepass")).hexdigest()

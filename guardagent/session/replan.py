@@ -4,7 +4,7 @@
 
 `agent_step(feedback)` returns the agent's next step: a call `(tool, args)`, a list of calls to run together, or None
 for no call. The first feedback is None; later feedback explains the denial of the last step. After the last replan
-without an allowed step, control returns to the user.
+without an allowed step, control returns to the user. Calls to run together are all allowed, or none.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.session.session import ProposedCall, Session, judge_jointly, withdraw
-from guardagent.session.state import Permit
-from guardagent.types import EMPTY, Decision, Verdict, freeze, unchecked_verdict
+from guardagent.session.session import Session
+from guardagent.types import EMPTY, Decision, Permit, Verdict, freeze, unchecked_verdict
 
 MAX_REPLANS = 3  # as in the paper
 _EXPECTED = "expected a call '(tool, args)', a list of calls, or None"
 
+ProposedCall = tuple[str, Mapping[str, Any]]  # a tool and its arguments
 AgentStep = Callable[[str | None], Any]
 AsyncAgentStep = Callable[[str | None], Awaitable[Any]]
 
@@ -132,17 +132,15 @@ class _Replanner:
             return self._result("the agent proposed no call", None)
         verdicts = list(zip(*judge_jointly(self._session, calls, self._options), strict=True))
         worst = max((verdict for _, verdict in verdicts), key=lambda verdict: verdict.decision.severity)
+        if worst.label == 0 and not self._session.halted:
+            allowed = [AllowedCall(tool, freeze(args), verdict, verdict.permit) for (tool, args), verdict in verdicts]
+            return self._result("allowed", worst, tuple(allowed))
+        withdraw(self._session, [verdict for _, verdict in verdicts])
         if worst.decision is Decision.ESCALATE:
-            withdraw(self._session, [verdict for _, verdict in verdicts])
             return self._result("human approval is required", worst)
         if worst.decision is Decision.HALT or self._session.halted:
             self._count(verdicts)
-            withdraw(self._session, [verdict for _, verdict in verdicts])
             return self._result("the session is halted", worst)
-        if worst.label == 0:
-            calls_to_run = [AllowedCall(tool, freeze(args), one, one.permit) for (tool, args), one in verdicts]
-            return self._result("allowed", worst, tuple(calls_to_run))
-        withdraw(self._session, [verdict for _, verdict in verdicts])
         return self._replan(verdicts)
 
     def _replan(self, verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> ReplanResult | None:
@@ -218,3 +216,47 @@ def _feedback(verdicts: Sequence[tuple[ProposedCall, Verdict]]) -> str:
 
 def _feedback_on(verdict: Verdict) -> str:
     return verdict.feedback() if verdict.label else "this call alone would be allowed."
+
+
+# --- calls that are proposed together
+
+
+def judge_jointly(
+    session: Session, calls: Sequence[ProposedCall], options: Mapping[str, Any]
+) -> tuple[Sequence[ProposedCall], Sequence[Verdict]]:
+    """Returns the judged calls and their verdicts. Calls are recorded as in flight only if all are allowed.
+
+    If a call would halt or escalate by itself, only the most severe such call is judged and returned. So a halt takes
+    effect, and an approval refers to one call.
+
+    Args:
+        session: judges the calls.
+        calls: the calls; at least one.
+        options: the options of `session.check`.
+    """
+    if len(calls) == 1:
+        return calls, [session.check(*calls[0], **options)]
+    alone = [session.check(*call, **options, reserve=False) for call in calls]
+    worst = max(range(len(calls)), key=lambda at: alone[at].decision.severity)
+    if _escalates(alone[worst]):
+        return judge_jointly(session, [calls[worst]], options)
+    tried = session.fork().check_all(calls, **options)
+    if any(verdict.label for verdict in tried):
+        return calls, [_as_denial(verdict) if _escalates(verdict) else verdict for verdict in tried]
+    return calls, session.check_all(calls, **options)
+
+
+def _escalates(verdict: Verdict) -> bool:
+    return verdict.decision >= Decision.ESCALATE
+
+
+def _as_denial(verdict: Verdict) -> Verdict:
+    """Downgrades a verdict that escalates or halts only in combination with calls that do not run."""
+    return replace(verdict, decision=Decision.DENY, grant=None)
+
+
+def withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
+    """Withdraws allowed calls that do not run, because a concurrent call of another thread led to a denial."""
+    for verdict in verdicts:
+        if verdict.permit is not None and verdict.label == 0:
+            session.withdraw(verdict.permit, "proposed together with a call that was denied")

@@ -20,10 +20,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support.arguments import bind_arguments, call_problem, label_problem
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import InputError, SessionBusyError, ToolDenied
+from guardagent.policy.evaluation.call_outcomes import is_failure
 from guardagent.policy.evaluation.monitor_interface import (
     CallStatus,
     Clock,
@@ -34,19 +35,12 @@ from guardagent.policy.evaluation.monitor_interface import (
 )
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.policy.language.values import MICROSECONDS
-from guardagent.policy.monitors.conversation import Judgement
+from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.calls import NO_TIME, ClaimedCalls, OpenCalls
-from guardagent.session.snapshot import (
-    AgentGraph,
-    HistoryChangedError,
-    Proofs,
-    read_snapshot,
-    take_over,
-    write_snapshot,
-)
-from guardagent.session.state import MAX_TRIES, NO_USAGE, Permit, refused
+from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, Journal, seconds_at
+from guardagent.session.snapshot import AgentGraph, Proofs, read_snapshot, take_over, write_snapshot
+from guardagent.session.verdicts import NO_USAGE, claimed_verdict, notes_on, refused, verdict_on, violations_of
 from guardagent.types import (
     ATOMS,
     EMPTY,
@@ -54,18 +48,23 @@ from guardagent.types import (
     Denial,
     Event,
     FrozenMapping,
+    Permit,
     Verdict,
     freeze,
     new,
     quick_verdict,
     thaw,
 )
-from guardagent.types.values import SessionPrincipal, readable_copy
+from guardagent.types.values import SessionPrincipal, read_principal, readable_copy
 
 if TYPE_CHECKING:
     from guardagent.session.counters import CounterStore
-    from guardagent.session.shadow import OnDifference
+    from guardagent.session.shadow import OnDifference, SessionShadow
 
+PERMIT_SECONDS = 300.0
+MAX_ORDERED = 6  # calls proposed together that are judged in every order
+
+ReplayedStep = tuple[Event, Any, Mapping[str, Any] | None, Any]
 
 _NO_TAGS: frozenset[str] = frozenset()
 
@@ -76,20 +75,85 @@ ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 
 
 class _Grant:
-    """An allowed or escalated call and its session."""
+    """An allowed or escalated call and its history."""
 
-    __slots__ = ("call", "session")
+    __slots__ = ("call", "history")
 
-    session: OpenCalls
+    history: CallHistory
     call: SessionCall
 
     def permit(self) -> Permit | None:
         self.call.permit_requested = True
-        return self.session.permit_of(self.call)
+        return self.history.permit_of(self.call)
 
 
-class Checks(ClaimedCalls):
-    """Judges calls before they run, and runs them."""
+class Session:
+    """One conversation, under the rules of a policy.
+
+    Args:
+        policies: the rules.
+        state: the state for `state(...)`: a live mapping or object, or a callable that returns the current state.
+        facts: the facts of the host about the whole conversation.
+        messages: the chat messages (`role`, `content`) for rules that read the conversation: a live list, or a callable
+            that returns the current ones.
+        id: the id of the session; random by default.
+        permit_seconds: the lifetime of a permit.
+        clock: returns seconds since the epoch, or a datetime with its zone. It gives `now`, the times of the calls and
+            the lifetime of permits.
+        zone: the time zone of `hour(now)` and the like; by default that of the datetimes of the clock.
+        journal: shares the history with other processes.
+        provenance_bytes: the maximum size of the index for `sources(...)`; beyond it sources are unknown.
+        counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
+        principal: on whose behalf the agent acts: a mapping with `id`, `roles`, `tenant` and `on_behalf_of`. It never
+            changes.
+        on_behalf_of: the principal for which that one acts; the roles of both count.
+        on_difference: receives the differences of the policy's candidate (`shadow:`), in a thread of its own; by
+            default they go to the logger `guardagent`. With False, the candidate does not judge this session.
+    """
+
+    def __init__(
+        self,
+        policies: Policies,
+        state: Any = None,
+        facts: Mapping[str, Any] = EMPTY,
+        *,
+        messages: Any = (),
+        id: str | None = None,  # noqa: A002 - what it is
+        permit_seconds: float = PERMIT_SECONDS,
+        clock: HostClock = time.time,
+        zone: dt.tzinfo | str | None = None,
+        journal: Journal | None = None,
+        provenance_bytes: int = PROVENANCE_BYTES,
+        counters: CounterStore | str | None = None,
+        principal: Mapping[str, Any] | SessionPrincipal | None = None,
+        on_behalf_of: Mapping[str, Any] | SessionPrincipal | None = None,
+        on_difference: OnDifference | Literal[False] | None = None,
+    ) -> None:
+        if not isinstance(facts, Mapping):
+            raise InputError(f"'facts' has the type {type(facts).__name__!r}; expected a mapping of names to values")
+        self.policies = policies
+        self.id = id or secrets.token_hex(8)
+        self.principal = read_principal(principal, on_behalf_of)
+        self._principal = None if self.principal is None else self.principal.value
+        self._facts: Mapping[str, Any] = freeze(facts)
+        self._permit_seconds = permit_seconds
+        self._provenance_bytes = provenance_bytes
+        self._conversation = ConversationState(
+            policies,
+            state,
+            self._facts,
+            messages,
+            Clock(clock, zone),
+            provenance_bytes=provenance_bytes,
+            principal=self._principal,
+        )
+        shadow: SessionShadow | None = None
+        if policies.shadow is not None and on_difference is not False:
+            from guardagent.session.shadow import SessionShadow, log_difference
+
+            shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
+        self._history = CallHistory(self.id, self._conversation, self.principal, journal, counters, shadow)
+        self._lock = self._history.lock
 
     def check(
         self,
@@ -126,9 +190,9 @@ class Checks(ClaimedCalls):
         """
         started = time.perf_counter()
         with self._lock:
-            conversation = self._conversation
+            conversation, history = self._conversation, self._history
             if conversation.context.in_flight:
-                self._lapse()
+                history.lapse()
             frozen = None
             if type(args) is FrozenMapping:
                 args = frozen = args.value
@@ -139,7 +203,7 @@ class Checks(ClaimedCalls):
             try:
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
                 call.agent = agent
-                call.principal = self._principal if principal is None else self._principal_of(principal)
+                call.principal = self._principal if principal is None else history.principal_of(principal)
                 if reserve:
                     call.args, call.id = freeze(args) if frozen is None else frozen, id
             except (InputError, RecursionError) as error:
@@ -148,43 +212,32 @@ class Checks(ClaimedCalls):
                 problem := _label(call, action, decision, tags)
             ):
                 return refused(problem, started)
-            if claim is not None and (known := self.claimed_verdict(call, claim, started)) is not None:
-                return known
+            if claim is not None and (verdict := claimed_verdict(history, call, claim, started)) is not None:
+                return verdict
             call.applicability = applicability = self.policies.applicability(call)
-            if self._halted is None and (self._counters is None or not reserve):  # the common case
+            if history.counters is None and history.halted is None:  # the common case
                 judgement = conversation.judge(call, applicability)
             else:
-                judgement = self._judge_and_count(call) if reserve else self._judge(call, applicability)
-            if reserve:
-                return self._answer(call, judgement, started)
-            return self._trial_verdict(call, judgement, started)
+                judgement = history.judge(call, count=reserve)
+            if judgement is None and reserve and claim is None and not history.is_followed:  # the common case
+                return self._granted(call, started)
+            return self._answer(call, judgement, started) if reserve else self._trial_verdict(call, judgement, started)
 
     def _trial_verdict(self, call: SessionCall, judgement: Judgement | None, started: float) -> Verdict:
         """The verdict on a call that is only judged."""
         if judgement is None and not self._conversation.context.in_flight:
             return ALLOWED
         judgement = Judgement() if judgement is None else judgement
-        return self._verdict(call, judgement, judgement.decision(), started)
-
-    def _judge_and_count(self, call: SessionCall, lifted: Decision | None = None) -> Judgement | None:
-        """Judges a call and, if it is allowed, reserves its amounts in the counters."""
-
-        def judge() -> Judgement | None:
-            return self._judge(call, call.applicability)
-
-        return judge() if self._counters is None else self._counters.judged(call, judge, lifted)
+        return verdict_on(self._history, call, judgement, judgement.decision(), started)
 
     def _answer(
         self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
     ) -> Verdict:
         """The verdict on a call. An allowed call is recorded as in flight."""
-        if (
-            judgement is None and not self._is_followed and self._mementos is None and call.claim is None
-        ):  # the common case
-            return self._granted(call, started)
+        history = self._history
         decision = ALLOW if judgement is None else judgement.decision(lifted)
         if decision is HALT and judgement is not None:
-            self._halt(", ".join(repr(source.id) for source, _ in judgement.broken))
+            history.halt(", ".join(repr(source.id) for source, _ in judgement.broken))
         allowed = decision is ALLOW or decision is WARN
         if allowed:
             try:
@@ -194,28 +247,28 @@ class Checks(ClaimedCalls):
         grant: _Grant | None = None
         if allowed or decision is ESCALATE:
             grant = new(_Grant)
-            grant.session, grant.call = self, call
-        verdict = self._verdict(call, judgement, decision, started, grant, lifted)
-        if self._shadow is not None and lifted is None:
-            self._shadow.check(call, verdict, self._conversation.context.state_now)
-        if allowed:
-            if self._mementos is not None:
-                self._mementos.append(self._conversation.memento(call))
-            self._reserve_claimed(call, judgement, verdict)
-        if self._shadow is not None:
-            self._follow()
+            grant.history, grant.call = history, call
+        verdict = verdict_on(history, call, judgement, decision, started, grant, lifted)
+        if history.shadow is not None and lifted is None:
+            history.shadow.check(call, verdict, self._conversation.context.state_now)
+        if allowed and call.claim is not None:
+            history.reserve_claimed(call, judgement, verdict)
+        elif allowed:
+            history.reserve(call, judgement)
+        if history.shadow is not None:
+            history.follow()
         return verdict
 
     def _granted(self, call: SessionCall, started: float) -> Verdict:
         """As `_answer`, for a call that passes every check of a session that nothing else follows."""
-        conversation = self._conversation
+        conversation, history = self._conversation, self._history
         try:
             self._stamp(call)
         except ClockError as error:
             return refused(str(error), started)
         grant: _Grant = new(_Grant)
-        grant.session, grant.call = self, call
-        notes, details = self._notes() if conversation.context.in_flight else ((), EMPTY)
+        grant.history, grant.call = history, call
+        notes, details = notes_on(history) if conversation.context.in_flight else ((), EMPTY)
         elapsed = (time.perf_counter() - started) * 1000
         verdict = quick_verdict(ALLOW, notes, (), (), details, None, None, "policy", NO_USAGE, elapsed, (), (), grant)
         conversation.reserve(call, None)
@@ -247,20 +300,14 @@ class Checks(ClaimedCalls):
         if not isinstance(text, str):
             return refused(f"the answer has the type {type(text).__name__!r}; expected a string", started)
         with self._lock:
-            verdict = self._check_and_retry(ANSWER, answer_arguments(text), options)
+            verdict: Verdict = self._history.retried(
+                lambda: self.check(ANSWER, answer_arguments(text), **options), f"{ANSWER!r} was not judged"
+            )
             if verdict.permit is not None and verdict.label == 0:
                 permit = verdict.permit
                 self.use(permit)
                 self.record(permit=permit)
             return verdict
-
-    def _check_and_retry(self, tool: str, args: Mapping[str, Any], options: Mapping[str, Any]) -> Verdict:
-        for _ in range(MAX_TRIES):
-            try:
-                return self.check(tool, args, **options)
-            except HistoryChangedError:
-                self.catch_up()
-        raise HistoryChangedError(f"other processes kept extending the history; {tool!r} was not judged; try again")
 
     def approve(self, verdict: Verdict) -> Verdict:
         """Applies human approval to an escalated call: judges it again as proposed.
@@ -273,18 +320,23 @@ class Checks(ClaimedCalls):
         started = time.perf_counter()
         with self._lock:
             grant = verdict.grant
-            if not isinstance(grant, _Grant) or grant.session is not self or verdict.decision is not Decision.ESCALATE:
+            if (
+                not isinstance(grant, _Grant)
+                or grant.history is not self._history
+                or verdict.decision is not Decision.ESCALATE
+            ):
                 raise InputError("nothing to approve; expected the verdict of a call that this session escalated")
             if grant.call.used or grant.call.place != len(self._conversation.calls) + 1:
                 raise InputError(
                     "the approval is void: it was already used, or other calls followed; check the call again"
                 )
             grant.call.used = True
-            self._approved += 1
+            self._history.approved += 1
             call = grant.call.copied()
             call.used = False
             call.applicability = self.policies.applicability(call)
-            return self._answer(call, self._judge_and_count(call, Decision.ESCALATE), started, Decision.ESCALATE)
+            judgement = self._history.judge(call, ESCALATE, count=True)
+            return self._answer(call, judgement, started, ESCALATE)
 
     def call(self, fn: Callable[..., Any], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any) -> Any:
         """Checks a call, runs it with the judged arguments and records its outcome.
@@ -330,28 +382,104 @@ class Checks(ClaimedCalls):
             raise ToolDenied(tool, verdict)
         return verdict.permit  # type: ignore[no-any-return]
 
+    def use(
+        self,
+        permit: Permit,
+        tool: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Uses a permit just before its call runs: once, before it expires, and for exactly the judged call.
 
-def _label(call: SessionCall, action: str | None, decision: str | None, tags: Iterable[str]) -> str | None:
-    """Labels a call. Returns the problem of invalid labels, which are not set."""
-    tags = tags if isinstance(tags, str) else list(tags)
-    problem = label_problem(action, decision, tags)
-    if problem is None:
-        call.labelled(action, decision, frozenset(tags))
-    return problem
+        Args:
+            permit: the permit of a call in flight.
+            tool: the tool that is about to run, to compare with the permit.
+            args: its arguments, to compare with the permit.
+            timeout: seconds to wait for a running check; None waits without limit.
 
+        Returns:
+            The judged arguments as plain values.
 
-def _unreadable(tool: str, error: Exception) -> str:
-    """The problem of a call that cannot be copied, or whose principal is invalid."""
-    if isinstance(error, RecursionError):
-        return f"the arguments of {tool!r}, or the facts, are nested too deeply"
-    return str(error)
+        Raises:
+            InputError: the permit is void.
+            SessionBusyError: a running check exceeds `timeout`; the permit stays valid.
+        """
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise SessionBusyError("another check of the conversation is running; the call may not run yet: try again")
+        try:
+            call = self._history.call_of(permit)
+            if call.used:
+                raise InputError(
+                    f"the permit of {call.tool!r} (call {call.place}) was already used; check the call again"
+                )
+            if call.lapsed or seconds_at(self._conversation.context.clock.read()) > call.expires:
+                raise InputError(f"the permit of {call.tool!r} (call {call.place}) has expired; check the call again")
+            if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
+                raise InputError(
+                    f"the permit is for another call; expected {call.tool!r} with the arguments that were judged"
+                )
+            self._conversation.began(call)
+            self._history.follow()
+            return thaw(call.args)  # type: ignore[no-any-return]
+        finally:
+            self._lock.release()
 
+    def withdraw(self, permit: Permit, why: str = "it was not run", *, never_ran: bool = False) -> None:
+        """Withdraws an allowed call that never runs. Rules ignore it from then on.
 
-ReplayedStep = tuple[Event, Any, Mapping[str, Any] | None, Any]
+        Until a permit is used, later calls are judged as if its call might never run.
 
+        Args:
+            permit: the permit of a call in flight.
+            why: the reason.
+            never_ran: confirms that the permit was used but the call did not run.
 
-class Observations(Checks):
-    """Judges and records calls that have already happened."""
+        Raises:
+            InputError: no such call is in flight, or its permit was used, so that it may be running.
+        """
+        with self._lock:
+            call = self._history.call_of(permit)
+            if call.lapsed:
+                return
+            if call.used and not never_ran:
+                raise InputError(
+                    f"{call.tool!r} (call {call.place}) may be running, since its permit was used; record its outcome"
+                )
+            self._history.settle(call, why, "withdrawn")
+
+    def lapsed(self) -> tuple[Permit, ...]:
+        """The permits that expired unused since the last call of this method. Their calls were withdrawn."""
+        with self._lock:
+            return self._history.permits_of(self._history.lapses())
+
+    def record(self, output: Any = None, failed: bool | None = False, permit: Permit | None = None) -> None:  # noqa: FBT001, FBT002 - the public contract
+        """Records the outcome of a call in flight.
+
+        Args:
+            output: the output of the tool.
+            failed: whether the call failed; None if unknown. An output that matches the policy's `failed_output` counts
+                as failed in any case.
+            permit: the permit of the call; needed if several calls are in flight.
+
+        Raises:
+            InputError: no such call is in flight.
+        """
+        with self._lock:
+            history = self._history
+            call = history.only_call() if permit is None else history.call_of(permit)
+            try:
+                outcome, status = readable_copy(output), self.status_of(output, failed)
+            except RecursionError:
+                raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
+            history.settle(history.reinstated(call) if call.lapsed else call, outcome, status)
+
+    def status_of(self, output: Any, failed: bool | None) -> CallStatus:  # noqa: FBT001 - as in `record`
+        """The status of a call with this output; see `record`."""
+        pattern = self.policies.failed_output
+        if pattern is not None and is_failure(pattern, output):
+            return "failed"
+        return "unknown" if failed is None else "failed" if failed else "ok"
 
     def observe(
         self, event: Event, state: Any = None, facts: Mapping[str, Any] | None = None, *, judge: bool = True
@@ -373,9 +501,10 @@ class Observations(Checks):
         with self._lock:
             call, reading = self._observed(event, state, facts)
             judgement = self._conversation.judge(call, call.applicability, reading=reading) or Judgement()
-            verdict = self._verdict(call, judgement, judgement.decision(), started) if judge else ALLOWED
-            self._reserve(call, judgement)
-            self._settle(call, readable_copy(event.output), event.status or self._observed_status(event))
+            decision, history = judgement.decision(), self._history
+            verdict = verdict_on(history, call, judgement, decision, started) if judge else ALLOWED
+            history.reserve(call, judgement)
+            history.settle(call, readable_copy(event.output), event.status or self._observed_status(event))
             return verdict
 
     def replay(self, steps: Iterable[ReplayedStep], report: Callable[[int, Verdict], None]) -> None:
@@ -390,7 +519,7 @@ class Observations(Checks):
         """
         with self._lock:
             conversation, passed = self._conversation, False
-            alone = conversation.is_alone and not self._is_followed and not self.policies.is_scoped
+            alone = conversation.is_alone and not self._history.is_followed and not self.policies.is_scoped
             for index, (event, state, facts, _) in enumerate(steps):
                 if alone:
                     applicability = self.policies.for_everyone(event)
@@ -403,7 +532,7 @@ class Observations(Checks):
                         and event.principal is None
                     )
                     if passed:
-                        reading = None if event.time is None else _reading_of(self._clock, event)
+                        reading = None if event.time is None else _reading_of(conversation.context.clock, event)
                         if applicability.ignored:
                             conversation.add_ignored(reading)
                         else:
@@ -424,7 +553,9 @@ class Observations(Checks):
         started, conversation = time.perf_counter(), self._conversation
         call, reading = self._observed(event, state, facts, applicability)
         judgement = conversation.judge(call, applicability, reading=reading)
-        verdict = None if judgement is None else self._verdict(call, judgement, judgement.decision(), started)
+        verdict = None
+        if judgement is not None:
+            verdict = verdict_on(self._history, call, judgement, judgement.decision(), started)
         output = event.output
         if type(output) not in ATOMS:
             output = readable_copy(output)
@@ -448,50 +579,15 @@ class Observations(Checks):
         call.agent, call.id = event.agent, event.id
         call.facts = self._facts if facts is None else {**self._facts, **facts}
         if event.time is not None:
-            reading = _reading_of(self._clock, event)
+            reading = _reading_of(conversation.context.clock, event)
             call.time = conversation.context.time_of(reading)
-        call.principal = self._principal if event.principal is None else self._principal_of(event.principal)
+        call.principal = self._principal if event.principal is None else self._history.principal_of(event.principal)
         call.applicability = applicability or self.policies.applicability(call)
         return call, reading
 
     def _observed_status(self, event: Event) -> CallStatus:
         """The status of an event without one."""
         return self.status_of(event.output, None if self.policies.failed_output is None else False)
-
-
-def _reading_of(clock: Clock, event: Event) -> Reading:
-    try:
-        return clock.reading_of(event.time)
-    except ValueError as error:
-        raise InputError(f"the time of the event {event.tool!r} is invalid: {error}") from None
-
-
-MAX_ORDERED = 6  # calls proposed together that are judged in every order
-
-
-class Session(Observations):
-    """One conversation, under the rules of a policy.
-
-    Args:
-        policies: the rules.
-        state: the state for `state(...)`: a live mapping or object, or a callable that returns the current state.
-        facts: the facts of the host about the whole conversation.
-        messages: the chat messages (`role`, `content`) for rules that read the conversation: a live list, or a callable
-            that returns the current ones.
-        id: the id of the session; random by default.
-        permit_seconds: the lifetime of a permit.
-        clock: returns seconds since the epoch, or a datetime with its zone. It gives `now`, the times of the calls and
-            the lifetime of permits.
-        zone: the time zone of `hour(now)` and the like; by default that of the datetimes of the clock.
-        journal: shares the history with other processes.
-        provenance_bytes: the maximum size of the index for `sources(...)`; beyond it sources are unknown.
-        counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
-        principal: on whose behalf the agent acts: a mapping with `id`, `roles`, `tenant` and `on_behalf_of`. It never
-            changes.
-        on_behalf_of: the principal for which that one acts; the roles of both count.
-        on_difference: receives the differences of the policy's candidate (`shadow:`), in a thread of its own; by
-            default they go to the logger `guardagent`. With False, the candidate does not judge this session.
-    """
 
     def check_all(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Any) -> list[Verdict]:
         """Judges calls that are proposed together and may run in any order.
@@ -527,10 +623,10 @@ class Session(Observations):
         """Ends the conversation: pending obligations are violations. Every outcome of the calls in flight counts."""
         started = time.perf_counter()
         with self._lock:
-            self._lapse()
+            self._history.lapse()
             judgement = self._conversation.pending_obligations()
-            notes, details = self._notes()
-            violations, withheld = self._violations(judgement, None)
+            notes, details = notes_on(self._history)
+            violations, withheld = violations_of(self._history, judgement, None, self._facts)
             reasons = [f"at the end: {violation.message}" for violation in violations]
             verdict = Verdict(
                 judgement.decision(),
@@ -542,15 +638,16 @@ class Session(Observations):
                 elapsed_ms=(time.perf_counter() - started) * 1000,
                 denial=Denial(withheld=withheld),
             )
-            if self._shadow is not None:
-                self._shadow.end(verdict, self._conversation.context.state_now)
+            if self._history.shadow is not None:
+                self._history.shadow.end(verdict, self._conversation.context.state_now)
             return verdict
 
     @property
     def obligations(self) -> dict[str, str]:
         """The pending obligations: rule id -> remedy or message, if the conversation ended now."""
         with self._lock:
-            violations, _ = self._violations(self._conversation.pending_obligations(), None)
+            judgement = self._conversation.pending_obligations()
+            violations, _ = violations_of(self._history, judgement, None, self._facts)
             return {violation.policy: violation.remedy or violation.message for violation in violations}
 
     @property
@@ -569,12 +666,11 @@ class Session(Observations):
     def in_flight(self) -> tuple[Permit, ...]:
         """The permits of the calls in flight."""
         with self._lock:
-            permits = [self.permit_of(call) for call in self._conversation.context.in_flight]
-            return tuple(permit for permit in permits if permit is not None)
+            return self._history.permits_of(self._conversation.context.in_flight)
 
     @property
     def halted(self) -> bool:
-        return self._halted is not None
+        return self._history.halted is not None
 
     def rely_on(self, proofs: Proofs, graph: AgentGraph) -> None:
         """Skips rules that are proved for every run of the agent's graph.
@@ -608,8 +704,7 @@ class Session(Observations):
     @property
     def sequence(self) -> int:
         """A number that grows with every reserved or recorded call, approval and halt."""
-        conversation = self._conversation
-        return 2 * len(conversation.calls) - len(conversation.context.in_flight) + self._approved + self.halted
+        return self._history.sequence
 
     def snapshot(self, key: bytes) -> bytes:
         """An authenticated snapshot for another process to continue the session: see `Policies.restore`.
@@ -624,71 +719,53 @@ class Session(Observations):
                 "sequence": self.sequence,
                 "facts": thaw(self._facts),
                 "principal": None if self._principal is None else thaw(self._principal),
-                "halted": self._halted,
-                "approved": self._approved,
+                "halted": self._history.halted,
+                "approved": self._history.approved,
                 "permit_seconds": self._permit_seconds,
                 "provenance_bytes": self._provenance_bytes,
                 **self._conversation.dumped(),
             }
-            return write_snapshot(self, content, key)
+            return write_snapshot(self._history, content, key)
 
     @classmethod
     def restore(
-        cls,
-        policies: Policies,
-        snapshot: bytes,
-        key: bytes,
-        *,
-        state: Any = None,
-        messages: Any = (),
-        newest: int | None = None,
-        clock: HostClock = time.time,
-        zone: dt.tzinfo | str | None = None,
-        counters: CounterStore | str | None = None,
-        on_difference: OnDifference | None = None,
+        cls, policies: Policies, snapshot: bytes, key: bytes, *, newest: int | None = None, **options: Any
     ) -> Session:
         """Restores a session: see `Policies.restore`."""
         content = read_snapshot(snapshot, key, newest)
-        policies = policies.version(content["policy"])
-        seconds = content["permit_seconds"]
-        name = content["session"]
         session = cls(
-            policies,
-            state,
-            content["facts"],
-            messages=messages,
-            id=name,
-            permit_seconds=seconds,
-            clock=clock,
-            zone=zone,
+            policies.version(content["policy"]),
+            facts=content["facts"],
+            id=content["session"],
+            permit_seconds=content["permit_seconds"],
             provenance_bytes=content.get("provenance_bytes", PROVENANCE_BYTES),
-            counters=counters,
             principal=content.get("principal"),
-            on_difference=on_difference,
-        )  # fmt: skip
-        session._conversation.load(content)
-        session._halted, session._approved = content["halted"], content["approved"]
-        take_over(session, content)
-        session._settle_counters(call for call in session._conversation.calls if call.status is not None)
-        session._follow()
+            **options,
+        )
+        history = session._history
+        history.conversation.load(content)
+        history.halted, history.approved = content["halted"], content["approved"]
+        take_over(history, content)
+        history.settle_counters(call for call in history.conversation.calls if call.status is not None)
+        history.follow()
         return session
 
     def fork(self) -> Session:
         """A copy for trial calls: they do not affect this session and have no permits."""
         with self._lock:
-            self._lapse()
+            self._history.lapse()
+            counters = self._history.counters
             fork = Session(
                 self.policies,
                 facts=self._facts,
                 id=f"{self.id}/{secrets.token_hex(4)}",
                 permit_seconds=self._permit_seconds,
-                counters=None if self._counters is None else self._counters.trial_store(),
+                counters=None if counters is None else counters.trial_store(),
                 principal=self.principal,
                 on_difference=False,
             )
-            fork._clock = self._clock
-            fork._conversation, fork._halted, fork._mementos = self._conversation.copied(), self._halted, []
-            fork._conversation.context.counters = fork._counters
+            fork._history.become_fork_of(self._history)
+            fork._conversation = fork._history.conversation
             return fork
 
     def mark(self) -> int:
@@ -704,12 +781,94 @@ class Session(Observations):
             The number of remaining calls.
         """
         with self._lock:
-            calls = self._conversation.calls
-            while self._mementos and len(calls) > mark and calls[-1].status is None:
-                if self._counters is not None:
-                    self._counters.release(calls[-1])
-                self._conversation.forget(self._mementos.pop())
+            calls, history = self._conversation.calls, self._history
+            while history.trials and len(calls) > mark and calls[-1].status is None:
+                if history.counters is not None:
+                    history.counters.release(calls[-1])
+                self._conversation.forget(history.trials.pop())
             return len(calls)
+
+    # --- calls of other processes and programs
+
+    def claimed(self, call_id: str) -> SessionCall | None:
+        """The claimed call with this id."""
+        return self._history.claimed(call_id)
+
+    def settle_claimed(self, call_id: str, output: Any, failed: bool | None) -> ClaimSettlement:  # noqa: FBT001
+        """Records the outcome of a claimed call, once.
+
+        Raises:
+            NotClaimedError: no claimed call has this id.
+            ClaimConflictError: another outcome was recorded.
+        """
+        try:
+            outcome, status = readable_copy(output), self.status_of(output, failed)
+        except RecursionError:
+            raise InputError("the output is nested too deeply; record it as a string") from None
+        return self._history.settle_claimed(call_id, outcome, status)
+
+    def withdraw_claimed(self, call_id: str, why: str) -> ClaimSettlement | None:
+        """Withdraws a claimed call that never ran. An id that was never claimed cannot be claimed later.
+
+        Raises:
+            ClaimConflictError: an outcome was recorded.
+        """
+        return self._history.withdraw_claimed(call_id, why)
+
+    def close(self, why: str) -> None:
+        """Closes the conversation for all processes: no call is allowed from then on.
+
+        Raises:
+            SessionEndedError: it has ended.
+        """
+        history = self._history
+        with self._lock:
+            history.retried(lambda: history.halt(why), "the conversation goes on")
+
+    def catch_up(self) -> None:
+        """Applies the history entries of other processes that share this session.
+
+        Raises:
+            SessionEndedError: another process ended the conversation.
+            InputError: as for `Journal.news`.
+        """
+        self._history.catch_up()
+
+    def retire(self) -> None:
+        """Retires this session after another one took over: it denies every call from then on."""
+        self._history.retire()
+
+    @property
+    def check_time(self) -> tuple[int, str | None] | None:
+        """The time of the last check in microseconds, and the zone of the clock; None if the time is unknown."""
+        try:
+            moment, zone = self._conversation.context.reading()
+        except ClockError:
+            return None
+        return None if moment is None else (moment, zone)
+
+
+def _label(call: SessionCall, action: str | None, decision: str | None, tags: Iterable[str]) -> str | None:
+    """Labels a call. Returns the problem of invalid labels, which are not set."""
+    tags = tags if isinstance(tags, str) else list(tags)
+    problem = label_problem(action, decision, tags)
+    if problem is None:
+        call.labelled(action, decision, frozenset(tags))
+    return problem
+
+
+def _unreadable(tool: str, error: Exception) -> str:
+    """The problem of a call that cannot be copied, or whose principal is invalid."""
+    if isinstance(error, RecursionError):
+        return f"the arguments of {tool!r}, or the facts, are nested too deeply"
+    return str(error)
+
+
+def _reading_of(clock: Clock, event: Event) -> Reading:
+    try:
+        return clock.reading_of(event.time)
+    except ValueError as error:
+        raise InputError(f"the time of the event {event.tool!r} is invalid: {error}") from None
 
 
 def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, Any]) -> Verdict | None:
@@ -723,47 +882,3 @@ def _in_other_orders(base: Session, calls: Sequence[Any], options: Mapping[str, 
                 reason = f"the calls were proposed together, and the order {names} is not allowed"
                 return replace(verdict, reasons=(*verdict.reasons, reason), grant=None)
     return None
-
-
-ProposedCall = tuple[str, Mapping[str, Any]]  # a tool and its arguments
-
-
-def judge_jointly(
-    session: Session, calls: Sequence[ProposedCall], options: Mapping[str, Any]
-) -> tuple[Sequence[ProposedCall], Sequence[Verdict]]:
-    """Returns the judged calls and their verdicts. Calls are recorded as in flight only if all are allowed.
-
-    If a call would halt or escalate by itself, only the most severe such call is judged and returned. So a halt takes
-    effect, and an approval refers to one call.
-
-    Args:
-        session: judges the calls.
-        calls: the calls; at least one.
-        options: the options of `session.check`.
-    """
-    if len(calls) == 1:
-        return calls, [session.check(*calls[0], **options)]
-    alone = [session.check(*call, **options, reserve=False) for call in calls]
-    worst = max(range(len(calls)), key=lambda at: alone[at].decision.severity)
-    if _escalates(alone[worst]):
-        return judge_jointly(session, [calls[worst]], options)
-    tried = session.fork().check_all(calls, **options)
-    if any(verdict.label for verdict in tried):
-        return calls, [_as_denial(verdict) if _escalates(verdict) else verdict for verdict in tried]
-    return calls, session.check_all(calls, **options)
-
-
-def _escalates(verdict: Verdict) -> bool:
-    return verdict.decision >= Decision.ESCALATE
-
-
-def _as_denial(verdict: Verdict) -> Verdict:
-    """Downgrades a verdict that escalates or halts only in combination with calls that do not run."""
-    return replace(verdict, decision=Decision.DENY, grant=None)
-
-
-def withdraw(session: Session, verdicts: Sequence[Verdict]) -> None:
-    """Withdraws allowed calls that do not run, because a concurrent call of another thread led to a denial."""
-    for verdict in verdicts:
-        if verdict.permit is not None and verdict.label == 0:
-            session.withdraw(verdict.permit, "proposed together with a call that was denied")

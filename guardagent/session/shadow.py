@@ -168,27 +168,26 @@ class SessionShadow:
         self._state.settle(self._calls.pop(place), output, status)
 
     def _compare(self, call: SessionCall | None, live: Mapping[str, Any], judged: Judgement) -> None:
-        found = {
+        candidate = {
             "decision": str(judged.decision()),
             "rules": tuple(source.id for source, _ in judged.broken),
             "undecided": tuple(rule for rule in judged.undecided if rule),
         }
-        if found["decision"] == live["decision"] and set(found["rules"]) == set(live["rules"]):
+        if candidate["decision"] == live["decision"] and set(candidate["rules"]) == set(live["rules"]):
             return
-        self._tell(call, live, found, tuple(judged.errors))
-
-    def _give_up(self, why: str) -> None:
-        self._stopped = True
-        _log().error("the candidate no longer judges the session %r: %s", self._session, why)
-
-    def _tell(self, call: SessionCall | None, live: Any, found: Any, errors: tuple[str, ...]) -> None:
         call = call or SessionCall("", {})
-        args, policy = thaw(call.args), self._candidate.digest
-        difference = ShadowDifference(self._session, call.tool, args, call.id, call.agent, live, found, errors, policy)
+        args, errors, policy = thaw(call.args), tuple(judged.errors), self._candidate.digest
+        difference = ShadowDifference(
+            self._session, call.tool, args, call.id, call.agent, live, candidate, errors, policy
+        )
         try:
             self._report(difference)
         except Exception as error:  # noqa: BLE001 - a host's function
             _log().error("a difference of the candidate could not be reported: %s", error_text(error))
+
+    def _give_up(self, why: str) -> None:
+        self._stopped = True
+        _log().error("the candidate no longer judges the session %r: %s", self._session, why)
 
 
 def _live(verdict: Verdict) -> dict[str, Any]:

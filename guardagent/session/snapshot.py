@@ -1,4 +1,4 @@
-"""A session outside of its process: snapshots, static proofs, the shared history, and verdicts for users.
+"""A session outside of its process: snapshots, and static proofs.
 
 A snapshot is a serialised session that another process can continue. It is authenticated: without the key nobody can
 create or change one. It never goes back in time: one process never restores a session to an earlier state than it has
@@ -6,9 +6,6 @@ seen, and a host that stores `session.sequence` can require the same across proc
 
 By static proofs a session can skip rules that are proved for every run of a graph. This is opt-in. A proof is valid
 only for the exact graph, sources and policy that it was made for.
-
-Through the shared history other processes continue a session, concurrently or after a restart. The verdict on a
-withheld answer reaches the user without any part of the answer.
 """
 
 from __future__ import annotations
@@ -19,15 +16,17 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from guardagent._version import __version__
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
-from guardagent.types import Denial, Verdict, Violation
+
+if TYPE_CHECKING:
+    from guardagent.session.calls import CallHistory
 
 MIN_KEY = 16  # bytes
 FORMAT = 2
@@ -42,23 +41,12 @@ _CHANGED = (
 )
 
 
-class SnapshotSession(Protocol):
-    """The parts of a session that snapshots use."""
-
-    id: str
-
-    @property
-    def sequence(self) -> int: ...
-
-    def retire(self) -> None: ...
-
-
 _lock = threading.Lock()
 _newest: dict[str, int] = {}  # session id -> the newest sequence number that was written or restored here
-_alive: WeakValueDictionary[str, SnapshotSession] = WeakValueDictionary()
+_alive: WeakValueDictionary[str, CallHistory] = WeakValueDictionary()
 
 
-def write_snapshot(session: SnapshotSession, content: Mapping[str, Any], key: bytes) -> bytes:
+def write_snapshot(history: CallHistory, content: Mapping[str, Any], key: bytes) -> bytes:
     """Serialises and authenticates the content of a session.
 
     Raises:
@@ -70,8 +58,8 @@ def write_snapshot(session: SnapshotSession, content: Mapping[str, Any], key: by
     except (TypeError, ValueError) as error:
         raise InputError(f"the session cannot be saved: {error}; expected JSON values in calls and facts") from None
     with _lock:
-        _newest[session.id] = max(_newest.get(session.id, 0), content["sequence"])
-        _alive[session.id] = session
+        _newest[history.session] = max(_newest.get(history.session, 0), content["sequence"])
+        _alive[history.session] = history
     return b"guardagent snapshot %d %s\n%s" % (FORMAT, _mac(body, key), body)
 
 
@@ -87,20 +75,20 @@ def read_snapshot(snapshot: bytes, key: bytes, newest: int | None = None) -> dic
         InputError: the snapshot is invalid, changed, outdated, made with another key, or has an unsupported format.
     """
     head, _, body = snapshot.partition(b"\n")
-    found = _HEAD.fullmatch(head)
-    if found and int(found[1]) not in READ:
-        raise InputError(_OTHER_FORMAT.format(int(found[1]), " and ".join(map(str, READ))))
-    if not found or not hmac.compare_digest(found[2], _mac(body, key)):
+    match = _HEAD.fullmatch(head)
+    if match and int(match[1]) not in READ:
+        raise InputError(_OTHER_FORMAT.format(int(match[1]), " and ".join(map(str, READ))))
+    if not match or not hmac.compare_digest(match[2], _mac(body, key)):
         raise InputError(_CHANGED)
     content: dict[str, Any] = json.loads(body)
-    if content.get("format", 1) != int(found[1]):
+    if content.get("format", 1) != int(match[1]):
         raise InputError(_CHANGED)
     with _lock:
         _require_newest(content, newest or 0)
     return content
 
 
-def take_over(session: SnapshotSession, content: Mapping[str, Any]) -> None:
+def take_over(history: CallHistory, content: Mapping[str, Any]) -> None:
     """Registers a restored session under its id and retires the previous owner.
 
     Raises:
@@ -108,9 +96,9 @@ def take_over(session: SnapshotSession, content: Mapping[str, Any]) -> None:
     """
     with _lock:
         _require_newest(content)
-        _newest[session.id] = content["sequence"]
-        owner = _alive.get(session.id)
-        _alive[session.id] = session
+        _newest[history.session] = content["sequence"]
+        owner = _alive.get(history.session)
+        _alive[history.session] = history
     if owner is not None:
         owner.retire()
 
@@ -183,56 +171,3 @@ def digest_of(graph: AgentGraph, policies: Policies) -> str:
         path = Path(file)
         content.update(path.read_bytes() if path.is_file() else b"missing")
     return content.hexdigest()
-
-
-# --- the shared history
-
-
-HistoryEntry = Mapping[str, Any]
-"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`."""
-
-
-class HistoryChangedError(GuardError):
-    """Another process extended the history, so the decision was made on an outdated one."""
-
-
-class SessionEndedError(GuardError):
-    """Another process ended the conversation; a new one may have the same name."""
-
-
-class Journal(Protocol):
-    """The history of one session, as seen by one of the processes that share it."""
-
-    def news(self) -> Sequence[HistoryEntry]:
-        """Returns the entries that other processes added since the last call.
-
-        Raises:
-            SessionEndedError: another process ended the conversation.
-            InputError: the other processes use another policy.
-        """
-
-    def append(self, entry: HistoryEntry) -> None:
-        """Appends an entry before the change takes effect.
-
-        Raises:
-            HistoryChangedError: there are new entries of other processes.
-            InputError: the entry cannot be written as JSON.
-        """
-
-
-_WITHOUT_MESSAGE = "the rule forbids this answer"
-
-
-def without_answer_text(policies: Policies, verdict: Verdict) -> Verdict:
-    """Returns a denial with the messages of the rules' authors; causes and evidence can quote the answer."""
-    if not verdict.label:
-        return verdict
-    messages = {rule.id: rule.source.message_line or _WITHOUT_MESSAGE for rule in policies.rules}
-    violations = tuple(
-        Violation(one.policy, messages.get(one.policy, _WITHOUT_MESSAGE), remedy=one.remedy)
-        for one in verdict.violations
-    )
-    rules = dict.fromkeys(error.partition(": ")[0] for error in verdict.errors)
-    errors = tuple(f"{rule if rule in messages else 'the answer'}: could not be checked" for rule in rules)
-    reasons = (*[one.message for one in violations], *errors)
-    return replace(verdict, reasons=reasons, violations=violations, errors=errors, details={}, denial=Denial())

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
-from guardagent.batch.jobs import Job, Result, judge_lines
-from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader, open_bytes
+from guardagent.batch.pipeline import Job, judge_line
+from guardagent.batch.records import InputLine, LineReader, open_bytes
+from guardagent.batch.results import Result
 from guardagent.errors import GuardError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.load import load_policies
@@ -70,12 +71,12 @@ class RuleCoverage:
     def __init__(self) -> None:
         self.policies: dict[str, PolicyCoverage] = {}
 
-    def add(self, found: dict[str, Any]) -> None:
+    def add(self, content: dict[str, Any]) -> None:
         """Adds the result of `covered_rules`."""
-        known = PolicyCoverage(tuple(found["rules"]), frozenset(found["end_only"]))
-        policy = self.policies.setdefault(found["policy"], known)
-        policy.violated.update(found["violated"])
-        policy.satisfied.update(found["satisfied"])
+        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]))
+        policy = self.policies.setdefault(content["policy"], known)
+        policy.violated.update(content["violated"])
+        policy.satisfied.update(content["satisfied"])
         policy.cases += 1
 
     def clear(self) -> None:
@@ -83,10 +84,12 @@ class RuleCoverage:
 
     @property
     def is_full(self) -> bool:
-        return not any(one.never_violated or one.never_satisfied for one in self.policies.values())
+        return not any(policy.never_violated or policy.never_satisfied for policy in self.policies.values())
 
     def lines(self) -> list[str]:
-        return [line for policy, one in sorted(self.policies.items()) for line in one.lines(policy)]
+        return [
+            line for policy, policy_coverage in sorted(self.policies.items()) for line in policy_coverage.lines(policy)
+        ]
 
 
 COVERAGE = RuleCoverage()
@@ -173,8 +176,8 @@ class CasesFile(pytest.File):
         stem = self.path.name.removesuffix(SUFFIX)
         while stem:
             for suffix in (".yaml", ".yml"):
-                if (found := self.path.with_name(stem + suffix)).is_file():
-                    return found
+                if (name := self.path.with_name(stem + suffix)).is_file():
+                    return name
             stem = stem.rpartition(".")[0]
         named = self.config.getini(POLICY)
         if not named:
@@ -201,29 +204,25 @@ class CaseItem(pytest.Item):
             CaseFailedError: the line is not a case, or the verdict is not the expected one.
         """
         job = Job(str(self.path), partial(load_policies, self._policy), read_expectation, judge_case)
-        result = next(judge_lines(job, self._policies, Chunk((self._line,), FilePosition(), 0)))
+        result = judge_line(job, self._policies, self._line)
         if result.error:
             raise CaseFailedError(result.error)
-        self._note_coverage(result)
-        found = difference(result)
-        if found:
-            raise CaseFailedError("\n".join(self._message(result, found)))
-
-    def _note_coverage(self, result: Result) -> None:
         case = read_expectation(self._line.text(self.path), self.path, self._line.number)
         path = os.path.relpath(self._policy, self.config.rootpath)
         self.coverage = covered_rules(self._policies, path, case.proposed, json.loads(result.row))
+        if found := difference(result):
+            raise CaseFailedError("\n".join(self._message(result, found)))
 
-    def _message(self, result: Result, found: Difference) -> Iterator[str]:
+    def _message(self, result: Result, difference: Difference) -> Iterator[str]:
         row = json.loads(result.row)
         yield f"{self.path}:{self._line.number}: case {str(row['id'])!r} differs from its expectation"
-        if found.label is not None:
-            yield f"  label: expected {_LABELS[found.label[0]]}, got {_LABELS[found.label[1]]}"
+        if difference.label is not None:
+            yield f"  label: expected {_LABELS[difference.label[0]]}, got {_LABELS[difference.label[1]]}"
         else:
             yield f"  label: {_LABELS[result.label]}"
-        for rule in found.missing:
+        for rule in difference.missing:
             yield f"  rule {rule!r}: expected to be violated{unknown_rule_hint(rule, self._policies.ids)}, but is not"
-        for rule in found.unexpected:
+        for rule in difference.unexpected:
             yield f"  rule {rule!r}: violated, but not expected"
         for reason in row["reasons"]:
             yield f"  reason: {reason}"
@@ -263,6 +262,7 @@ def _name_of(line: InputLine) -> str | None:
     if not isinstance(name, str | int):
         return None
     shown = "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(name).strip()
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in str(name).strip()
     )
     return shown or None

@@ -19,133 +19,46 @@ from guardagent.policy.documents import PolicyDocument, compare
 from guardagent.policy.policies import Policies
 from guardagent.policy.review import rule_hashes
 from guardagent.policy.review.record import (
-    Confirmation,
     NeededFact,
-    RecordedAnswer,
     Review,
     ReviewedRule,
     ReviewedSentence,
     ReviewFinding,
-    ReviewQuestion,
     read_review,
 )
 from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
-from guardagent.translation.assembly.layout import PolicyLines, read_policy_lines
+from guardagent.translation.assembly import NO_LINES, PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
 from guardagent.translation.examination.examined import expects_violation, judged_cases
 
-# --- links between sentences
+# --- what stands
 
 Node = tuple[Literal["sentence", "rule", "question"], int | str]
 """A sentence by its number, a rule or a question by its id."""
-_LINKED = "it shares sentences or questions with another rule, and "
 
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """The links of an earlier translation.
-
-    Attributes:
-        neighbours: what each node rests on, or what rests on it.
-        quotes: for each rule, the quoted words by the numbers of their sentences.
-        grounds: the sentences that have no rules of their own, such as definitions: a rule that falls leaves them.
-    """
-
-    neighbours: Mapping[Node, set[Node]]
-    quotes: Mapping[str, Mapping[int, str]]
-    grounds: frozenset[Node]
-
-    @classmethod
-    def of(cls, review: Review) -> Links:
-        """Reads the links of a review: rules rest on the sentences that they quote or that name them."""
-        numbers = _numbers(review)
-        quotes = {
-            rule.id: {number: words for one, words in rule.quotes.items() for number in _of_rule(review, rule.id, one)}
-            for rule in review.rules
-        }
-        pairs: list[tuple[Node, Node]] = [
-            *((("sentence", one.number), ("rule", rule)) for one in review.sentences for rule in one.rules),
-            *((("sentence", number), ("rule", rule)) for rule, found in quotes.items() for number in found),
-        ]
-        for one in review.questions:
-            pairs += [(("question", one.id), ("sentence", at)) for each in one.sentences for at in numbers[each]]
-            pairs += [(("question", one.id), ("rule", rule)) for rule in one.rules]
-        neighbours: defaultdict[Node, set[Node]] = defaultdict(set)
-        for first, second in pairs:
-            neighbours[first].add(second)
-            neighbours[second].add(first)
-        grounds: list[Node] = [("sentence", one.number) for one in review.sentences if one.fate not in ("rule", "open")]
-        return cls(neighbours, quotes, frozenset(grounds))
-
-    def falling(self, roots: Mapping[Node, str]) -> dict[Node, str]:
-        """Returns the nodes that fall, with their reasons: the roots, and all that is linked with one."""
-        found = dict(roots)
-        waiting = deque(roots)
-        while waiting:
-            there = waiting.popleft()
-            reason = found[there] if there in roots else f"{_LINKED}{found[there].removeprefix(_LINKED)}"
-            for one in sorted(self.neighbours.get(there, ()), key=str):
-                if one not in found and one not in self.grounds:
-                    found[one] = reason
-                    waiting.append(one)
-        return found
-
-
-def _numbers(review: Review) -> defaultdict[str, list[int]]:
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for one in review.sentences:
-        found[one.hash].append(one.number)
-    return found
-
-
-def _of_rule(review: Review, rule: str, sentence: str) -> list[int]:
-    """The sentences with a hash that a rule rests on: of identical sentences, those that name the rule."""
-    same = [one for one in review.sentences if one.hash == sentence]
-    return [one.number for one in [one for one in same if rule in one.rules] or same]
-
-
-# --- the new version
-
-
-@dataclass(frozen=True, slots=True)
-class FallenRule:
-    """A rule that does not stand for the new version. `reason` is a sentence for people."""
-
-    id: str
-    reason: str
+NO_REVIEW = Review("", "", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The part of an earlier translation that stands. Numbers are those of the new version of the document.
+    """The part of an earlier translation that stands; nothing in a first one. Numbers are those of the new document.
 
     Attributes:
-        lines: the present policy file, for `assemble(previous=…)`.
+        translate: the numbers of the sentences to translate.
+        lines: the present policy file, for `assemble(previous=…)`; without content in a first translation.
         drafts: the rules that stand, as the file has them, by groups of sentences; a rule that rests on no sentence is
             a group of its own. They come first in `assemble`.
-        sentences: the sentences that stand with their fate.
-        rules: the reviewed rules that stand.
-        facts: the facts that they or the sentences need.
-        questions, answers, findings, confirmations: those that concern nothing else. Findings about the whole policy or
-            document are not among them.
-        fallen: the rules that do not stand.
-        translate: the numbers of the sentences to translate.
-        numbers: the new numbers of unchanged sentences by the old ones.
+        review: the entries of the earlier review that concern nothing else. Findings about the whole policy or document
+            are not among them.
+        fallen: the ids of the rules that do not stand.
     """
 
-    lines: PolicyLines
-    drafts: tuple[Draft, ...]
-    sentences: tuple[ReviewedSentence, ...]
-    rules: tuple[ReviewedRule, ...]
-    facts: tuple[NeededFact, ...]
-    questions: tuple[ReviewQuestion, ...]
-    answers: tuple[RecordedAnswer, ...]
-    findings: tuple[ReviewFinding, ...]
-    confirmations: tuple[Confirmation, ...]
-    fallen: tuple[FallenRule, ...]
     translate: tuple[int, ...]
-    numbers: Mapping[int, int]
+    lines: PolicyLines = NO_LINES
+    drafts: tuple[Draft, ...] = ()
+    review: Review = NO_REVIEW
+    fallen: tuple[str, ...] = ()
 
 
 def require_translation(policy: Path) -> None:
@@ -157,10 +70,10 @@ def require_translation(policy: Path) -> None:
     """
     review = policy.with_suffix(".review.json")
     if review.exists() and not policy.exists():
-        found = read_review(review)
-        if found.answers or found.confirmations:
+        reviewed = read_review(review)
+        if reviewed.answers or reviewed.confirmations:
             raise ContentError(
-                f"has {len(found.answers)} answers and {len(found.confirmations)} confirmations, but its policy "
+                f"has {len(reviewed.answers)} answers and {len(reviewed.confirmations)} confirmations, but its policy "
                 f"{policy.name!r} is gone; restore the policy, or move the review away to begin anew",
                 review,
             )
@@ -214,63 +127,102 @@ def kept(previous: Review, policy: Path, document: PolicyDocument, again: Collec
 
 
 class _DocumentChange:
+    """The links of an earlier translation, and what falls with the changes of its document.
+
+    Rules rest on the sentences that they quote or that name them. Sentences without rules of their own, such as
+    definitions, are grounds: a rule that falls leaves them.
+    """
+
     def __init__(self, previous: Review, lines: PolicyLines, document: PolicyDocument, again: Collection[str]) -> None:
-        self._previous, self._lines, self._document, self._again = previous, lines, document, again
-        self._links = Links.of(previous)
+        self._previous, self._lines, self._document = previous, lines, document
+        self._quotes = {rule.id: _numbered_quotes(rule, previous) for rule in previous.rules}
+        self._grounds = {
+            ("sentence", sentence.number) for sentence in previous.sentences if sentence.fate not in ("rule", "open")
+        }
+        self._neighbours: defaultdict[Node, set[Node]] = defaultdict(set)
+        for first, second in self._links():
+            self._neighbours[first].add(second)
+            self._neighbours[second].add(first)
         compared = compare(reviewed_sentences(previous), document.sentences)
         self._new = {old.number: new for old, new in compared.unchanged}
-        changed = {one.old.number: "changed" for one in compared.changed}
-        gone = {one.number: "was removed" for one in compared.removed}
-        self._fallen = self._links.falling(dict(self._roots(changed | gone)))
+        changed = (*(one.old.number for one in compared.changed), *(one.number for one in compared.removed))
+        self._fallen = self._falling(self._roots(changed, again))
         if any(kind == "rule" for kind, _ in self._fallen):
-            self._fallen |= dict(self._implied())
+            self._fallen |= dict.fromkeys(self._implied())
 
-    def _roots(self, changes: Mapping[int, str]) -> Iterator[tuple[Node, str]]:
-        """Yields the sentences and rules that do not stand by themselves, with the reason."""
-        for number, change in changes.items():
-            yield ("sentence", number), f"sentence {number} of the earlier version {change}"
-        for question in self._again:
-            yield ("question", question), "a question about it is answered"
-        for kind, name in self._links.neighbours:
-            if kind == "rule" and name not in self._lines.rules:
-                yield (kind, name), f"the policy file no longer has the rule {name!r}"
+    def _links(self) -> Iterator[tuple[Node, Node]]:
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
         for one in self._previous.sentences:
-            links = {kind for kind, _ in self._links.neighbours.get(("sentence", one.number), ())}
-            needed = {"rule": "rule", "open": "question"}.get(one.fate)
-            if needed and needed not in links and one.number not in changes:
-                yield ("sentence", one.number), f"sentence {one.number} has no {needed}"
+            numbers[one.hash].append(one.number)
+            yield from ((("sentence", one.number), ("rule", rule)) for rule in one.rules)
+        for rule, quotes in self._quotes.items():
+            yield from ((("sentence", number), ("rule", rule)) for number in quotes)
+        for question in self._previous.questions:
+            node: Node = ("question", question.id)
+            yield from ((node, ("sentence", at)) for sentence in question.sentences for at in numbers[sentence])
+            yield from ((node, ("rule", rule)) for rule in question.rules)
 
-    def _implied(self) -> Iterator[tuple[Node, str]]:
+    def _falling(self, roots: Iterable[Node]) -> dict[Node, None]:
+        """The nodes that fall: the roots, and all that is linked with one."""
+        fallen = dict.fromkeys(roots)
+        waiting = deque(fallen)
+        while waiting:
+            for node in sorted(self._neighbours.get(waiting.popleft(), ()), key=str):
+                if node not in fallen and node not in self._grounds:
+                    fallen[node] = None
+                    waiting.append(node)
+        return fallen
+
+    def _roots(self, changed: Iterable[int], again: Iterable[str]) -> Iterator[Node]:
+        """Yields the sentences, questions and rules that do not stand by themselves."""
+        yield from (("sentence", number) for number in changed)
+        yield from (("question", question) for question in again)
+        yield from (
+            neighbour
+            for neighbour in self._neighbours
+            if neighbour[0] == "rule" and neighbour[1] not in self._lines.rules
+        )
+        for sentence in self._previous.sentences:
+            node: Node = ("sentence", sentence.number)
+            needed = {"rule": "rule", "open": "question"}.get(sentence.fate)
+            if needed and needed not in {kind for kind, _ in self._neighbours.get(node, ())}:
+                yield node
+
+    def _implied(self) -> Iterator[Node]:
         """Yields the sentences that any rule may have implied."""
-        for one in self._previous.sentences:
-            node: Node = ("sentence", one.number)
-            if one.fate == "implied" and not self._links.neighbours.get(node):
-                yield node, "a rule that may have implied it falls"
+        for sentence in self._previous.sentences:
+            node: Node = ("sentence", sentence.number)
+            if sentence.fate == "implied" and not self._neighbours.get(node):
+                yield node
 
     def kept(self) -> Kept:
-        old = self._previous
-        sentences = self._sentences()
-        rules = tuple(one for one in old.rules if self._stands("rule", one.id) and one.id in self._lines.rules)
-        questions = tuple(one for one in old.questions if self._stands("question", one.id))
-        ids = {one.id for one in questions}
-        numbers = {one.number for one in sentences}
+        old, sentences = self._previous, self._sentences()
+        numbers = {sentence.number for sentence in sentences}
+        review = replace(
+            old,
+            sentences=tuple(sentences),
+            rules=tuple(rule for rule in old.rules if self._stands("rule", rule.id) and rule.id in self._lines.rules),
+            facts=tuple(self._facts()),
+            questions=tuple(question for question in old.questions if self._stands("question", question.id)),
+            findings=tuple(
+                finding
+                for finding in old.findings
+                if not finding.of_policy
+                and finding.sentences + finding.rules
+                and self._all_stand(finding.sentences, finding.rules)
+            ),
+            confirmations=tuple(
+                confirmation
+                for confirmation in old.confirmations
+                if self._all_stand(filter(None, [confirmation.sentence]), confirmation.rules)
+            ),
+        )
         return Kept(
+            tuple(sentence.number for sentence in self._document.sentences if sentence.number not in numbers),
             self._lines,
             tuple(self._drafts()),
-            tuple(sentences),
-            rules,
-            tuple(self._facts()),
-            questions,
-            tuple(one for one in old.answers if one.question in ids),
-            tuple(
-                one
-                for one in old.findings
-                if not one.of_policy and one.sentences + one.rules and self._all_stand(one.sentences, one.rules)
-            ),
-            tuple(one for one in old.confirmations if self._all_stand(filter(None, [one.sentence]), one.rules)),
-            tuple(FallenRule(str(name), why) for (kind, name), why in self._fallen.items() if kind == "rule"),
-            tuple(one.number for one in self._document.sentences if one.number not in numbers),
-            {number: one.number for number, one in self._new.items()},
+            review,
+            tuple(str(name) for kind, name in self._fallen if kind == "rule"),
         )
 
     def _stands(self, kind: Literal["sentence", "rule", "question"], name: int | str) -> bool:
@@ -278,48 +230,59 @@ class _DocumentChange:
 
     @cached_property
     def _hashes(self) -> set[str]:
-        return {one.hash for one in self._previous.sentences if self._stands("sentence", one.number)}
+        return {sentence.hash for sentence in self._previous.sentences if self._stands("sentence", sentence.number)}
 
     def _all_stand(self, sentences: Iterable[str], rules: Iterable[str]) -> bool:
-        rules_stand = all(self._stands("rule", one) and one in self._lines.rules for one in rules)
+        rules_stand = all(self._stands("rule", rule) and rule in self._lines.rules for rule in rules)
         return rules_stand and self._hashes.issuperset(sentences)
 
     def _sentences(self) -> list[ReviewedSentence]:
         pairs = [
-            (one, self._new[one.number]) for one in self._previous.sentences if self._stands("sentence", one.number)
+            (sentence, self._new[sentence.number])
+            for sentence in self._previous.sentences
+            if self._stands("sentence", sentence.number)
         ]
-        found = [
-            replace(one, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
-            for one, new in pairs
+        sentences = [
+            replace(pair, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
+            for pair, new in pairs
         ]
-        return sorted(found, key=lambda one: one.number)
+        return sorted(sentences, key=lambda sentence: sentence.number)
 
     def _drafts(self) -> Iterator[Draft]:
         declared = {key: self._lines.content[key] for key in DECLARATIONS if key in self._lines.content}
-        waiting = {one.id: one for one in self._lines.drafts if self._stands("rule", one.id)}
+        waiting = {draft.id: draft for draft in self._lines.drafts if self._stands("rule", draft.id)}
         while waiting:
-            group = self._links.falling({("rule", next(iter(waiting))): ""})
-            rules = [self._rule(waiting.pop(one)) for one in [*waiting] if ("rule", one) in group]
+            group = self._falling([("rule", next(iter(waiting)))])
+            rules = [self._rule(waiting.pop(rule_id)) for rule_id in [*waiting] if ("rule", rule_id) in group]
             sentences = sorted(self._new[int(name)].number for kind, name in group if kind == "sentence")
             yield Draft(tuple(sentences), tuple(rules), declared, tuple(_read_by(rules, self._previous.facts)))
 
     def _rule(self, rule: RuleDraft) -> RuleDraft:
         """A rule of the policy file with its quotes and cases."""
-        quotes = {self._new[number].number: words for number, words in self._links.quotes.get(rule.id, {}).items()}
-        cases = next((one.cases for one in self._previous.rules if one.id == rule.id), ())
+        quotes = {self._new[number].number: words for number, words in self._quotes.get(rule.id, {}).items()}
+        cases = next((previous_rule.cases for previous_rule in self._previous.rules if previous_rule.id == rule.id), ())
         return replace(rule, quotes=quotes, cases=cases)
 
     def _facts(self) -> Iterator[NeededFact]:
         """Yields the facts but those that only fallen rules read."""
         drafts = self._lines.drafts
-        read = set(_read_by([one for one in drafts if self._stands("rule", one.id)], self._previous.facts))
-        left = set(_read_by([one for one in drafts if not self._stands("rule", one.id)], self._previous.facts))
-        yield from (one for one in self._previous.facts if one in read or one not in left)
+        read = set(_read_by([draft for draft in drafts if self._stands("rule", draft.id)], self._previous.facts))
+        left = set(_read_by([draft for draft in drafts if not self._stands("rule", draft.id)], self._previous.facts))
+        yield from (fact for fact in self._previous.facts if fact in read or fact not in left)
+
+
+def _numbered_quotes(rule: ReviewedRule, review: Review) -> dict[int, str]:
+    """The words that a rule quotes, by the number of their sentence: of identical ones, those that name the rule."""
+    numbered_quotes: dict[int, str] = {}
+    for sentence, words in rule.quotes.items():
+        same = [one for one in review.sentences if one.hash == sentence]
+        numbered_quotes |= {one.number: words for one in [one for one in same if rule.id in one.rules] or same}
+    return numbered_quotes
 
 
 def _read_by(rules: Iterable[RuleDraft], facts: Iterable[NeededFact]) -> Iterator[NeededFact]:
-    text = json.dumps([one.rule for one in rules])
-    yield from (one for one in facts if one.name in text)
+    text = json.dumps([rule.rule for rule in rules])
+    yield from (fact for fact in facts if fact.name in text)
 
 
 # --- edits
@@ -340,29 +303,24 @@ def with_edits(kept: Kept, policies: Policies) -> Kept:
     Raises:
         InputError: a file that the policy refers to cannot be read.
     """
-    changed = _changed(kept, policies)
-    edited = changed | {one.id for one in kept.rules if one.readings == "edited"}
-    holding = {one.id: _holding(one, policies) for one in kept.rules if one.id in edited}
-    lost = [
-        _finding(one, holding[one.id]) for one in kept.rules if len(one.cases) > len(holding.get(one.id, one.cases))
-    ]
-    return replace(
-        kept,
-        drafts=tuple(_with_cases(one, holding) for one in kept.drafts),
-        rules=tuple(
-            replace(one, readings="edited", cases=holding[one.id]) if one.id in edited else one for one in kept.rules
-        ),
-        findings=(*(one for one in kept.findings if not changed.intersection(one.rules)), *lost),
-    )
+    review = kept.review
+    changed = _changed(review, policies)
+    edited = [rule for rule in review.rules if rule.id in changed or rule.readings == "edited"]
+    holding = {one.id: _holding(one, policies) for one in edited}
+    rules = {one.id: replace(one, readings="edited", cases=holding[one.id]) for one in edited}
+    findings = [finding for finding in review.findings if not changed.intersection(finding.rules)]
+    findings += [_finding(one, holding[one.id]) for one in edited if one.cases != holding[one.id]]
+    review = replace(review, rules=tuple(rules.get(rule.id, rule) for rule in review.rules), findings=tuple(findings))
+    return replace(kept, drafts=tuple(_with_cases(draft, holding) for draft in kept.drafts), review=review)
 
 
-def _changed(kept: Kept, policies: Policies) -> set[str]:
+def _changed(review: Review, policies: Policies) -> set[str]:
     """The rules with another hash; if all have one, as a key such as `unlisted` changed, those with other words."""
     hashes, words = rule_hashes(policies), policies_in_words(policies)
-    changed = [one for one in kept.rules if hashes[one.id] != one.hash]
-    if len(changed) == len(kept.rules):
-        changed = [one for one in changed if words[one.id].text != one.words]
-    return {one.id for one in changed}
+    changed = [rule for rule in review.rules if hashes[rule.id] != rule.hash]
+    if len(changed) == len(review.rules):
+        changed = [rule for rule in changed if words[rule.id].text != rule.words]
+    return {rule.id for rule in changed}
 
 
 def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
@@ -370,16 +328,18 @@ def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
     judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
     return tuple(
         record
-        for record, one in judged
-        if one.case and one.verdict and (rule.id in one.verdict.rules) is expects_violation(one.case, rule.id)
+        for record, judged_case in judged
+        if judged_case.case
+        and judged_case.verdict
+        and (rule.id in judged_case.verdict.rules) is expects_violation(judged_case.case, rule.id)
     )
 
 
 def _with_cases(draft: Draft, cases: Mapping[str, Cases]) -> Draft:
-    return replace(draft, rules=tuple(replace(one, cases=cases.get(one.id, one.cases)) for one in draft.rules))
+    return replace(draft, rules=tuple(replace(rule, cases=cases.get(rule.id, rule.cases)) for rule in draft.rules))
 
 
 def _finding(rule: ReviewedRule, holding: Cases) -> ReviewFinding:
-    lost = ", ".join(repr(one.get("id")) for one in rule.cases if one not in holding)
+    lost = ", ".join(repr(case.get("id")) for case in rule.cases if case not in holding)
     text = f"The rule was changed by hand. These cases of its translation do not hold and are left out: {lost}."
     return ReviewFinding("edited", text, tuple(rule.quotes), (rule.id,), blocking=False)

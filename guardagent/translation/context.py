@@ -6,32 +6,22 @@ the first part of their prompts.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from guardagent.policy.documents import PolicyDocument, Sentence
+from guardagent.errors import GuardError, InputError
+from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
-from guardagent.translation.samples import FactDescription, TraceSamples, render
-from guardagent.translation.tools import ToolSchema
+from guardagent.policy.review.record import NeededFact
+from guardagent.translation.samples import FactDescription, TraceSamples, read_fact_descriptions, read_samples, render
+from guardagent.translation.tools import ToolSchema, read_tools
 
 T = TypeVar("T")
-
-
-class ResultMemory:
-    """Keeps results by keys that decide them. Safe to share between threads, which may compute a result twice."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, object] = {}
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the result of a key, which is computed on its first use. An exception is no result."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +36,10 @@ class TranslationContext:
         toolbox: Python files with functions that rules may call.
         failed_output: the RE2 pattern of outputs of failed calls; empty if it is unknown.
         folder: the folder of the policy file; paths in it are relative to it.
-        memory: the results so far. A context that another one replaces shares them.
+        path: the file of the document.
+        digest: the SHA-256 of its bytes.
+        traces: the file of recorded calls, if there is one.
+        memory: the results so far, for `once`. A context that another one replaces shares them.
     """
 
     document: PolicyDocument
@@ -56,12 +49,15 @@ class TranslationContext:
     toolbox: tuple[Path, ...] = ()
     failed_output: str = ""
     folder: Path = field(default_factory=Path)
-    memory: ResultMemory = field(default_factory=ResultMemory, compare=False, repr=False)
+    path: Path = field(default_factory=Path)
+    digest: str = ""
+    traces: Path | None = None
+    memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def frame(self) -> Mapping[str, Any]:
         """The keys of a policy file that do not depend on a draft."""
-        keys: dict[str, Any] = {"version": 1, "tools": [one.name for one in self.tools]}
+        keys: dict[str, Any] = {"version": 1, "tools": [tool.name for tool in self.tools]}
         if self.toolbox:
             keys["toolbox"] = [str(path) for path in self.toolbox]
         if self.failed_output:
@@ -78,7 +74,23 @@ class TranslationContext:
             key = "policies", repr(content), self.folder
         except (ValueError, RecursionError):  # a value that cannot be written, which the loader reports
             return load_policies(data=content, folder=self.folder)
-        return self.memory.once(key, lambda: load_policies(data=content, folder=self.folder))
+        return self.once(key, lambda: load_policies(data=content, folder=self.folder))
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Returns the result of a key that decides it, which is computed on its first use. An exception is no result.
+
+        Threads may compute a result twice.
+        """
+        if key not in self.memory:
+            self.memory[key] = make()
+        known: T = self.memory[key]
+        return known
+
+    def completed(self, facts: Iterable[NeededFact], failed_output: str) -> TranslationContext:
+        """These inputs with more facts, and with a pattern of failed outputs. The operator's own have precedence."""
+        known = {fact.name for fact in self.facts}
+        new = (FactDescription(fact.name, fact.description) for fact in facts if fact.name not in known)
+        return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
 
     def sentence(self, number: int) -> Sentence:
         """Returns the sentence of a number, from 1."""
@@ -89,17 +101,90 @@ class TranslationContext:
         return self.document.first_numbers[self.sentence(number).hash]
 
 
+def read_inputs(
+    document: Path | str,
+    tools: Any,
+    folder: Path,
+    *,
+    traces: Path | str | None = None,
+    facts: Path | str | None = None,
+    toolbox: Sequence[Path | str] = (),
+    document_format: str | None = None,
+) -> TranslationContext:
+    """Reads everything that a translation is given.
+
+    Args:
+        document: the file of the policy document.
+        tools: as for `read_tools`.
+        folder: the folder of the policy file.
+        traces: a file of recorded calls.
+        facts: a file with descriptions of facts.
+        toolbox: Python files with functions for rules; inside the folder of the policy file.
+        document_format: the format of the document.
+
+    Raises:
+        InputError: a file is missing or invalid; the message says which.
+    """
+    path = Path(document)
+    if str(document) == "-":
+        raise InputError("the document is '-'; expected a file, since its hash is kept for the review")
+    digest = _digest(path)
+    context = TranslationContext(
+        document=read_document(path, document_format),
+        tools=_tools(tools),
+        samples=read_samples(traces) if traces is not None else None,
+        facts=read_fact_descriptions(facts) if facts is not None else (),
+        toolbox=tuple(_inside(Path(path), folder) for path in toolbox),
+        folder=folder.absolute(),
+        path=path,
+        digest=digest,
+        traces=Path(traces) if traces is not None else None,
+    )
+    if _digest(path) != digest:
+        raise InputError(f"{path}: changed while it was read; run the translation again")
+    return context
+
+
+def _tools(source: Any) -> tuple[ToolSchema, ...]:
+    """The tools of the agent.
+
+    Raises:
+        InputError: they cannot be read. A server that lists none is a wrong input, as is one that does not start.
+    """
+    try:
+        return read_tools(source)
+    except InputError:
+        raise
+    except GuardError as error:
+        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
+        raise InputError(f"tools {source!r}: {reason}; expected a server that lists its tools") from None
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; expected a policy document") from None
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    """The path of a toolbox file relative to the folder of the policy file.
+
+    Raises:
+        InputError: it lies elsewhere; a policy file names only files beside it.
+    """
+    try:
+        return path.absolute().relative_to(folder.absolute())
+    except ValueError:
+        raise InputError(f"{path}: is outside of {folder}; expected a file in the folder of the policy file") from None
+
+
 # --- strings for prompts
-
-
-def document_text(sentences: Sequence[Sentence]) -> str:
-    """Returns the whole document, one line for each sentence."""
-    return "\n".join(_line(one) for one in sentences)
 
 
 def sentences_text(sentences: Iterable[Sentence]) -> str:
     """Returns some sentences, each with its headings and the text that it needs to be understood."""
-    return "\n\n".join("\n".join(_with_context(one)) for one in sentences)
+    return "\n\n".join("\n".join(_with_context(sentence)) for sentence in sentences)
 
 
 def _line(sentence: Sentence) -> str:
@@ -112,8 +197,8 @@ def _line(sentence: Sentence) -> str:
 def _with_context(sentence: Sentence) -> Iterator[str]:
     if sentence.path:
         yield f"under: {' > '.join(sentence.path)}"
-    for one in sentence.context:
-        yield f"after: {' '.join(one.split())}"
+    for context_text in sentence.context:
+        yield f"after: {' '.join(context_text.split())}"
     yield f"[{sentence.number}] {' '.join(sentence.text.split())}"
 
 
@@ -127,7 +212,7 @@ def shared_data(context: TranslationContext) -> dict[str, str]:
         InputError: a file of functions cannot be read.
     """
     return {
-        "document": document_text(context.document.sentences),
+        "document": "\n".join(map(_line, context.document.sentences)),
         "tools": "\n".join(map(_tool, context.tools)),
         "samples": render(context.samples, MOST_SAMPLES) if context.samples else "",
         "functions": _functions(context),
@@ -137,8 +222,8 @@ def shared_data(context: TranslationContext) -> dict[str, str]:
 def facts_text(context: TranslationContext) -> str:
     """Returns the facts that the host gives, one per line."""
     return "\n".join(
-        f"{one.name}{f' ({one.type})' if one.type else ''}{f': {one.description}' if one.description else ''}"
-        for one in context.facts
+        f"{fact.name}{f' ({fact.type})' if fact.type else ''}{f': {fact.description}' if fact.description else ''}"
+        for fact in context.facts
     )
 
 

@@ -1,23 +1,37 @@
 """An author of drafts: asks a model for the rules of some sentences, has them examined, and asks for corrections.
 
-After the author come the draft as text for a model, the groups of sentences that are drafted in one request, and the
-part of a draft that can be used in spite of its problems.
+After the author come the draft as text for a model, its answer as a draft, the groups of sentences that are drafted in
+one request, and the part of a draft that can be used in spite of its problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.documents import Sentence
-from guardagent.translation.answers import read_draft
+from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_text
+from guardagent.policy.file.rule_keys import POLICIES
+from guardagent.policy.review.record import NeededFact
 from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
-from guardagent.translation.drafts import Ambiguity, Draft, Problem, RuleDraft
+from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
 from guardagent.translation.reference import language_reference
-from guardagent.translation.requests import ModelRequests, Request
+from guardagent.translation.requests import (
+    ModelRequests,
+    Request,
+    listed,
+    optional_text,
+    plain,
+    plain_mapping,
+    position,
+    read_answer,
+    record,
+    sentence_number,
+)
+from guardagent.translation.survey import FACTS, READINGS, ambiguity
 
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
@@ -41,10 +55,6 @@ class DraftResult:
     problems: tuple[Problem, ...] = ()
     error: str = ""
     is_interrupted: bool = False
-
-    @property
-    def is_usable(self) -> bool:
-        return self.draft is not None and not any(one.fatal for one in self.problems)
 
 
 class DraftAuthor:
@@ -73,7 +83,7 @@ class DraftAuthor:
         self._template, self._context, self._model = template, context, model
         self._examine, self._rounds, self._answers, self._doubts = examine, rounds, answers, doubts
         self._facts, self._shared = facts_text(context), shared_data(context)
-        self._known = {one.name for one in context.facts}
+        self._known = {fact.name for fact in context.facts}
         self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
 
     def draft(self, sentences: Sequence[int]) -> DraftResult:
@@ -103,10 +113,10 @@ class DraftAuthor:
             if not self._model.may_correct:
                 return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
             try:
-                found = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
+                answer = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, DraftResult(result.sentences, *found)
+            before, after = result, DraftResult(result.sentences, *answer)
             result = better(before, after)
             if _insists(before, after):
                 break
@@ -116,11 +126,11 @@ class DraftAuthor:
         self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str
     ) -> tuple[Draft, tuple[Problem, ...]]:
         rulings = {**rulings, **self._answers(sentences)}
-        doubts = [one for one in self._doubts if one.sentence in sentences]
+        doubts = [doubt for doubt in self._doubts if doubt.sentence in sentences]
         data = {
             "facts": self._facts,
             "rulings": "\n".join(rulings.values()),
-            "doubts": "\n".join(_doubt(number, one) for number, one in enumerate(doubts, start=1)),
+            "doubts": "\n".join(_doubt(number, doubt) for number, doubt in enumerate(doubts, start=1)),
             "sentences": sentences_text(map(self._context.sentence, sentences)),
             "problem": problem,
             "answer": answer,
@@ -131,20 +141,20 @@ class DraftAuthor:
         return draft, tuple(self._examine(draft, self._context))
 
 
-def _doubt(number: int, one: Ambiguity) -> str:
-    readings = " ".join(f"({at}) {text}" for at, text in enumerate(one.readings, start=1))
-    return f"{number}. [{one.sentence}] {one.question} {readings}"
+def _doubt(number: int, ambiguity: Ambiguity) -> str:
+    readings = " ".join(f"({at}) {text}" for at, text in enumerate(ambiguity.readings, start=1))
+    return f"{number}. [{ambiguity.sentence}] {ambiguity.question} {readings}"
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
     """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
-    return [one for one in problems if one.kind not in _FOR_THE_REVIEWER]
+    return [problem for problem in problems if problem.kind not in _FOR_THE_REVIEWER]
 
 
 def _insists(first: DraftResult, second: DraftResult) -> bool:
     """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
     same = {*correctable(first.problems)} == {*correctable(second.problems)}
-    return same and not any(one.fatal for one in second.problems)
+    return same and not any(problem.fatal for problem in second.problems)
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:
@@ -158,8 +168,9 @@ def better(first: DraftResult, second: DraftResult) -> DraftResult:
 def problems_text(problems: Iterable[Problem]) -> str:
     """Returns the problems as a numbered list for the model."""
     return "\n".join(
-        f"{number}. {f'rule {one.rule}: ' if one.rule else ''}{one.message}{f' ({one.example})' if one.example else ''}"
-        for number, one in enumerate(problems, start=1)
+        f"{number}. {f'rule {problem.rule}: ' if problem.rule else ''}{problem.message}"
+        f"{f' ({problem.example})' if problem.example else ''}"
+        for number, problem in enumerate(problems, start=1)
     )
 
 
@@ -168,26 +179,33 @@ def draft_text(draft: Draft) -> str:
     import yaml
 
     content = {
-        "facts": [{"name": one.name, "description": one.description} for one in draft.facts],
-        "declarations": {name: dict(one) for name, one in draft.declarations.items()},
+        "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
+        "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
         "rules": list(map(_rule_record, draft.rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
-            {"sentence": one.sentence, "question": one.question, "readings": list(one.readings), **_follows(one)}
-            for one in draft.ambiguities
+            {
+                "sentence": ambiguity.sentence,
+                "question": ambiguity.question,
+                "readings": list(ambiguity.readings),
+                **_follows(ambiguity),
+            }
+            for ambiguity in draft.ambiguities
         ],
     }
     shown = {key: value for key, value in content.items() if value}
     return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
 
 
-def _follows(one: Ambiguity) -> dict[str, int]:
-    return {"follows": one.readings.index(one.follows) + 1} if one.follows in one.readings else {}
+def _follows(ambiguity: Ambiguity) -> dict[str, int]:
+    return (
+        {"follows": ambiguity.readings.index(ambiguity.follows) + 1} if ambiguity.follows in ambiguity.readings else {}
+    )
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
     quotes = [_OneLine(sentence=number, words=words) for number, words in rule.quotes.items()]
-    cases = [_OneLine(one) if isinstance(one, dict) else one for one in rule.cases]
+    cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
     return {"id": rule.id, "quotes": quotes, **rule.rule, "cases": cases}
 
 
@@ -206,9 +224,135 @@ def _dumper() -> Any:
             return True
 
     Dumper.add_representer(
-        _OneLine, lambda dumper, one: dumper.represent_mapping("tag:yaml.org,2002:map", one, flow_style=True)
+        _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
     )
     return Dumper
+
+
+# --- an answer as a draft
+
+_SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
+_WORDS = Key("words", plain_text, "the quoted words", required=True)
+_REASON = Key("reason", plain_text, "a reason", required=True)
+_AMBIGUOUS = record(
+    "ambiguous sentence",
+    "'sentence', 'question' and 'readings'",
+    _SENTENCE,
+    Key("question", optional_text, "a string", required=True),
+    READINGS,
+    Key("follows", position, "the position of a reading, from 1"),
+)
+_FOLLOWED = record(
+    "followed reading",
+    "'doubt' and 'reading'",
+    Key("doubt", position, "the number of a doubt", required=True),
+    Key("reading", position, "the position of a reading, from 1", required=True),
+)
+
+
+def _rule() -> Key:
+    """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
+    assert POLICIES.item is not None, "it is a list"
+    own = [
+        Key(one, plain, "as in a policy file") for one in POLICIES.item.keys if one not in ("id", "request", "program")
+    ]
+    quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
+    return record(
+        "rule",
+        "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
+        Key("id", name, "a name", required=True),
+        Key("quotes", listed, "a list of quotes", item=quote, required=True),
+        Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
+        *own,
+    )
+
+
+_ANSWER = record(
+    "answer",
+    "'rules', 'declined' or both",
+    FACTS,
+    Key(
+        "declarations",
+        mapping,
+        "a mapping",
+        keys=keys(*(Key(declaration, plain, "a mapping") for declaration in DECLARATIONS)),
+    ),
+    Key("rules", listed, "a list of rules", item=_rule()),
+    Key(
+        "declined",
+        listed,
+        "a list of sentences with reasons",
+        item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
+    ),
+    Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
+    Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
+)
+
+
+def read_draft(
+    answer: str, sentences: Collection[int], known: Collection[str] = (), doubts: Sequence[Ambiguity] = ()
+) -> Draft:
+    """Reads a draft.
+
+    Args:
+        answer: the text of the answer.
+        sentences: the numbers of the sentences that were to be translated.
+        known: the names of the facts that need no declaration.
+        doubts: the ambiguities of which the answer says what the rules follow.
+
+    Raises:
+        AnswerError: the answer is no draft; with the line.
+    """
+    found = read_answer(answer, _ANSWER)
+    if not any(found.get(one) for one in ("rules", "declined", "ambiguous")):
+        raise AnswerError(
+            "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
+        )
+    draft = Draft(
+        tuple(sentences),
+        tuple(map(_rule_draft, found.get("rules", ()))),
+        {key: _names(key, value) for key, value in found.get("declarations", {}).items() if value},
+        tuple(NeededFact(**fact) for fact in found.get("facts", ()) if fact["name"] not in known),
+        {one["sentence"]: " ".join(one["reason"].split()) for one in found.get("declined", ())},
+        tuple(map(_ambiguous, found.get("ambiguous", ()))),
+    )
+    settled = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
+    followed = [_followed(one, doubts) for one in found.get("followed", ())]
+    return replace(draft, ambiguities=(*draft.ambiguities, *(one for one in followed if one.sentence in settled)))
+
+
+def _ambiguous(found: Mapping[str, Any]) -> Ambiguity:
+    one = ambiguity(found["sentence"], found["question"], found.get("readings", ()))
+    return _following(one, found["follows"]) if "follows" in found else one
+
+
+def _followed(found: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
+    if found["doubt"] > len(doubts):
+        raise AnswerError(f"'followed' has the doubt {found['doubt']}; there are {len(doubts)} of them")
+    return _following(doubts[found["doubt"] - 1], found["reading"])
+
+
+def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
+    if reading > len(ambiguity.readings):
+        raise AnswerError(
+            f"sentence {ambiguity.sentence}: the reading {reading} is followed; there are {len(ambiguity.readings)}"
+        )
+    return replace(ambiguity, follows=ambiguity.readings[reading - 1])
+
+
+def _names(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise AnswerError(f"'declarations: {key}' is a {type(value).__name__}; expected names with their values")
+    return value
+
+
+def _rule_draft(found: Mapping[str, Any]) -> RuleDraft:
+    quotes: dict[int, str] = {}
+    for quote in found["quotes"]:
+        number, words = quote["sentence"], " ".join(quote["words"].split())
+        quotes[number] = f"{quotes[number]} … {words}" if number in quotes else words
+    rule = {key: value for key, value in found.items() if key not in ("id", "quotes", "cases")}
+    return RuleDraft(found["id"], rule, quotes, found.get("cases", ()))
 
 
 # --- groups of sentences
@@ -240,7 +384,7 @@ def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, .
             yield tuple(batch)
             batch, limit = [], MOST if unit[0].path == path else first
         path = unit[0].path
-        batch += [one.number for one in unit]
+        batch += [sentence.number for sentence in unit]
     if batch:
         yield tuple(batch)
 
@@ -248,17 +392,17 @@ def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, .
 def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
     """Yields runs of sentences of which each needs an earlier one of its run to be understood."""
     unit: list[Sentence] = []
-    for one in sentences:
-        if unit and not (one.path == unit[0].path and _needs(one, unit) and len(unit) < LONGEST):
+    for sentence in sentences:
+        if unit and not (sentence.path == unit[0].path and _needs(sentence, unit) and len(unit) < LONGEST):
             yield unit
             unit = []
-        unit.append(one)
+        unit.append(sentence)
     if unit:
         yield unit
 
 
-def _needs(one: Sentence, others: Sequence[Sentence]) -> bool:
-    return any(each.text in one.context for each in others)
+def _needs(sentence: Sentence, others: Sequence[Sentence]) -> bool:
+    return any(each.text in sentence.context for each in others)
 
 
 # --- usable parts
@@ -271,11 +415,11 @@ def usable_part(result: DraftResult) -> Draft | None:
     translated as a whole or not at all.
     """
     draft = result.draft
-    fatal = [one for one in result.problems if one.fatal]
-    if draft is None or any(not one.rule and not one.sentences for one in fatal):
+    fatal = [problem for problem in result.problems if problem.fatal]
+    if draft is None or any(not problem.rule and not problem.sentences for problem in fatal):
         return None
-    failed = {one.rule for one in fatal if one.rule}
-    left_out = {number for one in fatal for number in one.sentences if not one.rule}
+    failed = {problem.rule for problem in fatal if problem.rule}
+    left_out = {number for problem in fatal for number in problem.sentences if not problem.rule}
     while True:
         before = len(failed), len(left_out)
         left_out |= {number for rule in draft.rules if rule.id in failed for number in rule.sentences} & {
@@ -284,6 +428,6 @@ def usable_part(result: DraftResult) -> Draft | None:
         failed |= {rule.id for rule in draft.rules if left_out & {*rule.sentences}}
         if before == (len(failed), len(left_out)):
             break
-    rules = tuple(one for one in draft.rules if one.id not in failed)
-    sentences = tuple(one for one in draft.sentences if one not in left_out)
+    rules = tuple(rule for rule in draft.rules if rule.id not in failed)
+    sentences = tuple(sentence for sentence in draft.sentences if sentence not in left_out)
     return replace(draft, sentences=sentences, rules=rules) if sentences else None

@@ -86,7 +86,7 @@ class Draft:
         Declarations other than `DECLARATIONS`, such as `toolbox`, are not part of it.
         """
         wanted = None if only is None else set(only)
-        rules = [one.source for one in self.rules if wanted is None or one.id in wanted]
+        rules = [rule.source for rule in self.rules if wanted is None or rule.id in wanted]
         return {
             **context.frame,
             **{name: dict(self.declarations[name]) for name in DECLARATIONS if self.declarations.get(name)},

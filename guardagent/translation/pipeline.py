@@ -20,21 +20,19 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
-from guardagent.policy.review.record import NeededFact, Review
+from guardagent.policy.review.record import Review
 from guardagent.policy.review.requirement import reviewed_sentences
-from guardagent.translation.answers import read_draft
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
-from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafting import draft_text
-from guardagent.translation.drafts import Draft, Problem
+from guardagent.translation.context import TranslationContext, read_inputs
+from guardagent.translation.drafting import draft_text, read_draft
+from guardagent.translation.drafts import Draft
 from guardagent.translation.examination import examine_policy
-from guardagent.translation.readings import SentenceGroup
-from guardagent.translation.recording import Recording, TranslationInputs, parts_of, read_inputs
+from guardagent.translation.readings.group_reading import SentenceGroup
+from guardagent.translation.recording import Recording
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples import FactDescription
-from guardagent.translation.stages import OwnerAnswers, Progress, StageResults, Stages, kept_confirmations, reconsidered
+from guardagent.translation.stages import Progress, Stages, TranslationState, kept_confirmations
 
 # --- drafts with open questions
 
@@ -47,7 +45,7 @@ def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: Translat
     Raises:
         InputError: the file cannot be written.
     """
-    save_text(folder / _FILE, json.dumps([_record(one, context) for one in groups], ensure_ascii=False, indent=1))
+    save_text(folder / _FILE, json.dumps([_record(group, context) for group in groups], ensure_ascii=False, indent=1))
 
 
 def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
@@ -62,16 +60,16 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     numbers = context.document.first_numbers
     records = parse_json(read_text(path), path)
     try:
-        found = [_group(one, numbers) for one in records]
+        groups = [_group(record, numbers) for record in records]
     except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
         raise ContentError(f"is no record of open questions ({error}); delete it", path) from None
-    return tuple(one for one in found if one is not None and {*one.sentences} <= {*sentences})
+    return tuple(group for group in groups if group is not None and {*group.sentences} <= {*sentences})
 
 
 def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]:
     return {
         "sentences": list(group.sentences),
-        "hashes": {str(one): context.sentence(one).hash for one in _numbers(group)},
+        "hashes": {str(number): context.sentence(number).hash for number in _numbers(group)},
         "first": _draft_record(group.first),
         "second": _draft_record(group.second),
         "problems": list(group.problems),
@@ -82,7 +80,9 @@ def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]
 def _numbers(group: SentenceGroup) -> set[int]:
     """The numbers that its drafts mention."""
     others = (
-        number for draft in group.drafts for number in (*draft.declined, *(one.sentence for one in draft.ambiguities))
+        number
+        for draft in group.drafts
+        for number in (*draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities))
     )
     return {*group.grounds, *others}
 
@@ -99,7 +99,7 @@ def _group(record: Mapping[str, Any], numbers: Mapping[str, int]) -> SentenceGro
     if not {*record["hashes"].values()} <= numbers.keys():
         return None
     now = {int(old): numbers[name] for old, name in record["hashes"].items()}
-    sentences = tuple(sorted(now[one] for one in record["sentences"]))
+    sentences = tuple(sorted(now[sentence] for sentence in record["sentences"]))
     first, second = (_draft(record[side], sentences, now) for side in ("first", "second"))
     return SentenceGroup(sentences, first, second, tuple(record["problems"]), bool(record["enforceable"]))
 
@@ -110,9 +110,11 @@ def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Ma
     draft = read_draft(record["answer"], sentences) if record["answer"] else Draft(sentences)
     return replace(
         draft,
-        rules=tuple(replace(one, quotes={now[at]: words for at, words in one.quotes.items()}) for one in draft.rules),
+        rules=tuple(
+            replace(rule, quotes={now[at]: words for at, words in rule.quotes.items()}) for rule in draft.rules
+        ),
         declined={now[at]: reason for at, reason in draft.declined.items()},
-        ambiguities=tuple(replace(one, sentence=now[one.sentence]) for one in draft.ambiguities),
+        ambiguities=tuple(replace(ambiguity, sentence=now[ambiguity.sentence]) for ambiguity in draft.ambiguities),
         rulings=tuple(map(str, record["rulings"])),
     )
 
@@ -186,84 +188,58 @@ def translate(
         raise InputError(f"the cap on the cost is {max_cost}; expected an amount in US dollars")
     require_translation(path)
     loaded = load_model(model) if isinstance(model, str) else model
-    inputs = read_inputs(
+    context = read_inputs(
         document, tools, path.parent, traces=traces, facts=facts, toolbox=toolbox, document_format=document_format
     )
     answers = Path(cache) if cache is not None else path.with_suffix(".answers")
     meter = Meter(loaded, max_cost, ResponseCache(answers), counts_cached=True)
     requests = ModelRequests(meter, Prompts(prompts), parallel=parallel)
     with folder_lock(answers):
-        return _Run(path, answers, inputs, requests, meter, progress).run()
+        return _Run(path, answers, context, requests, progress).run()
 
 
 class _Run:
     """One run of a translation, alone at its files."""
 
     def __init__(
-        self,
-        path: Path,
-        folder: Path,
-        inputs: TranslationInputs,
-        model: ModelRequests,
-        meter: Meter,
-        progress: Progress,
+        self, path: Path, folder: Path, context: TranslationContext, model: ModelRequests, progress: Progress
     ) -> None:
-        self._path, self._folder, self._inputs = path, folder, inputs
-        self._model, self._meter, self._progress = model, meter, progress
+        self._path, self._folder, self._model, self._progress = path, folder, model, progress
         self._files = self._read_files()
-        self._previous = read_review(review_path(path)) if path.exists() else None
-        if self._previous is not None:
-            name = os.path.relpath(inputs.path, path.parent)
-            require_same_document(self._previous, inputs.context.document, name, path)
-            self._inputs = replace(inputs, context=_with_facts(inputs.context, self._previous.facts))
+        self._state = self._begun(context) if path.exists() else _first(context)
+
+    def _begun(self, context: TranslationContext) -> TranslationState:
+        """The translation of a document that was translated before."""
+        previous, document = read_review(review_path(self._path)), context.document
+        require_same_document(previous, document, os.path.relpath(context.path, self._path.parent), self._path)
+        again = [answer.question for answer in previous.answers if not answer.applied]
+        standing = with_edits(kept(previous, self._path, document, again), load_policies(self._path))
+        # A later survey may see no failure: the pattern in the policy file stays.
+        context = context.completed(previous.facts, standing.lines.content.get("failed_output", ""))
+        return TranslationState(context, standing, previous)
 
     def run(self) -> Translation:
-        standing, stages = self._stages()
+        state, previous = self._state, self._state.standing.lines
+        drafted = load_groups(self._folder, state.context, state.standing.translate) if previous.content else ()
+        Stages(state, self._model, self._progress).run(drafted)
         self._progress("Assembly and examination of the policy")
-        parts = parts_of(standing, stages.readings)
-        title = f"Translated from {self._inputs.path.name}; see {review_path(self._path).name}"
-        lines = standing.lines if standing else None
-        assembly = assemble(parts, stages.context, title=title, previous=lines)
-        problems = self._examined(assembly) if assembly.text else ()
-        recording = Recording(self._inputs, stages, assembly, problems, standing, self._previous, self._meter.usage)
-        review = recording.review(self._path.parent)
-        if self._previous is not None:
-            review = kept_confirmations(self._previous, review)
-        if stages.is_interrupted or not assembly.text:
-            return Translation(review, summarize(review), (), 3 if stages.is_interrupted else outcome(review) or 1)
-        save_groups(self._folder, stages.open_groups, stages.context)
-        before = self._previous_path if standing and self._path.read_text() != assembly.text else None
+        drafts = (*state.standing.drafts, *(reading.draft for reading in state.readings))
+        title = f"Translated from {state.context.path.name}; see {review_path(self._path).name}"
+        assembly = state.assembly = assemble(drafts, state.context, title=title, previous=previous)
+        if assembly.text:
+            cases = {rule.id: rule.cases for rule in assembly.rules}
+            state.problems = examine_policy(assembly.text, state.context, cases, state.context.traces)
+        review = kept_confirmations(state.previous, Recording(state).review(self._model.usage, self._path.parent))
+        if state.is_interrupted or not assembly.text:
+            return Translation(review, summarize(review), (), 3 if state.is_interrupted else outcome(review) or 1)
+        save_groups(
+            self._folder, (reading.group for reading in state.readings if reading.readings == "open"), state.context
+        )
+        before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
-        changes = self._changes(standing, before) if standing else None
+        changes = self._changes(before) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
-
-    def _stages(self) -> tuple[Kept | None, StageResults]:
-        """The part of an earlier translation that stands, and the results for all other sentences."""
-        standing, previous = self._standing(), self._previous
-        context = _with_failures(self._inputs.context, standing)
-        if standing is None or previous is None:
-            stages = Stages(context, self._model, (), {}, OwnerAnswers(context, (), {}), self._progress)
-            return None, stages.run([one.number for one in context.document.sentences])
-        answers = {one.question: one for one in previous.answers}
-        owner = OwnerAnswers(context, previous.questions, answers, standing.lines.content)
-        drafted = load_groups(self._folder, context, standing.translate)
-        standing, again = reconsidered(standing, previous, owner, context)
-        drafted = (*drafted, *again)
-        known = {number for one in drafted for number in one.sentences}
-        stages = Stages(context, self._model, previous.questions, answers, owner, self._progress)
-        return standing, stages.run([one for one in standing.translate if one not in known], drafted)
-
-    def _standing(self) -> Kept | None:
-        if self._previous is None:
-            return None
-        again = [one.question for one in self._previous.answers if not one.applied]
-        found = kept(self._previous, self._path, self._inputs.context.document, again)
-        return with_edits(found, load_policies(self._path))
-
-    def _examined(self, assembly: PolicyAssembly) -> tuple[Problem, ...]:
-        cases = {one.id: one.cases for one in assembly.rules}
-        return examine_policy(assembly.text, self._inputs.context, cases, self._inputs.traces)
 
     # --- files
 
@@ -300,28 +276,20 @@ class _Run:
         """The policy and its review as they are: people edit and review them during the translation."""
         return [path.read_bytes() if path.exists() else None for path in (self._path, review_path(self._path))]
 
-    def _changes(self, standing: Kept, before: Path | None) -> DocumentChanges:
-        assert self._previous is not None, "something stands of it"
-        found = compare(reviewed_sentences(self._previous), self._inputs.context.document.sentences)
+    def _changes(self, before: Path | None) -> DocumentChanges:
+        state = self._state
+        found = compare(reviewed_sentences(state.previous), state.context.document.sentences)
         return DocumentChanges(
             found.changed,
             found.added,
             found.removed,
-            tuple(one.id for one in standing.fallen),
-            tuple(rule.id for draft in standing.drafts for rule in draft.rules),
+            state.standing.fallen,
+            tuple(rule.id for draft in state.standing.drafts for rule in draft.rules),
             str(self._path),
             str(before) if before else "",
         )
 
 
-def _with_failures(context: TranslationContext, standing: Kept | None) -> TranslationContext:
-    """The context with the pattern of failed outputs in the policy file: a later survey may see no failure."""
-    known = standing.lines.content.get("failed_output") if standing else None
-    return replace(context, failed_output=known) if isinstance(known, str) and not context.failed_output else context
-
-
-def _with_facts(context: TranslationContext, facts: Sequence[NeededFact]) -> TranslationContext:
-    """The context with the facts that the rules so far need; what the operator says about a fact has precedence."""
-    known = {one.name for one in context.facts}
-    added = tuple(FactDescription(one.name, one.description) for one in facts if one.name not in known)
-    return replace(context, facts=(*context.facts, *added))
+def _first(context: TranslationContext) -> TranslationState:
+    """A first translation, of all sentences."""
+    return TranslationState(context, Kept(tuple(sentence.number for sentence in context.document.sentences)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -62,19 +62,23 @@ RuleStanding = Literal["settled", "single", "open"]
 
 
 class Settlement:
-    """The standing of each rule and sentence of a review."""
+    """The standing of each rule and sentence of a review.
+
+    Attributes:
+        resting: the hashes of the sentences that a rule rests on, by its id.
+    """
 
     def __init__(self, review: Review) -> None:
         open_items: list[ReviewQuestion | ReviewFinding] = [*review.open_questions]
-        open_items += [one for one in review.findings if one.blocking]
-        self._rules = {rule for one in open_items for rule in one.rules}
-        self._sentences = {sentence for one in open_items for sentence in one.sentences}
+        open_items += [finding for finding in review.findings if finding.blocking]
+        self._rules = {rule for open_item in open_items for rule in open_item.rules}
+        self._sentences = {sentence for open_item in open_items for sentence in open_item.sentences}
         # An item that names no rule is about all rules of its sentences.
-        self._whole = {sentence for one in open_items if not one.rules for sentence in one.sentences}
-        self._resting: dict[str, set[str]] = {rule.id: set(rule.quotes) for rule in review.rules}
+        self._whole = {sentence for open_item in open_items if not open_item.rules for sentence in open_item.sentences}
+        self.resting = {rule.id: dict.fromkeys(rule.quotes) for rule in review.rules}
         for sentence in review.sentences:
             for name in sentence.rules:
-                self._resting.setdefault(name, set()).add(sentence.hash)
+                self.resting.setdefault(name, {})[sentence.hash] = None
         self._known = {rule.id: self._of_rule(rule) for rule in review.rules}
 
     def of_rule(self, rule: ReviewedRule) -> RuleStanding:
@@ -82,13 +86,13 @@ class Settlement:
 
     def of_sentence(self, sentence: ReviewedSentence) -> RuleStanding:
         """Returns the standing of a sentence with rules: the worst of theirs. A missing rule is open."""
-        found = [self._known.get(name, "open") for name in sentence.rules]
-        if sentence.fate == "open" or sentence.hash in self._sentences or "open" in (found or ["open"]):
+        states = [self._known.get(name, "open") for name in sentence.rules]
+        if sentence.fate == "open" or sentence.hash in self._sentences or "open" in (states or ["open"]):
             return "open"
-        return "single" if "single" in found else "settled"
+        return "single" if "single" in states else "settled"
 
     def _of_rule(self, rule: ReviewedRule) -> RuleStanding:
-        if rule.readings == "open" or rule.id in self._rules or self._resting[rule.id] & self._whole:
+        if rule.readings == "open" or rule.id in self._rules or self.resting[rule.id].keys() & self._whole:
             return "open"
         return "single" if rule.readings == "single" else "settled"
 
@@ -101,12 +105,12 @@ def outcome(review: Review) -> Literal[0, 1, 3]:
         the readings of a rule are open, or a sentence lacks the rule that it should have; otherwise 0. Of a rule with
         a single reading, its finding decides.
     """
-    if any(one.fate == "open" for one in review.sentences):
+    if any(sentence.fate == "open" for sentence in review.sentences):
         return 3
     settlement = Settlement(review)
-    standings = {settlement.of_rule(one) for one in review.rules}
-    standings |= {settlement.of_sentence(one) for one in review.sentences if one.fate == "rule"}
-    blocking = any(one.blocking for one in review.findings)
+    standings = {settlement.of_rule(rule) for rule in review.rules}
+    standings |= {settlement.of_sentence(sentence) for sentence in review.sentences if sentence.fate == "rule"}
+    blocking = any(finding.blocking for finding in review.findings)
     return 1 if blocking or review.open_questions or "open" in standings else 0
 
 
@@ -287,12 +291,12 @@ class TranslationSummary:
 
     @property
     def open_questions(self) -> tuple[QuestionRow, ...]:
-        return tuple(one for one in self.questions if one.by is None)
+        return tuple(question for question in self.questions if question.by is None)
 
     @property
     def blocking(self) -> tuple[FindingRow, ...]:
         """The blocking findings."""
-        return tuple(one for one in self.findings if one.blocking)
+        return tuple(finding for finding in self.findings if finding.blocking)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content as JSON values; the keys are the names of the attributes."""
@@ -315,19 +319,16 @@ def summarize(review: Review, changes: DocumentChanges | None = None) -> Transla
 class _Summarization:
     def __init__(self, review: Review) -> None:
         self._review, self._settlement = review, Settlement(review)
-        self._answers = {one.question: one for one in review.answers}
-        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
-        self._resting: defaultdict[str, list[str]] = defaultdict(list)  # sentences by rule
-        for one in review.sentences:
-            self._numbers[one.hash].append(one.number)
-            for rule in one.rules:
-                self._resting[rule].append(one.hash)
+        self._answers = {answer.question: answer for answer in review.answers}
+        self._numbers: defaultdict[str, list[Reference]] = defaultdict(list)
+        for sentence in review.sentences:
+            self._numbers[sentence.hash].append(sentence.number)
 
     def summary(self, changes: DocumentChanges | None) -> TranslationSummary:
         review = self._review
         sentences = tuple(map(self._sentence, review.sentences))
         coverage = _coverage(sentences)
-        questions = sorted(map(self._question, review.questions), key=lambda one: one.by is not None)
+        questions = sorted(map(self._question, review.questions), key=lambda question: question.by is not None)
         return TranslationSummary(
             document=review.document,
             document_hash=review.document_hash,
@@ -337,70 +338,85 @@ class _Summarization:
             rules=tuple(map(self._rule, review.rules)),
             facts=review.facts,
             questions=tuple(questions),
-            findings=tuple(sorted(self._findings(), key=lambda one: (not one.blocking, one.kind))),
+            findings=tuple(sorted(map(self._finding, review.findings), key=lambda one: (not one.blocking, one.kind))),
             signatures=_signatures(review),
             cost=_cost(review.cost, coverage.enforceable),
             changes=changes,
         )
 
-    def _sentence(self, one: ReviewedSentence) -> SentenceRow:
-        standing = self._settlement.of_sentence(one) if one.fate == "rule" else None
+    def _sentence(self, reviewed_sentence: ReviewedSentence) -> SentenceRow:
+        standing = self._settlement.of_sentence(reviewed_sentence) if reviewed_sentence.fate == "rule" else None
         return SentenceRow(
-            one.number, one.kind, one.place, one.text, one.fate, one.reason, one.rules, one.is_bare_heading, standing
+            reviewed_sentence.number,
+            reviewed_sentence.kind,
+            reviewed_sentence.place,
+            reviewed_sentence.text,
+            reviewed_sentence.fate,
+            reviewed_sentence.reason,
+            reviewed_sentence.rules,
+            reviewed_sentence.is_bare_heading,
+            standing,
         )
 
-    def _rule(self, one: ReviewedRule) -> RuleGrounds:
-        hashes = dict.fromkeys([*one.quotes, *self._resting[one.id]])
-        grounds = (RuleGround(at, one.quotes.get(found, "")) for found in hashes for at in self._places([found]))
-        return RuleGrounds(one.id, self._settlement.of_rule(one), one.readings, tuple(grounds))
+    def _rule(self, reviewed_rule: ReviewedRule) -> RuleGrounds:
+        resting = self._settlement.resting[reviewed_rule.id]
+        grounds = (
+            RuleGround(at, reviewed_rule.quotes.get(found, "")) for found in resting for at in self._places([found])
+        )
+        return RuleGrounds(
+            reviewed_rule.id, self._settlement.of_rule(reviewed_rule), reviewed_rule.readings, tuple(grounds)
+        )
 
-    def _question(self, one: ReviewQuestion) -> QuestionRow:
-        answer = self._answers.get(one.id)
+    def _question(self, review_question: ReviewQuestion) -> QuestionRow:
+        answer = self._answers.get(review_question.id)
         return QuestionRow(
-            id=one.id,
-            text=one.text,
-            sentences=self._places(one.sentences),
-            rules=one.rules,
-            choices=tuple(ChoiceRow(choice.answer, choice.allowed, choice.words) for choice in one.choices),
+            id=review_question.id,
+            text=review_question.text,
+            sentences=self._places(review_question.sentences),
+            rules=review_question.rules,
+            choices=tuple(ChoiceRow(choice.answer, choice.allowed, choice.words) for choice in review_question.choices),
             answer=answer.choice if answer else None,
             by=answer.by if answer else None,
             at=answer.at if answer else None,
             words=(answer.words or None) if answer else None,
         )
 
-    def _findings(self) -> Iterator[FindingRow]:
-        for one in self._review.findings:
-            yield FindingRow(one.kind, one.blocking, one.message, self._places(one.sentences), one.rules, one.example)
+    def _finding(self, review_finding: ReviewFinding) -> FindingRow:
+        return FindingRow(
+            review_finding.kind,
+            review_finding.blocking,
+            review_finding.message,
+            self._places(review_finding.sentences),
+            review_finding.rules,
+            review_finding.example,
+        )
 
     def _places(self, hashes: Iterable[str]) -> tuple[Reference, ...]:
-        found: list[Reference] = []
-        for one in hashes:
-            found += self._numbers.get(one) or [one]
-        return tuple(found)
+        return tuple(at for digest in hashes for at in self._numbers.get(digest) or [digest])
 
 
 def _signatures(review: Review) -> Signatures:
     """A confirmation counts for exactly the fate and the rules that stand now. Settled headings need none."""
     settled = review.settled_headings
-    headings = {one.number for one in review.sentences if one.hash in settled}
+    headings = {sentence.number for sentence in review.sentences if sentence.hash in settled}
     hashes = {rule.id: rule.hash for rule in review.rules}
     resting = {rule for sentence in review.sentences for rule in sentence.rules}
     sentences = {
-        one.number: _content(one.hash, one.fate, {rule: hashes.get(rule, "") for rule in one.rules})
-        for one in review.sentences
+        sentence.number: _content(sentence.hash, sentence.fate, {rule: hashes.get(rule, "") for rule in sentence.rules})
+        for sentence in review.sentences
     }
     rules = {name: _content("", "rule", {name: digest}) for name, digest in hashes.items() if name not in resting}
     signers: defaultdict[_Content, set[str]] = defaultdict(set)
-    for one in review.confirmations:
-        signers[_content(one.sentence, one.fate, one.rules)].add(one.by)
+    for confirmation in review.confirmations:
+        signers[_content(confirmation.sentence, confirmation.fate, confirmation.rules)].add(confirmation.by)
     contents = [*sentences.values(), *rules.values()]
     return Signatures(
-        confirmed=sum(one in signers for one in contents),
+        confirmed=sum(content in signers for content in contents),
         sentences=tuple(
             number for number, content in sentences.items() if content not in signers and number not in headings
         ),
         rules=tuple(name for name, content in rules.items() if content not in signers),
-        by=dict(Counter(name for one in contents if one in signers for name in sorted(signers[one]))),
+        by=dict(Counter(name for content in contents if content in signers for name in sorted(signers[content]))),
         void=len(signers.keys() - set(contents)),
     )
 
@@ -413,9 +429,9 @@ def _content(sentence: str, fate: str, rules: Mapping[str, str]) -> _Content:
 
 
 def _coverage(sentences: Sequence[SentenceRow]) -> SentenceCoverage:
-    counted = [one for one in sentences if not one.heading]
-    fates = Counter(one.fate for one in counted)
-    standings = Counter(one.standing for one in counted)
+    counted = [sentence for sentence in sentences if not sentence.heading]
+    fates = Counter(sentence.fate for sentence in counted)
+    standings = Counter(sentence.standing for sentence in counted)
     enforceable = fates["rule"] + fates["open"]
 
     def figure(count: int) -> CoverageFigure:
@@ -426,12 +442,12 @@ def _coverage(sentences: Sequence[SentenceRow]) -> SentenceCoverage:
         headings=len(sentences) - len(counted),
         fates={fate: fates[fate] for fate in FATES},
         enforceable=enforceable,
-        covered=figure(sum(one.fate == "rule" and bool(one.rules) for one in counted)),
+        covered=figure(sum(sentence.fate == "rule" and bool(sentence.rules) for sentence in counted)),
         settled=figure(standings["settled"]),
         single=figure(standings["single"]),
         open=figure(standings["open"]),
         undecided=figure(fates["open"]),
-        partial=figure(sum(one.fate == "rule" and bool(one.reason) for one in counted)),
+        partial=figure(sum(sentence.fate == "rule" and bool(sentence.reason) for sentence in counted)),
     )
 
 

@@ -105,11 +105,11 @@ def _warning(summary: TranslationSummary) -> str:
         "open question": len(summary.open_questions),
         "blocking finding": len(summary.blocking),
         "open sentence": coverage.open.count,
-        "open rule": sum(one.standing == "open" for one in summary.rules),
+        "open rule": sum(rule.standing == "open" for rule in summary.rules),
     }
-    found = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count)
+    counts_text = ", ".join(f"{count:,} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count)
     word = {0: "", 1: "NOT SETTLED", 3: "INCOMPLETE"}[summary.outcome]
-    return f"{word}: {found}." if word else ""
+    return f"{word}: {counts_text}." if word else ""
 
 
 def _sections(summary: TranslationSummary) -> Iterator[ReportSection]:
@@ -129,7 +129,7 @@ def _sections(summary: TranslationSummary) -> Iterator[ReportSection]:
 
 def _overview(summary: TranslationSummary) -> ReportSection:
     coverage = summary.coverage
-    standings = Counter(one.standing for one in summary.rules)
+    standings = Counter(rule.standing for rule in summary.rules)
     rows = [("sentences", f"{coverage.sentences:,}")]
     rows += [(f"- {_FATES[fate]}", f"{count:,}") for fate, count in coverage.fates.items()]
     rows += [("headings, not counted above", f"{coverage.headings:,}"), ("rules", f"{len(summary.rules):,}")]
@@ -154,20 +154,23 @@ def _coverage(summary: TranslationSummary) -> ReportSection:
         "undecided": coverage.undecided,
         "with a part that no rule covers": coverage.partial,
     }
-    rows = tuple((name, *_shares(one)) for name, one in figures.items())
+    rows = tuple((name, *_shares(figure)) for name, figure in figures.items())
     head = ("standing", "sentences", "of all", "of the enforceable")
     return ReportSection("Coverage", ((note,),), ReportTable(head, rows))
 
 
 def _shares(figure: CoverageFigure) -> tuple[str, ...]:
     shares = (figure.of_sentences, figure.of_enforceable)
-    return f"{figure.count:,}", *("-" if one is None else percent(one) for one in shares)
+    return f"{figure.count:,}", *("-" if share is None else percent(share) for share in shares)
 
 
 def _changes(changes: DocumentChanges) -> Iterator[ReportSection]:
-    changed = (("changed", str(one.new.number), Quoted(one.old.text), Quoted(one.new.text)) for one in changes.changed)
-    added = (("added", str(one.number), "", Quoted(one.text)) for one in changes.added)
-    removed = (("removed", str(one.number), Quoted(one.text), "") for one in changes.removed)
+    changed = (
+        ("changed", str(change.new.number), Quoted(change.old.text), Quoted(change.new.text))
+        for change in changes.changed
+    )
+    added = (("added", str(sentence.number), "", Quoted(sentence.text)) for sentence in changes.added)
+    removed = (("removed", str(sentence.number), Quoted(sentence.text), "") for sentence in changes.removed)
     notes = (
         ("Rules that rested on a changed or removed sentence: ", *_ids(changes.fallen)),
         ("Rules kept: ", *_ids(changes.kept)),
@@ -181,34 +184,47 @@ def _changes(changes: DocumentChanges) -> Iterator[ReportSection]:
 def _questions(summary: TranslationSummary) -> Iterator[ReportSection]:
     waiting = summary.open_questions
     yield ReportSection("Open questions", () if waiting else (("None.",),))
-    for one in waiting:
-        yield _question(one)
+    for question in waiting:
+        yield _question(question)
     if answered := summary.questions[len(waiting) :]:
         yield ReportSection("Answered questions")
-        for one in answered:
-            yield _question(one)
+        for question in answered:
+            yield _question(question)
 
 
-def _question(one: QuestionRow) -> ReportSection:
-    about = ("Id: ", Quoted(one.id), "; sentences: ", _numbers(one.sentences), "; rules: ", *_ids(one.rules))
-    chosen = ("choice ", str(one.answer + 1)) if one.answer is not None else ("in own words: ", Quoted(one.words or ""))
-    answer = ("Answer: ", *chosen, ", by ", Quoted(one.by or ""), " at ", Quoted(one.at or ""))
+def _question(question_row: QuestionRow) -> ReportSection:
+    about = (
+        "Id: ",
+        Quoted(question_row.id),
+        "; sentences: ",
+        _numbers(question_row.sentences),
+        "; rules: ",
+        *_ids(question_row.rules),
+    )
+    chosen = (
+        ("choice ", str(question_row.answer + 1))
+        if question_row.answer is not None
+        else ("in own words: ", Quoted(question_row.words or ""))
+    )
+    answer = ("Answer: ", *chosen, ", by ", Quoted(question_row.by or ""), " at ", Quoted(question_row.at or ""))
     rows = tuple(
         (str(at), Quoted(choice.answer), {True: "yes", False: "no", None: "-"}[choice.allowed], Quoted(choice.reading))
-        for at, choice in enumerate(one.choices, 1)
+        for at, choice in enumerate(question_row.choices, 1)
     )
     table = _table("choice", "answer", "the call may run", "reading", rows=rows)
-    return ReportSection(Quoted(one.text), (about,) if one.by is None else (about, answer), table, level=3)
+    return ReportSection(
+        Quoted(question_row.text), (about,) if question_row.by is None else (about, answer), table, level=3
+    )
 
 
 def _findings(summary: TranslationSummary) -> ReportSection:
     rows = tuple(
         (
-            "blocking" if one.blocking else "note", Quoted(one.kind), Quoted(one.message), _numbers(one.sentences),
-            _joined(one.rules), Quoted(one.example),
+            "blocking" if finding.blocking else "note", Quoted(finding.kind), Quoted(finding.message),
+            _numbers(finding.sentences), _joined(finding.rules), Quoted(finding.example),
         )
-        for one in summary.findings
-        if one.kind != _UNREAD
+        for finding in summary.findings
+        if finding.kind != _UNREAD
     )  # fmt: skip
     table = _table("level", "kind", "finding", "sentences", "rules", "example", rows=rows)
     return ReportSection("Findings", () if rows else (("None.",),), table)
@@ -216,21 +232,23 @@ def _findings(summary: TranslationSummary) -> ReportSection:
 
 def _sentences(summary: TranslationSummary) -> Iterator[ReportSection]:
     """Yields the sentences by fate: first those that no rule enforces, since somebody else has to."""
-    counted = [one for one in summary.sentences if not one.heading]
-    by_fate = {fate: [one for one in counted if one.fate == fate] for fate in _FATES}
+    counted = [sentence for sentence in summary.sentences if not sentence.heading]
+    by_fate = {fate: [sentence for sentence in counted if sentence.fate == fate] for fate in _FATES}
     yield _listing("Undecided sentences", by_fate["open"])
     note = "The operator has to enforce these by other means."
     yield _listing("Sentences that no rule can enforce", by_fate["not_enforceable"], note=note)
     yield from _unread_arguments(summary)
     yield _listing("Sentences with rules", by_fate["rule"])
-    others = [one for one in counted if one.fate in ("definition", "fact", "implied")]
+    others = [sentence for sentence in counted if sentence.fate in ("definition", "fact", "implied")]
     yield _listing("Other sentences", others, fate=True)
-    yield _listing("Headings without a rule", [one for one in summary.sentences if one.heading], fate=True)
+    yield _listing(
+        "Headings without a rule", [sentence for sentence in summary.sentences if sentence.heading], fate=True
+    )
 
 
 def _unread_arguments(summary: TranslationSummary) -> Iterator[ReportSection]:
     """Yields the arguments of writing tools that no rule reads, if there are any."""
-    if rows := tuple((Quoted(one.message),) for one in summary.findings if one.kind == _UNREAD):
+    if rows := tuple((Quoted(finding.message),) for finding in summary.findings if finding.kind == _UNREAD):
         note = "The document says nothing that limits them. Decide whether it should."
         yield ReportSection("Arguments that no rule reads", ((note,),), _table("argument", rows=rows))
 
@@ -239,15 +257,15 @@ def _listing(title: str, sentences: Sequence[SentenceRow], *, note: str = "", fa
     """The sentences as a table with the columns that have content."""
     rows = [
         (
-            str(one.number),
-            Quoted(one.text),
-            _FATES[one.fate] if fate else "",
-            one.standing or "",
-            _joined(one.rules),
-            Quoted(one.reason),
-            Quoted(one.place),
+            str(sentence.number),
+            Quoted(sentence.text),
+            _FATES[sentence.fate] if fate else "",
+            sentence.standing or "",
+            _joined(sentence.rules),
+            Quoted(sentence.reason),
+            Quoted(sentence.place),
         )
-        for one in sentences
+        for sentence in sentences
     ]
     head = ("number", "sentence", "fate", "standing", "rules", "reason, or the part that no rule covers", "place")
     kept = [at for at in range(len(head)) if any(row[at] for row in rows)]
@@ -257,7 +275,7 @@ def _listing(title: str, sentences: Sequence[SentenceRow], *, note: str = "", fa
 
 
 def _facts(summary: TranslationSummary) -> ReportSection:
-    rows = tuple((Quoted(one.name), Quoted(one.description)) for one in summary.facts)
+    rows = tuple((Quoted(fact.name), Quoted(fact.description)) for fact in summary.facts)
     note = "The rules read these facts. A call is denied while the host does not give them." if rows else "None."
     return ReportSection("Facts from the host", ((note,),), _table("fact", "description", rows=rows))
 
@@ -317,6 +335,6 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _numbers(references: Iterable[Reference]) -> str:
-    found = [str(one) if isinstance(one, int) else Quoted(one) for one in references]
-    text = ", ".join(found) or "none"
-    return Quoted(text) if any(isinstance(one, Quoted) for one in found) else text
+    numbers = [str(reference) if isinstance(reference, int) else Quoted(reference) for reference in references]
+    text = ", ".join(numbers) or "none"
+    return Quoted(text) if any(isinstance(number, Quoted) for number in numbers) else text

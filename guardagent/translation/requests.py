@@ -19,9 +19,10 @@ from guardagent.errors import AnswerError, ContentError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.file.policy_keys import Key, reads
+from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
 from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
+from guardagent.types import Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,15 +64,14 @@ class ModelRequests:
         self.limit: int | None = None
 
     @property
-    def calls(self) -> int:
-        """The number of model calls so far, with those that the cache answered."""
-        return self._meter.usage.calls
+    def usage(self) -> Usage:
+        """The model usage so far, with the answers of the cache."""
+        return self._meter.usage
 
     @property
     def may_correct(self) -> bool:
         """Whether the limit leaves another call."""
-        usage = self._meter.usage
-        return self.limit is None or usage.calls - usage.cached < self.limit
+        return self.limit is None or self.usage.calls - self.usage.cached < self.limit
 
     def ask(self, request: Request, read: Callable[[str], T]) -> T:
         """Returns what `read` makes of the answer.
@@ -96,7 +96,7 @@ class ModelRequests:
     def map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Applies a function that makes requests to each item; the results are in the order of the items."""
         if self._parallel == 1 or len(items) < 2:
-            return [work(one) for one in items]
+            return [work(item) for item in items]
         with ThreadPoolExecutor(self._parallel) as pool:
             return list(pool.map(work, items))
 
@@ -104,10 +104,10 @@ class ModelRequests:
         with self._metered(call) as asking:
             if asking.needs_model and self._meter.model is not None:
                 asking.answer = self._meter.model.complete(call.prompt.messages)
-        found = asking.outcome
-        if isinstance(found, Completion):
-            return found.text
-        raise found
+        outcome = asking.outcome
+        if isinstance(outcome, Completion):
+            return outcome.text
+        raise outcome
 
     @contextmanager
     def _metered(self, call: ModelCall) -> Iterator[Any]:
@@ -155,7 +155,7 @@ def _block(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
         raise AnswerError(f"the answer has {len(answer):,} characters; expected at most {MOST_CHARACTERS:,}")
     found = list(_BLOCK.finditer(answer.replace("\r\n", "\n")))
-    blocks = [textwrap.dedent(one[3]) for one in found if one[2].lower() in _LANGUAGES]
+    blocks = [textwrap.dedent(block[3]) for block in found if block[2].lower() in _LANGUAGES]
     if len(blocks) == 1:
         return blocks[0]
     if blocks:
@@ -173,6 +173,11 @@ def _parsed(text: str) -> SourceNode:
     if node is None:
         raise AnswerError("the block is empty; expected the keys that are asked for")
     return node
+
+
+def record(name: str, names: str, *inner: Key) -> Key:
+    """Returns a key whose value is a mapping with other keys; `names` has them for messages."""
+    return Key(name, mapping, f"a mapping with {names}", keys=keys(*inner))
 
 
 @reads(lambda _: {})
@@ -197,7 +202,7 @@ def listed(node: SourceNode, key: Key) -> tuple[Any, ...]:
     if not isinstance(node.value, list):
         raise key.mismatch(node)
     assert key.item is not None
-    return tuple(key.item.read(one, key.item) for one in node.value)
+    return tuple(key.item.read(item_node, key.item) for item_node in node.value)
 
 
 @reads(lambda _: {"type": "integer"})

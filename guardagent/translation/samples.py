@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,11 @@ def conceal(value: Any, depth: int = 0) -> Any:
         return conceal_text(value)
     if isinstance(value, Mapping):
         return {
-            conceal_text(str(key)): HIDDEN if _NAME.search(str(key)) and _is_value(one) else conceal(one, depth + 1)
-            for key, one in value.items()
+            conceal_text(str(key)): HIDDEN if _NAME.search(str(key)) and _is_value(part) else conceal(part, depth + 1)
+            for key, part in value.items()
         }
     if isinstance(value, list | tuple):
-        return [conceal(one, depth + 1) for one in value]
+        return [conceal(part, depth + 1) for part in value]
     return value
 
 
@@ -62,10 +63,10 @@ def conceal(value: Any, depth: int = 0) -> Any:
 def conceal_text(text: str) -> str:
     """Returns a string with a mark in place of secrets."""
     text = _KNOWN.sub(HIDDEN, scrub(text))
-    for one in [*(found["value"] for found in assignments(text)), *_WORD.findall(text)]:
+    for one in [*(assignment["value"] for assignment in assignments(text)), *_WORD.findall(text)]:
         if _is_random(one):
             text = text.replace(one, HIDDEN)
-    return re.sub(r"\d[\d -]{11,}\d", lambda found: HIDDEN if card_numbers(found[0]) else found[0], text)
+    return re.sub(r"\d[\d -]{11,}\d", lambda match: HIDDEN if card_numbers(match[0]) else match[0], text)
 
 
 def _is_value(value: Any) -> bool:
@@ -88,7 +89,7 @@ _FIELDS = ("error", "errors", "isError", "exception")
 _LONGEST_BEGINNING = 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FailedOutput:
     """A beginning of outputs that look like failures.
 
@@ -96,48 +97,19 @@ class FailedOutput:
         prefix: the beginning, up to its first colon or for some words.
         count: how many outputs begin so.
         others: how many calls with such an output the traces record as not failed.
-        example: one output.
     """
 
     prefix: str
-    count: int
-    others: int
-    example: str
+    count: int = 0
+    others: int = 0
 
 
-class FailureCounts:
-    """Collects failures."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._others: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-
-    def add(self, output: Any, status: str | None) -> None:
-        """Adds the output of a call, without secrets, if it looks like a failure or the call failed."""
-        text = _failure_text(output)
-        if text is None and status == "failed" and output is not None:
-            text = output if isinstance(output, str) else str(output)
-        if not text:
-            return
-        prefix = _prefix(text)
-        self._counts[prefix] += 1
-        self._others[prefix] += status == "ok"
-        self._examples.setdefault(prefix, text[:200])
-
-    def outputs(self) -> tuple[FailedOutput, ...]:
-        """The failures, the most frequent first."""
-        return tuple(
-            FailedOutput(prefix, count, self._others[prefix], self._examples[prefix])
-            for prefix, count in self._counts.most_common()
-        )
-
-
-def _failure_text(output: Any) -> str | None:
-    if isinstance(output, Mapping):
-        name = next((name for name in _FIELDS if output.get(name)), None)
-        return None if name is None else f'{{"{name}": {output[name]}'
-    return output if isinstance(output, str) and _OPENING.match(output) else None
+def _failure_text(output: Any, status: str | None) -> str | None:
+    """The text of an output that looks like a failure, or of a failed call; None for any other."""
+    if isinstance(output, Mapping) and (name := next((name for name in _FIELDS if output.get(name)), None)):
+        return f'{{"{name}": {output[name]}'
+    looks_failed = status == "failed" or (isinstance(output, str) and _OPENING.match(output))
+    return (str(output) or None) if looks_failed else None
 
 
 def _prefix(text: str) -> str:
@@ -194,20 +166,20 @@ class Shape:
         if depth >= _DEEPEST_SHAPE:
             return
         if isinstance(value, Mapping):
-            for key, one in value.items():
+            for key, part in value.items():
                 place = key if key in self.keys or len(self.keys) < _MOST_KEYS else "*"
-                self.keys.setdefault(place, Shape()).add(one, depth + 1)
+                self.keys.setdefault(place, Shape()).add(part, depth + 1)
         elif isinstance(value, list | tuple):
             self.items = self.items or Shape()
-            for one in value:
-                self.items.add(one, depth + 1)
+            for part in value:
+                self.items.add(part, depth + 1)
 
     def paths(self, place: str = "") -> Iterator[ShapePath]:
         """Yields the place itself and those within, an object before its fields."""
         if self.types:
             yield ShapePath(place or "(whole)", tuple(name for name, _ in self.types.most_common()), self._few_values())
-        for key, one in self._fields().items():
-            yield from one.paths(f"{place}.{key}" if place else key)
+        for key, shape in self._fields().items():
+            yield from shape.paths(f"{place}.{key}" if place else key)
         if self.items is not None:
             yield from self.items.paths(f"{place}[]")
 
@@ -228,8 +200,8 @@ class Shape:
         if not self._keys_are_data():
             return self.keys
         merged = Shape()
-        for one in self.keys.values():
-            merged.merge(one)
+        for shape in self.keys.values():
+            merged.merge(shape)
         return {"*": merged}
 
     def _keys_are_data(self) -> bool:
@@ -240,11 +212,11 @@ class Shape:
 
     def _keys_are_alike(self) -> bool:
         """Whether the fields are objects of one kind, and few values have each: fields of a record come back."""
-        objects = [one for one in self.keys.values() if set(one.types) == {"object"} and one.keys]
-        kinds = Counter(frozenset(one.keys) for one in objects)
+        objects = [shape for shape in self.keys.values() if set(shape.types) == {"object"} and shape.keys]
+        kinds = Counter(frozenset(item.keys) for item in objects)
         count = len(self.keys)
         alike = sum(kinds.values()) == count >= _FEWEST_KEYS and max(kinds.values()) * 2 > count
-        return alike and all(sum(one.types.values()) * 2 < self.types["object"] for one in self.keys.values())
+        return alike and all(sum(shape.types.values()) * 2 < self.types["object"] for shape in self.keys.values())
 
     def merge(self, other: Shape) -> None:
         """Adds the values of another place."""
@@ -254,8 +226,8 @@ class Shape:
                 self.values[value] += count
             else:
                 self.values["\0"] += count
-        for key, one in other.keys.items():
-            self.keys.setdefault(key, Shape()).merge(one)
+        for key, shape in other.keys.items():
+            self.keys.setdefault(key, Shape()).merge(shape)
         if other.items is not None:
             self.items = self.items or Shape()
             self.items.merge(other.items)
@@ -286,25 +258,65 @@ class CallSample:
     failed: bool | None
 
 
-@dataclass(frozen=True, slots=True)
 class ToolSamples:
     """The calls of one tool. `calls` is their number, `arguments` and `outputs` their shapes."""
 
-    tool: str
-    calls: int
-    examples: tuple[CallSample, ...]
-    arguments: tuple[ShapePath, ...]
-    outputs: tuple[ShapePath, ...]
-    failures: tuple[FailedOutput, ...]
+    def __init__(self, tool: str) -> None:
+        self.tool, self.calls = tool, 0
+        self._examples: dict[tuple[str, ...], CallSample] = {}
+        self._arguments, self._outputs = Shape(), Shape()
+        self._failures: dict[str, FailedOutput] = {}
+
+    @property
+    def examples(self) -> Collection[CallSample]:
+        return self._examples.values()
+
+    @cached_property
+    def arguments(self) -> tuple[ShapePath, ...]:
+        return _fields(self._arguments)
+
+    @cached_property
+    def outputs(self) -> tuple[ShapePath, ...]:
+        return tuple(self._outputs.paths())
+
+    @property
+    def failures(self) -> Sequence[FailedOutput]:
+        """The beginnings of failures, the most frequent first."""
+        return sorted(self._failures.values(), key=lambda failure: failure.count, reverse=True)
+
+    def add(self, event: Event) -> None:
+        """Adds a call."""
+        self.calls += 1
+        args, output = conceal(thaw(event.args)), conceal(parsed(thaw(event.output)))
+        self._arguments.add(args)
+        if output is not None:
+            self._outputs.add(output)
+            if text := _failure_text(output, event.status):
+                failure = self._failures.setdefault(_prefix(text), FailedOutput(_prefix(text)))
+                failure.count += 1
+                failure.others += event.status == "ok"
+        kind = (type(output).__name__, *sorted(args))  # examples differ in form
+        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
+            failed = {"ok": False, "failed": True}.get(event.status or "")
+            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
 
 
-@dataclass(frozen=True, slots=True)
 class TraceSamples:
     """The samples of a file. No value in them looks like a secret."""
 
-    tools: tuple[ToolSamples, ...]
-    state: tuple[ShapePath, ...]
-    facts: tuple[ShapePath, ...]
+    def __init__(self, records: Iterable[Case | Trace]) -> None:
+        tools: dict[str, ToolSamples] = {}
+        shapes = {"state": Shape(), "facts": Shape()}
+        for record in records:
+            for event in _events(record):
+                if event.tool:
+                    tools.setdefault(event.tool, ToolSamples(event.tool)).add(event)
+            for name, shape in shapes.items():
+                for step in (record, *(record.steps if isinstance(record, Trace) else ())):
+                    if values := getattr(step, name):
+                        shape.add(conceal(thaw(values)))
+        self.tools = [tool for _, tool in sorted(tools.items())]
+        self.state, self.facts = map(_fields, shapes.values())
 
 
 def read_samples(path: Path | str) -> TraceSamples:
@@ -313,12 +325,11 @@ def read_samples(path: Path | str) -> TraceSamples:
     Raises:
         InputError: the file cannot be read, or a line is neither a trace nor a case; with its place.
     """
-    collector = _Collector()
-    for record in read_records(path):
-        collector.add(record)
-    if not collector.records:
+    records = read_records(path)
+    first = next(records, None)
+    if first is None:
         raise ContentError("is empty; expected traces or cases, one JSON object per line", path)
-    return collector.samples()
+    return TraceSamples(chain([first], records))
 
 
 def read_records(path: Path | str, failed_output: Any = None) -> Iterator[Case | Trace]:
@@ -336,28 +347,8 @@ def _record(text: str, path: Path | str, line: int, failed_output: Any) -> Case 
         return read_case(text, path, line, failed_output)
     if "events" in keys:
         return read_trace(text, path, line, failed_output)
-    found = f"an object with {', '.join(map(repr, keys)) or 'no keys':.200}" if keys else "no object with keys"
-    raise ContentError(f"{found}; expected a trace with 'events', or a case with 'proposed'", path, line)
-
-
-class _Collector:
-    def __init__(self) -> None:
-        self.records = 0
-        self._tools: dict[str, _Calls] = {}
-        self._state, self._facts = Shape(), Shape()
-
-    def add(self, record: Case | Trace) -> None:
-        self.records += 1
-        for event in _events(record):
-            if event.tool:
-                self._tools.setdefault(event.tool, _Calls()).add(event)
-        for shape, values in ((self._state, _states(record)), (self._facts, _facts(record))):
-            for one in values:
-                shape.add(conceal(thaw(one)))
-
-    def samples(self) -> TraceSamples:
-        tools = tuple(calls.samples(name) for name, calls in sorted(self._tools.items()))
-        return TraceSamples(tools, _fields(self._state), _fields(self._facts))
+    shape = f"an object with {', '.join(map(repr, keys)) or 'no keys':.200}" if keys else "no object with keys"
+    raise ContentError(f"{shape}; expected a trace with 'events', or a case with 'proposed'", path, line)
 
 
 def _fields(shape: Shape) -> tuple[ShapePath, ...]:
@@ -370,47 +361,6 @@ def _events(record: Case | Trace) -> Iterator[Event]:
         yield record.proposed
     else:
         yield from (step.event for step in record.steps)
-
-
-def _states(record: Case | Trace) -> Iterable[Mapping[str, Any]]:
-    steps = record.steps if isinstance(record, Trace) else ()
-    return [one for one in (record.state, *(step.state for step in steps)) if one]
-
-
-def _facts(record: Case | Trace) -> Iterable[Mapping[str, Any]]:
-    steps = record.steps if isinstance(record, Trace) else ()
-    return [one for one in (record.facts, *(step.facts for step in steps)) if one]
-
-
-class _Calls:
-    """Collects the calls of one tool."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._examples: dict[tuple[str, ...], CallSample] = {}
-        self._arguments, self._outputs, self._failures = Shape(), Shape(), FailureCounts()
-
-    def add(self, event: Event) -> None:
-        self._count += 1
-        args, output = conceal(thaw(event.args)), conceal(parsed(thaw(event.output)))
-        self._arguments.add(args)
-        if output is not None:
-            self._outputs.add(output)
-            self._failures.add(output, event.status)
-        kind = (type(output).__name__, *sorted(args))  # examples differ in form
-        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
-            failed = {"ok": False, "failed": True}.get(event.status or "")
-            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
-
-    def samples(self, tool: str) -> ToolSamples:
-        return ToolSamples(
-            tool,
-            self._count,
-            tuple(self._examples.values()),
-            _fields(self._arguments),
-            tuple(self._outputs.paths()),
-            self._failures.outputs(),
-        )
 
 
 def _short(value: Any) -> str:
@@ -443,7 +393,7 @@ def read_fact_descriptions(path: Path | str) -> tuple[FactDescription, ...]:
     value = (parse_json if str(path).endswith(".json") else parse_yaml)(text, path)
     if not isinstance(value, Mapping) or not value:
         raise ContentError(f"is a {type(value).__name__}; expected names of facts with their descriptions", path)
-    return tuple(_fact(name, one, path) for name, one in value.items())
+    return tuple(_fact(name, description, path) for name, description in value.items())
 
 
 def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
@@ -454,11 +404,11 @@ def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
         raise ContentError(
             f"{name!r} is a {type(value).__name__}; expected a description, or 'description' and 'type'", path
         )
-    for key, one in fields.items():
+    for key, text in fields.items():
         if key not in _KEYS:
             raise UnknownNameError("key", str(key), _KEYS, f"{path}: {name!r}")
-        if not isinstance(one, str):
-            raise ContentError(f"the {key} of {name!r} is a {type(one).__name__}; expected a string", path)
+        if not isinstance(text, str):
+            raise ContentError(f"the {key} of {name!r} is a {type(text).__name__}; expected a string", path)
     if (kind := fields.get("type", "")) and kind not in TYPES:
         raise UnknownNameError("type", kind, TYPES, f"{path}: {name!r}")
     return FactDescription(name, fields.get("description", ""), kind)
@@ -472,12 +422,12 @@ def render(samples: TraceSamples, limit: int = 20_000) -> str:
 
     All parts are shortened alike: each gets the same number of characters, and those that others do not need.
     """
-    parts = ["\n".join(_tool_lines(one)) for one in samples.tools]
+    parts = ["\n".join(_tool_lines(tool)) for tool in samples.tools]
     parts += [
         "\n".join(lines) for lines in (_shape_lines("state", samples.state), _shape_lines("facts", samples.facts))
     ]
     left, texts = limit, {}
-    for waiting, (index, part) in enumerate(sorted(enumerate(parts), key=lambda one: len(one[1]))):
+    for waiting, (index, part) in enumerate(sorted(enumerate(parts), key=lambda part: len(part[1]))):
         share = left // (len(parts) - waiting) - 1
         texts[index] = _cut(part, max(0, share))
         left -= len(texts[index]) + 1
@@ -492,9 +442,9 @@ def _cut(text: str, limit: int) -> str:
 
 def _tool_lines(samples: ToolSamples) -> Iterator[str]:
     yield f"tool {samples.tool}: {samples.calls} calls"
-    for one in samples.examples:
-        status = {None: "", True: " (failed)", False: ""}[one.failed]
-        yield f"  {one.args} -> {'no output' if one.output is None else one.output}{status}"
+    for example in samples.examples:
+        status = {None: "", True: " (failed)", False: ""}[example.failed]
+        yield f"  {example.args} -> {'no output' if example.output is None else example.output}{status}"
     for failure in samples.failures:
         yield f"  failure {failure.prefix!r}: {failure.count}, {failure.others} of them recorded as not failed"
     yield from _shape_lines("  arguments", samples.arguments)
@@ -502,6 +452,6 @@ def _tool_lines(samples: ToolSamples) -> Iterator[str]:
 
 
 def _shape_lines(name: str, paths: tuple[ShapePath, ...]) -> Iterator[str]:
-    for one in paths:
-        values = f" in {json.dumps(one.values, ensure_ascii=False)}" if one.values else ""
-        yield f"{name} {one.path}: {' or '.join(one.types)}{values}"
+    for path in paths:
+        values = f" in {json.dumps(path.values, ensure_ascii=False)}" if path.values else ""
+        yield f"{name} {path.path}: {' or '.join(path.types)}{values}"

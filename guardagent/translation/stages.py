@@ -11,30 +11,27 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewFinding, ReviewQuestion
-from guardagent.translation.change import FallenRule, Kept
+from guardagent.translation.assembly import PolicyAssembly
+from guardagent.translation.change import NO_REVIEW, Kept
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, DraftResult, draft_batches, usable_part
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
 from guardagent.translation.examination import examine
-from guardagent.translation.readings import (
-    AMBIGUITY,
+from guardagent.translation.readings.group_reading import (
     GroupReading,
     Mending,
-    Ruling,
     SentenceGroup,
-    ambiguity_questions,
     read_group,
-    rulings_of,
     sentence_groups,
 )
+from guardagent.translation.readings.questions import AMBIGUITY, Ruling, ambiguity_questions, rulings_of
 from guardagent.translation.requests import ModelRequests
-from guardagent.translation.samples import FactDescription
 from guardagent.translation.survey import Survey, survey
 
 # --- the owner's answers
@@ -75,18 +72,20 @@ class OwnerAnswers:
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
         answers: Mapping[str, RecordedAnswer],
-        policy: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any],
     ) -> None:
-        self._context, self._policy = context, policy or {}
-        self._rules = {one["id"]: one for one in self._policy.get("policies", ())}
+        self._context, self._policy = context, policy
+        self._rules = {policy["id"]: policy for policy in self._policy.get("policies", ())}
         there = context.document.first_numbers
-        self.rulings = tuple(rulings_of([one for one in questions if {*one.sentences} <= there.keys()], answers))
-        self._unapplied = {one.question for one in answers.values() if not one.applied}
+        self.rulings = tuple(
+            rulings_of([question for question in questions if {*question.sentences} <= there.keys()], answers)
+        )
+        self._unapplied = {answer.question for answer in answers.values() if not answer.applied}
 
     @property
     def unapplied(self) -> tuple[Ruling, ...]:
         """The rulings that no run has applied."""
-        return tuple(one for one in self.rulings if one.question.id in self._unapplied)
+        return tuple(ruling for ruling in self.rulings if ruling.question.id in self._unapplied)
 
     def shown(self, sentences: Sequence[int]) -> dict[str, str]:
         """Returns the answers for a request about some sentences, as texts by the keys of their rulings.
@@ -94,17 +93,17 @@ class OwnerAnswers:
         Those about the sentences themselves come first. The others follow as far as there is room: those under the same
         heading and with most words in common first.
         """
-        wanted = [self._context.sentence(one) for one in sentences]
-        hashes, paths = {one.hash for one in wanted}, {one.path for one in wanted}
-        words = frozenset(chain.from_iterable(map(self._words, (one.text for one in wanted))))
+        wanted = [self._context.sentence(sentence) for sentence in sentences]
+        hashes, paths = {sentence.hash for sentence in wanted}, {sentence.path for sentence in wanted}
+        words = frozenset(chain.from_iterable(map(self._words, (sentence.text for sentence in wanted))))
 
-        def relevance(one: Ruling) -> int:
-            same = any(each.path in paths for each in self._sentences(one))
-            return len(words & self._subjects[one.key].words) + _SAME_HEADING * same
+        def relevance(ruling: Ruling) -> int:
+            same = any(each.path in paths for each in self._sentences(ruling))
+            return len(words & self._subjects[ruling.key].words) + _SAME_HEADING * same
 
-        own = [one for one in self.rulings if hashes & {*one.question.sentences}]
-        others = sorted((one for one in self.rulings if one not in own), key=relevance, reverse=True)
-        return {one.key: text for one, text in (*((one, _text(one)) for one in own), *_first(others))}
+        own = [ruling for ruling in self.rulings if hashes & {*ruling.question.sentences}]
+        others = sorted((ruling for ruling in self.rulings if ruling not in own), key=relevance, reverse=True)
+        return {ruling.key: text for ruling, text in (*((ruling, _text(ruling)) for ruling in own), *_first(others))}
 
     def concerning(self, draft: Draft) -> tuple[Ruling, ...]:
         """Returns the new answers about other sentences that concern the rules of a draft, and that it does not know.
@@ -112,20 +111,20 @@ class OwnerAnswers:
         They concern it if they share a name that the policy declares, such as a definition; or if the question is about
         a meaning, and its words are in the sentences of the draft, whose rules have a tool in common with it.
         """
-        own = {self._context.sentence(one).hash for one in draft.sentences}
-        others = [one for one in self.unapplied if not own & {*one.question.sentences}]
-        unknown = [one for one in others if one.key not in draft.rulings]
+        own = {self._context.sentence(sentence).hash for sentence in draft.sentences}
+        others = [ruling for ruling in self.unapplied if not own & {*ruling.question.sentences}]
+        unknown = [ruling for ruling in others if ruling.key not in draft.rulings]
         subject = self._subject_of(draft) if unknown else _Subject()
-        return tuple(one for one in unknown if self._concerns(one, subject, draft))
+        return tuple(ruling for ruling in unknown if self._concerns(ruling, subject, draft))
 
-    def _concerns(self, one: Ruling, subject: _Subject, draft: Draft) -> bool:
-        about = self._subjects[one.key]
+    def _concerns(self, ruling: Ruling, subject: _Subject, draft: Draft) -> bool:
+        about = self._subjects[ruling.key]
         if about.names & subject.names:
             return True
         quoted = {self._context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
-        if quoted & {*one.question.sentences}:
+        if quoted & {*ruling.question.sentences}:
             return True
-        if not (one.question.id.startswith(AMBIGUITY) or one.is_own_words):
+        if not (ruling.question.id.startswith(AMBIGUITY) or ruling.is_own_words):
             return False
         shared = {word for word in about.words & subject.words if word in self._distinctive}
         return bool(shared) and (bool(about.tools & subject.tools) or not about.tools)
@@ -134,37 +133,39 @@ class OwnerAnswers:
 
     @cached_property
     def _subjects(self) -> Mapping[str, _Subject]:
-        return {one.key: self._subject(one) for one in self.rulings}
+        return {ruling.key: self._subject(ruling) for ruling in self.rulings}
 
-    def _subject(self, one: Ruling) -> _Subject:
+    def _subject(self, ruling: Ruling) -> _Subject:
         """The subject of an answer: the question without the sentence that it quotes, the answer, and the rules.
 
         The words about a witness are those of one call, not of a meaning.
         """
-        text = one.question.text if one.question.witness is None else ""
-        for sentence in self._sentences(one):
+        text = ruling.question.text if ruling.question.witness is None else ""
+        for sentence in self._sentences(ruling):
             text = text.replace(" ".join(sentence.text.split()), " ", 1)
-        rules = [self._rules[name] for name in one.question.rules if name in self._rules]
-        witness = one.question.witness or {}
-        formal = json.dumps([witness, one.choice.policy, rules], default=str)
-        used = self._names(json.dumps([*rules, *one.choice.policy.get("policies", ())], default=str))
+        rules = [self._rules[name] for name in ruling.question.rules if name in self._rules]
+        witness = ruling.question.witness or {}
+        formal = json.dumps([witness, ruling.choice.policy, rules], default=str)
+        used = self._names(json.dumps([*rules, *ruling.choice.policy.get("policies", ())], default=str))
         return _Subject(
-            frozenset(self._words(f"{text} {one.choice.answer}")), self._tools(f"{formal} {one.question.text}"), used
+            frozenset(self._words(f"{text} {ruling.choice.answer}")),
+            self._tools(f"{formal} {ruling.question.text}"),
+            used,
         )
 
     def _subject_of(self, draft: Draft) -> _Subject:
         quoted = {number for rule in draft.rules for number in rule.quotes}
-        texts = [self._context.sentence(one).text for one in sorted({*draft.sentences, *quoted})]
-        formal = json.dumps([one.rule for one in draft.rules], default=str)
+        texts = [self._context.sentence(sentence).text for sentence in sorted({*draft.sentences, *quoted})]
+        formal = json.dumps([rule.rule for rule in draft.rules], default=str)
         return _Subject(frozenset(self._words(" ".join(texts))), self._tools(formal), self._names(formal))
 
-    def _sentences(self, one: Ruling) -> list[Any]:
+    def _sentences(self, ruling: Ruling) -> list[Any]:
         numbers = self._context.document.first_numbers
-        return [self._context.sentence(numbers[name]) for name in one.question.sentences if name in numbers]
+        return [self._context.sentence(numbers[name]) for name in ruling.question.sentences if name in numbers]
 
     def _tools(self, text: str) -> frozenset[str]:
         return frozenset(
-            one.name for one in self._context.tools if re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", text)
+            tool.name for tool in self._context.tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", text)
         )
 
     def _names(self, text: str) -> frozenset[str]:
@@ -174,18 +175,18 @@ class OwnerAnswers:
     @cached_property
     def _declared(self) -> frozenset[str]:
         """The names that the policy file and the readings of the answers declare."""
-        policies = [self._policy, *(one.choice.policy for one in self.rulings)]
-        names = (name for one in policies for key in _DECLARE for name in one.get(key, ()))
+        policies = [self._policy, *(ruling.choice.policy for ruling in self.rulings)]
+        names = (name for policy in policies for key in _DECLARE for name in policy.get(key, ()))
         return frozenset(str(name).partition("(")[0] for name in names)
 
     def _words(self, text: str) -> Iterator[str]:
-        return (_stem(one) for one in _WORD.findall(text.casefold().replace("_", " ")) if one not in _COMMON)
+        return (_stem(match) for match in _WORD.findall(text.casefold().replace("_", " ")) if match not in _COMMON)
 
     @cached_property
     def _distinctive(self) -> frozenset[str]:
         """The words that not every other sentence has."""
         sentences = self._context.document.sentences
-        counts = Counter(chain.from_iterable({*self._words(one.text)} for one in sentences))
+        counts = Counter(chain.from_iterable({*self._words(sentence.text)} for sentence in sentences))
         return frozenset(word for word, count in counts.items() if count <= max(3, len(sentences) // 5))
 
 
@@ -193,19 +194,19 @@ def _stem(word: str) -> str:
     return word.removesuffix("s") if len(word) > 3 else word
 
 
-def _text(one: Ruling) -> str:
+def _text(ruling: Ruling) -> str:
     """The ruling with the reading that was chosen."""
-    meaning = "" if one.choice.allowed is None or not one.choice.words else f" It means: {one.choice.words}"
-    return f"{one.text}{meaning}"
+    meaning = "" if ruling.choice.allowed is None or not ruling.choice.words else f" It means: {ruling.choice.words}"
+    return f"{ruling.text}{meaning}"
 
 
 def _first(rulings: Iterable[Ruling]) -> Iterator[tuple[Ruling, str]]:
     room = MOST_CHARACTERS
-    for one in rulings:
-        text = _text(one)
+    for ruling in rulings:
+        text = _text(ruling)
         room -= len(text)
         if room >= 0:
-            yield one, text
+            yield ruling, text
 
 
 # --- stages
@@ -218,145 +219,151 @@ _SOLVER = threading.Lock()  # threads make requests at the same time, but Z3 ser
 Progress = Callable[[str], None]
 """Takes a line about the progress."""
 
+Authors = tuple[DraftAuthor, DraftAuthor]
 
-@dataclass(frozen=True, slots=True)
-class StageResults:
-    """The results of all stages.
+
+@dataclass(slots=True)
+class TranslationState:
+    """A translation on its way: the inputs, and the results of the stages so far.
 
     Attributes:
-        context: with the facts and the failed output of the survey.
+        context: the inputs; after the survey, with its facts and its pattern of failed outputs.
+        previous: the review of the earlier translation; without content in a first one.
+        standing: what stands of it.
+        survey: the fates of the other sentences.
         drafts: the results of all requests for drafts.
-        groups: the groups of sentences, with the drafts as they are now.
-        readings: of each group.
+        readings: the groups of sentences, with the drafts as they are now.
         unreached: the answers that concern a group of other sentences, and that its drafts could not be given.
+        assembly: the policy of all drafts.
+        problems: those of this policy.
     """
 
     context: TranslationContext
-    survey: Survey
-    drafts: tuple[DraftResult, ...] = ()
-    groups: tuple[SentenceGroup, ...] = ()
-    readings: tuple[GroupReading, ...] = ()
-    unreached: tuple[tuple[SentenceGroup, Ruling], ...] = ()
+    standing: Kept
+    previous: Review = NO_REVIEW
+    survey: Survey = field(default_factory=lambda: Survey({}))
+    drafts: list[DraftResult] = field(default_factory=list)
+    readings: list[GroupReading] = field(default_factory=list)
+    unreached: list[tuple[SentenceGroup, Ruling]] = field(default_factory=list)
+    assembly: PolicyAssembly = field(default_factory=PolicyAssembly)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def answers(self) -> dict[str, RecordedAnswer]:
+        """The answers so far, by the id of their question."""
+        return {answer.question: answer for answer in self.previous.answers}
 
     @property
     def is_interrupted(self) -> bool:
         """Whether the model did not answer a request, so that another run goes on here."""
-        return self.survey.is_interrupted or any(one.is_interrupted for one in self.drafts)
-
-    @property
-    def open_groups(self) -> Iterator[SentenceGroup]:
-        """The groups with an open question, or with an answer that no draft follows."""
-        return (group for group, one in zip(self.groups, self.readings, strict=True) if one.readings == "open")
+        return self.survey.is_interrupted or any(draft.is_interrupted for draft in self.drafts)
 
 
 class Stages:
-    """Runs the stages for some sentences of a document.
+    """Runs the stages for the sentences of a document that do not stand.
 
     Args:
-        context: the inputs.
+        state: takes the results.
         model: makes the requests.
-        earlier: the questions of earlier runs.
-        answers: the answers, by the id of their question.
-        owner: the same, by what they concern.
         progress: takes a line for each stage.
     """
 
-    def __init__(
-        self,
-        context: TranslationContext,
-        model: ModelRequests,
-        earlier: Sequence[ReviewQuestion],
-        answers: Mapping[str, RecordedAnswer],
-        owner: OwnerAnswers,
-        progress: Progress,
-    ) -> None:
-        self._context, self._model, self._progress = context, model, progress
-        self._earlier, self._answers, self._owner = earlier, answers, owner
-        self._mendings: list[DraftResult] = []
-        self._unreached: list[tuple[SentenceGroup, Ruling]] = []
+    def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
+        self._state, self._model, self._progress = state, model, progress
+        policy = state.standing.lines.content
+        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, policy)
 
-    def run(self, numbers: Sequence[int], drafted: Sequence[SentenceGroup] = ()) -> StageResults:
-        """Translates sentences. Without a whole survey, nothing is drafted.
+    def run(self, drafted: Sequence[SentenceGroup]) -> None:
+        """Translates the sentences. Without a whole survey, nothing is drafted.
 
         Args:
-            numbers: the sentences, without those of groups that are drafted.
             drafted: groups whose drafts are kept from an earlier run.
         """
-        numbers = sorted({self._context.first_number(one) for one in numbers})
-        found = Survey({})
+        state = self._state
+        state.standing, again = reconsidered(state.standing, self._owner, state.context)
+        drafted = (*drafted, *again)
+        known = {number for sentence_group in drafted for number in sentence_group.sentences}
+        numbers = sorted({state.context.first_number(one) for one in state.standing.translate if one not in known})
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
-            found = survey(self._context, numbers, self._model, self._owner.shown)
-        context, enforceable = _surveyed(self._context, found), found.numbers("rule")
+            state.survey = survey(state.context, numbers, self._model, self._owner.shown)
+        found, enforceable = state.survey, state.survey.numbers("rule")
+        state.context = state.context.completed(found.facts, found.failed_output)
         if found.errors or not (enforceable or drafted):
-            return StageResults(context, found)
-        count = len(enforceable) + sum(len(one.sentences) for one in drafted)
+            return
+        count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        authors = _Authors(context, self._model, self._owner, self._doubts(found))
-        first, second = self._drafted(authors, context, enforceable)
-        if any(one.is_interrupted for one in (*first, *second)):  # nothing is written, so nothing is compared
-            return StageResults(context, found, (*first, *second))
-        groups = sentence_groups(_usable(first), _usable(second), enforceable)
-        self._progress(f"Comparison of {_count([*drafted, *groups], 'group')} of sentences")
-        read = self._model.map(partial(self._read, context, found, authors), [*drafted, *groups])
-        results = (*first, *second, *self._mendings)
-        groups, readings = tuple(one for one, _ in read), tuple(one for _, one in read)
-        return StageResults(context, found, results, groups, readings, tuple(self._unreached))
+        authors = self._authors()
+        first, second = self._drafted(authors, enforceable)
+        state.drafts += [*first, *second]
+        if state.is_interrupted:  # nothing is written, so nothing is compared
+            return
+        groups = [*drafted, *sentence_groups(_usable(first), _usable(second), enforceable)]
+        self._progress(f"Comparison of {_count(groups, 'group')} of sentences")
+        state.readings = self._model.map(partial(self._read, authors), groups)
 
-    def _doubts(self, found: Survey) -> list[Ambiguity]:
+    def _authors(self) -> Authors:
+        """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
+        known: dict[str, Any] = {"answers": self._owner.shown, "doubts": self._doubts()}
+        context, model = self._state.context, self._model
+        return (
+            DraftAuthor("draft", context, model, partial(_problems, only_fatal=False), **known),
+            DraftAuthor("second_draft", context, model, partial(_problems, only_fatal=True), **known),
+        )
+
+    def _doubts(self) -> list[Ambiguity]:
         """The ambiguities of the survey without an answer."""
-        answered = {*self._answers}
+        state = self._state
         return [
-            one
-            for one in found.ambiguities
-            if not answered.intersection(question.id for question in ambiguity_questions([one], self._context))
+            ambiguity
+            for ambiguity in state.survey.ambiguities
+            if not any(question.id in state.answers for question in ambiguity_questions([ambiguity], state.context))
         ]
 
-    def _drafted(
-        self, authors: _Authors, context: TranslationContext, enforceable: Sequence[int]
-    ) -> tuple[list[DraftResult], list[DraftResult]]:
+    def _drafted(self, authors: Authors, enforceable: Sequence[int]) -> tuple[list[DraftResult], list[DraftResult]]:
         if enforceable:
             self._progress(f"Two drafts of {_count(enforceable, 'sentence')} that rules can enforce")
-        sentences = [context.sentence(one) for one in enforceable]
+        sentences = [self._state.context.sentence(one) for one in enforceable]
         batches = draft_batches(sentences)
-        work = [(authors.first, one) for one in batches]
-        work += [(authors.second, one) for one in draft_batches(sentences, first=2)]
-        results = self._model.map(lambda one: one[0].draft(one[1]), work)
+        work = [(authors[0], batch) for batch in batches]
+        work += [(authors[1], draft_batch) for draft_batch in draft_batches(sentences, first=2)]
+        results = self._model.map(lambda job: job[0].draft(job[1]), work)
         return results[: len(batches)], results[len(batches) :]
 
-    def _read(
-        self, context: TranslationContext, found: Survey, authors: _Authors, group: SentenceGroup
-    ) -> tuple[SentenceGroup, GroupReading]:
+    def _read(self, authors: Authors, group: SentenceGroup) -> GroupReading:
         """Reads a group; drafts that do not keep the answers, or do not know those that concern them, are mended."""
-        group = self._informed(group, authors)
+        state = self._state
 
         def read(group: SentenceGroup) -> GroupReading:
             with _SOLVER:
-                return read_group(group, context, self._answers, found.ambiguities, self._earlier)
+                surveyed, earlier = state.survey.ambiguities, state.previous.questions
+                return read_group(group, state.context, state.answers, surveyed, earlier)
 
-        reading = read(group)
+        reading = read(self._informed(group, authors))
         for _ in range(MENDINGS):
-            mended = None if reading.mending is None else self._mended(group, reading.mending, authors)
+            mended = self._mended(reading.group, reading.mending, authors)
             if mended is None:
                 break
-            group, reading = mended, read(mended)
-        return group, reading
+            reading = read(mended)
+        return reading
 
-    def _informed(self, group: SentenceGroup, authors: _Authors) -> SentenceGroup:
+    def _informed(self, group: SentenceGroup, authors: Authors) -> SentenceGroup:
         """The group with drafts whose authors know the new answers about other sentences that concern it."""
-        concerning = tuple({one.key: one for draft in group.drafts for one in self._owner.concerning(draft)}.values())
-        if not concerning:
-            return group
-        first, second = (_unknown(concerning, draft) for draft in (group.first, group.second))
-        found = self._mended(group, Mending(first, second), authors) or group
-        missing = [one for one in concerning if any(one.key not in draft.rulings for draft in found.drafts)]
-        self._unreached += [(found, one) for one in missing]
-        return found
+        concerning = tuple(
+            {ruling.key: ruling for draft in group.drafts for ruling in self._owner.concerning(draft)}.values()
+        )
+        first, second = (
+            tuple(one for one in concerning if draft is not None and one.key not in draft.rulings)
+            for draft in (group.first, group.second)
+        )
+        sentence_group = self._mended(group, (first, second), authors) or group
+        missing = [one for one in concerning if any(one.key not in draft.rulings for draft in sentence_group.drafts)]
+        self._state.unreached += [(sentence_group, one) for one in missing]
+        return sentence_group
 
-    def _mended(self, group: SentenceGroup, mending: Mending, authors: _Authors) -> SentenceGroup | None:
+    def _mended(self, group: SentenceGroup, mending: Mending, authors: Authors) -> SentenceGroup | None:
         """The group with drafts that their authors corrected; None if there is none."""
-        first = self._corrected(authors.first, group.first, mending.first)
-        second = self._corrected(authors.second, group.second, mending.second)
+        first, second = map(self._corrected, authors, (group.first, group.second), mending)
         if first is None and second is None:
             return None
         return replace(group, first=first or group.first, second=second or group.second)
@@ -364,28 +371,13 @@ class Stages:
     def _corrected(self, author: DraftAuthor, draft: Draft | None, rulings: Sequence[Ruling]) -> Draft | None:
         if draft is None or not rulings:
             return None
-        known = {one.key: one.text for one in rulings}
+        known = {ruling.key: ruling.text for ruling in rulings}
         result = author.mend(draft, list(_contradictions(draft, rulings)), known)
-        self._mendings.append(replace(result, problems=()))  # that the draft follows the answers is judged again
-        found = usable_part(result)
-        if result.draft is draft or found is None or {*found.sentences} != {*draft.sentences}:
+        self._state.drafts.append(replace(result, problems=()))  # that the draft follows the answers is judged again
+        corrected = usable_part(result)
+        if result.draft is draft or corrected is None or {*corrected.sentences} != {*draft.sentences}:
             return None
-        return replace(found, rulings=tuple(dict.fromkeys((*draft.rulings, *known))))
-
-
-class _Authors:
-    """The authors of the first and the second draft. Only the first one brings the cases of the policy."""
-
-    def __init__(
-        self, context: TranslationContext, model: ModelRequests, owner: OwnerAnswers, doubts: Sequence[Ambiguity]
-    ) -> None:
-        known: dict[str, Any] = {"answers": owner.shown, "doubts": doubts}
-        self.first = DraftAuthor("draft", context, model, all_problems, **known)
-        self.second = DraftAuthor("second_draft", context, model, fatal_problems, **known)
-
-
-def _unknown(rulings: Sequence[Ruling], draft: Draft | None) -> tuple[Ruling, ...]:
-    return () if draft is None else tuple(one for one in rulings if one.key not in draft.rulings)
+        return replace(corrected, rulings=tuple(dict.fromkeys((*draft.rulings, *known))))
 
 
 def _count(items: Sequence[object], name: str) -> str:
@@ -393,41 +385,27 @@ def _count(items: Sequence[object], name: str) -> str:
 
 
 def _usable(results: Sequence[DraftResult]) -> list[Draft]:
-    return [one for result in results if (one := usable_part(result)) is not None]
+    return [draft for result in results if (draft := usable_part(result)) is not None]
 
 
 def _contradictions(draft: Draft, rulings: Sequence[Ruling]) -> Iterator[Problem]:
-    for one in rulings:
-        text = f"{one.text} Write the rules so that they follow this answer, if they do not."
-        case = "" if one.case is None else json.dumps(one.case, ensure_ascii=False)
+    for ruling in rulings:
+        text = f"{ruling.text} Write the rules so that they follow this answer, if they do not."
+        case = "" if ruling.case is None else json.dumps(ruling.case, ensure_ascii=False)
         yield Problem("answer", text, sentences=draft.sentences, example=case, fatal=True)
 
 
-def _surveyed(context: TranslationContext, found: Survey) -> TranslationContext:
-    """The context with what the survey found; what the operator gave has precedence."""
-    facts = tuple(FactDescription(one.name, one.description) for one in found.facts)
-    return replace(context, facts=(*context.facts, *facts), failed_output=context.failed_output or found.failed_output)
-
-
-def all_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems of a draft."""
+def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
+    """The problems of a draft, or only those with which it cannot be compared with another one."""
     with _SOLVER:
-        return examine(draft, context)
-
-
-def fatal_problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    """The problems with which a draft cannot be compared with another one."""
-    with _SOLVER:
-        return examine(draft, context, only_fatal=True)
+        return examine(draft, context, only_fatal=only_fatal)
 
 
 # --- rules that stand, read again
 
-_WHY = "an answer about another sentence concerns it"
-
 
 def reconsidered(
-    standing: Kept, previous: Review, owner: OwnerAnswers, context: TranslationContext
+    standing: Kept, owner: OwnerAnswers, context: TranslationContext
 ) -> tuple[Kept, tuple[SentenceGroup, ...]]:
     """Returns what stands without the rules that new answers concern, and these as groups of sentences.
 
@@ -436,73 +414,66 @@ def reconsidered(
 
     Args:
         standing: what stands of the earlier translation.
-        previous: its review.
         owner: the answers.
         context: the inputs.
     """
     if not owner.unapplied:
         return standing, ()
-    readings = {one.id: one.readings for one in standing.rules}
-    groups = [one for one in _groups(standing, owner) if _may_change(one, readings) and _is_concerned(one, owner)]
-    found = tuple(_with_singles(one, readings) for one in groups)
-    return _without(standing, previous, found, context), found
+    readings = {rule.id: rule.readings for rule in standing.review.rules}
+    sentence_groups: list[SentenceGroup] = []
+    for group in _groups(standing, owner):
+        ways = {readings.get(rule.id, "edited") for draft in group.drafts for rule in draft.rules}
+        if group.sentences and ways and "edited" not in ways and any(map(owner.concerning, group.drafts)):
+            # Without a second draft if there was none, as nothing would confirm it.
+            sentence_groups.append(replace(group, second=None) if "single" in ways else group)
+    return _without(standing, sentence_groups, context), tuple(sentence_groups)
 
 
 def _groups(standing: Kept, owner: OwnerAnswers) -> Iterable[SentenceGroup]:
     """The rules that stand, by the sentences that need them. They follow all answers that were applied."""
-    enforceable = {one.number for one in standing.sentences if one.fate == "rule"}
-    new = {one.key for one in owner.unapplied}
-    applied = tuple(one.key for one in owner.rulings if one.key not in new)
+    enforceable = {sentence.number for sentence in standing.review.sentences if sentence.fate == "rule"}
+    new = {ruling.key for ruling in owner.unapplied}
+    applied = tuple(ruling.key for ruling in owner.rulings if ruling.key not in new)
     for draft in standing.drafts:
-        numbers = tuple(one for one in draft.sentences if one in enforceable)
+        numbers = tuple(sentence for sentence in draft.sentences if sentence in enforceable)
         known = [replace(draft, sentences=numbers, rulings=applied)]
         yield from sentence_groups(known, known, numbers)
 
 
-def _may_change(group: SentenceGroup, readings: Mapping[str, str]) -> bool:
-    rules = [rule.id for draft in group.drafts for rule in draft.rules]
-    return bool(group.sentences) and bool(rules) and all(readings.get(one, "edited") != "edited" for one in rules)
-
-
-def _is_concerned(group: SentenceGroup, owner: OwnerAnswers) -> bool:
-    return any(owner.concerning(draft) for draft in group.drafts)
-
-
-def _with_singles(group: SentenceGroup, readings: Mapping[str, str]) -> SentenceGroup:
-    """The group; without a second draft if there was none, as nothing would confirm it."""
-    single = any(readings[rule.id] == "single" for draft in group.drafts for rule in draft.rules)
-    return replace(group, second=None) if single else group
-
-
-def _without(standing: Kept, previous: Review, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
+def _without(standing: Kept, groups: Collection[SentenceGroup], context: TranslationContext) -> Kept:
     """The part that stands without some groups, and without the entries of the review about them alone."""
-    numbers = {number for one in groups for number in one.sentences}
-    rules = {rule.id for one in groups for draft in one.drafts for rule in draft.rules}
-    hashes = {context.sentence(one).hash for one in numbers}
+    numbers = {number for group in groups for number in group.sentences}
+    rules = {rule.id for group in groups for draft in group.drafts for rule in draft.rules}
+    hashes = {context.sentence(number).hash for number in numbers}
 
     def stands(sentences: Iterable[str], about: Iterable[str]) -> bool:
         return not hashes.intersection(sentences) and not rules.intersection(about)
 
     drafts = (
         replace(
-            one,
-            sentences=tuple(number for number in one.sentences if number not in numbers),
-            rules=tuple(rule for rule in one.rules if rule.id not in rules),
+            draft,
+            sentences=tuple(number for number in draft.sentences if number not in numbers),
+            rules=tuple(rule for rule in draft.rules if rule.id not in rules),
         )
-        for one in standing.drafts
+        for draft in standing.drafts
     )
-    kept_ids = {one.id for one in previous.questions if stands(one.sentences, one.rules)}
+    review = standing.review
+    left = replace(
+        review,
+        sentences=tuple(sentence for sentence in review.sentences if sentence.number not in numbers),
+        rules=tuple(rule for rule in review.rules if rule.id not in rules),
+        questions=tuple(question for question in review.questions if stands(question.sentences, question.rules)),
+        findings=tuple(finding for finding in review.findings if stands(finding.sentences, finding.rules)),
+        confirmations=tuple(
+            confirmation for confirmation in review.confirmations if stands([confirmation.sentence], confirmation.rules)
+        ),
+    )
     return replace(
         standing,
-        drafts=tuple(one for one in drafts if one.rules),
-        sentences=tuple(one for one in standing.sentences if one.number not in numbers),
-        rules=tuple(one for one in standing.rules if one.id not in rules),
-        questions=tuple(one for one in standing.questions if one.id in kept_ids),
-        answers=tuple(one for one in standing.answers if one.question in kept_ids),
-        findings=tuple(one for one in standing.findings if stands(one.sentences, one.rules)),
-        confirmations=tuple(one for one in standing.confirmations if stands([one.sentence], one.rules)),
-        fallen=(*standing.fallen, *(FallenRule(one, _WHY) for one in sorted(rules))),
         translate=tuple(sorted({*standing.translate, *numbers})),
+        drafts=tuple(draft for draft in drafts if draft.rules),
+        review=left,
+        fallen=(*standing.fallen, *sorted(rules)),
     )
 
 
@@ -512,55 +483,57 @@ def kept_confirmations(previous: Review, now: Review) -> Review:
     A sentence did if its fate, its rules, and what a person saw with them (questions, answers, findings) are the same.
     A blocking finding that is new voids a confirmation: who confirmed has not seen it.
     """
-    before, after = _Seen(previous), _Seen(now)
-    known = {one.sentence for one in now.confirmations}
+    known = {confirmation.sentence for confirmation in now.confirmations}
     same = [
-        one
-        for one in previous.confirmations
-        if one.sentence and one.sentence not in known and after.of(one.sentence) == before.of(one.sentence) is not None
+        confirmation
+        for confirmation in previous.confirmations
+        if confirmation.sentence
+        and confirmation.sentence not in known
+        and _seen(now, confirmation.sentence) == _seen(previous, confirmation.sentence) is not None
     ]
-    known_findings = {_identity(one) for one in previous.findings if one.blocking}
-    new = [one for one in now.findings if one.blocking and _identity(one) not in known_findings]
-    standing = [one for one in now.confirmations if not any(_concerns(finding, one) for finding in new)]
+    known_findings = {_identity(finding) for finding in previous.findings if finding.blocking}
+    new = [finding for finding in now.findings if finding.blocking and _identity(finding) not in known_findings]
+    standing = [
+        confirmation
+        for confirmation in now.confirmations
+        if not any(_concerns(finding, confirmation) for finding in new)
+    ]
     return replace(now, confirmations=(*standing, *same))
 
 
-def _identity(one: ReviewFinding) -> object:
+def _identity(review_finding: ReviewFinding) -> object:
     """A finding with the same words about another rule is another one."""
-    return one.kind, one.message, frozenset(one.sentences), frozenset(one.rules)
+    return (
+        review_finding.kind,
+        review_finding.message,
+        frozenset(review_finding.sentences),
+        frozenset(review_finding.rules),
+    )
 
 
 def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
     return confirmed.sentence in finding.sentences or not confirmed.rules.keys().isdisjoint(finding.rules)
 
 
-class _Seen:
-    """The content that a person sees with a sentence before they confirm it."""
+def _seen(review: Review, sentence: str) -> object:
+    """The content that a person sees with a sentence before they confirm it; None if the review does not have it."""
+    same = [one for one in review.sentences if one.hash == sentence]
+    if not same:
+        return None
+    rules = {*same[-1].rules}
+    answers = {answer.question: (answer.choice, answer.words) for answer in review.answers}
 
-    def __init__(self, review: Review) -> None:
-        self._review = review
-        self._sentences = {one.hash: one for one in review.sentences}
-        self._rules = {one.id: one for one in review.rules}
+    def is_shown(review_question: ReviewQuestion | ReviewFinding) -> bool:
+        return sentence in review_question.sentences or not rules.isdisjoint(review_question.rules)
 
-    def of(self, sentence: str) -> object:
-        """A value that is equal if nothing differs; None if the review does not have the sentence."""
-        found = self._sentences.get(sentence)
-        if found is None:
-            return None
-        rules = {*found.rules}
-        answers = {one.question: (one.choice, one.words) for one in self._review.answers}
-        return (
-            found.fate,
-            found.reason,
-            sorted((one.id, one.hash, one.words, one.readings) for name, one in self._rules.items() if name in rules),
-            sorted(
-                (one.id, one.text, str(answers.get(one.id)))
-                for one in self._review.questions
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-            sorted(
-                (one.kind, one.message, one.blocking)
-                for one in self._review.findings
-                if sentence in one.sentences or rules & {*one.rules}
-            ),
-        )
+    return (
+        same[-1].fate,
+        same[-1].reason,
+        sorted((rule.id, rule.hash, rule.words, rule.readings) for rule in review.rules if rule.id in rules),
+        sorted(
+            (question.id, question.text, str(answers.get(question.id)))
+            for question in review.questions
+            if is_shown(question)
+        ),
+        sorted((finding.kind, finding.message, finding.blocking) for finding in review.findings if is_shown(finding)),
+    )

@@ -7,63 +7,50 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError
-from guardagent.policy.file.policy_keys import Key, choice, keys, mapping, name, regular_expression
+from guardagent.policy.file.policy_keys import Key, choice, name, regular_expression
 from guardagent.policy.review.record import FATES, Fate, NeededFact
 from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
 from guardagent.translation.drafts import Ambiguity
-from guardagent.translation.requests import ModelRequests, Request, listed, optional_text, read_answer, sentence_number
+from guardagent.translation.requests import (
+    ModelRequests,
+    Request,
+    listed,
+    optional_text,
+    read_answer,
+    record,
+    sentence_number,
+)
 
 BATCH = 40
-MODEL_FATES = tuple(one for one in FATES if one != "open")
+MODEL_FATES = tuple(fate for fate in FATES if fate != "open")
 
 _NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
 _TEXT = Key("text", optional_text, "a string")
 READINGS = Key("readings", listed, "a list of strings", item=_TEXT)
-FACTS = Key(
-    "facts",
-    listed,
-    "a list of facts, each with 'name' and 'description'",
-    item=Key(
-        "fact",
-        mapping,
-        "a mapping with 'name' and 'description'",
-        keys=keys(
-            Key("name", name, "a name", required=True), Key("description", optional_text, "a string", required=True)
-        ),
-    ),
+_FACT = record(
+    "fact",
+    "'name' and 'description'",
+    Key("name", name, "a name", required=True),
+    Key("description", optional_text, "a string", required=True),
 )
-_SENTENCE = Key(
+FACTS = Key("facts", listed, "a list of facts, each with 'name' and 'description'", item=_FACT)
+_SENTENCE = record(
     "sentence",
-    mapping,
-    "a mapping with 'number' and 'fate'",
-    keys=keys(
-        _NUMBER,
-        Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
-        Key("reason", optional_text, "a string"),
-        Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
-        Key("question", optional_text, "a string"),
-        READINGS,
-    ),
+    "'number' and 'fate'",
+    _NUMBER,
+    Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
+    Key("reason", optional_text, "a string"),
+    Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
+    Key("question", optional_text, "a string"),
+    READINGS,
 )
-_ANSWER = Key(
+_ANSWER = record(
     "answer",
-    mapping,
-    "a mapping with 'sentences'",
-    keys=keys(
-        Key("failed_output", regular_expression, "a regular expression"),
-        FACTS,
-        Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
-    ),
+    "'sentences'",
+    Key("failed_output", regular_expression, "a regular expression"),
+    FACTS,
+    Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SurveyedSentence:
-    """The fate of a sentence. `reason` may be empty for a rule or a definition."""
-
-    number: int
-    fate: Fate
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,8 @@ class Survey:
     """The result of a survey.
 
     Attributes:
-        sentences: by number; a sentence that the model gave no usable answer about has the fate `open`.
+        sentences: their fates and the reasons, by number. A sentence that the model gave no usable answer about has
+            the fate `open`; the reason may be empty for a rule or a definition.
         facts: the facts that the host has to give.
         failed_output: the pattern of failed outputs; empty if it is unknown.
         ambiguities: sentences that can be read in several ways.
@@ -79,7 +67,7 @@ class Survey:
         is_interrupted: whether the model did not answer at all, so that another run goes on here.
     """
 
-    sentences: Mapping[int, SurveyedSentence]
+    sentences: Mapping[int, tuple[Fate, str]]
     facts: tuple[NeededFact, ...] = ()
     failed_output: str = ""
     ambiguities: tuple[Ambiguity, ...] = ()
@@ -88,7 +76,7 @@ class Survey:
 
     def numbers(self, *fates: Fate) -> tuple[int, ...]:
         """The numbers of the sentences with one of the fates, in order."""
-        return tuple(one.number for one in self.sentences.values() if one.fate in fates)
+        return tuple(number for number, (fate, _) in self.sentences.items() if fate in fates)
 
 
 def survey(
@@ -117,23 +105,23 @@ def survey(
         try:
             return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
         except ModelError as error:
-            found = {one: SurveyedSentence(one, "open", str(error)) for one in group}
-            return Survey(found, errors={group: str(error)}, is_interrupted=not isinstance(error, AnswerError))
+            open_ones: dict[int, tuple[Fate, str]] = dict.fromkeys(group, ("open", str(error)))
+            return Survey(open_ones, errors={group: str(error)}, is_interrupted=not isinstance(error, AnswerError))
 
     return _joined(model.map(ask, groups))
 
 
 def _joined(surveys: Sequence[Survey]) -> Survey:
     facts: dict[str, NeededFact] = {}
-    for one in surveys:
-        facts = {fact.name: fact for fact in one.facts} | facts
+    for survey in surveys:
+        facts = {fact.name: fact for fact in survey.facts} | facts
     return Survey(
-        {number: sentence for one in surveys for number, sentence in one.sentences.items()},
+        {number: sentence for partial_survey in surveys for number, sentence in partial_survey.sentences.items()},
         tuple(facts.values()),
-        next((one.failed_output for one in surveys if one.failed_output), ""),
-        tuple(ambiguity for one in surveys for ambiguity in one.ambiguities),
-        {group: error for one in surveys for group, error in one.errors.items()},
-        any(one.is_interrupted for one in surveys),
+        next((partial_survey.failed_output for partial_survey in surveys if partial_survey.failed_output), ""),
+        tuple(ambiguity for partial_survey in surveys for ambiguity in partial_survey.ambiguities),
+        {group: error for partial_survey in surveys for group, error in partial_survey.errors.items()},
+        any(partial_survey.is_interrupted for partial_survey in surveys),
     )
 
 
@@ -143,23 +131,22 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     Raises:
         AnswerError: it is no survey of exactly these sentences.
     """
-    found = read_answer(answer, _ANSWER)
-    sentences = found["sentences"]
-    _require_each_once([one["number"] for one in sentences], group)
-    read = [_sentence(one, context) for one in sentences]
-    known = {one.name for one in context.facts}
+    fields = read_answer(answer, _ANSWER)
+    sentences = fields["sentences"]
+    _require_each_once([sentence["number"] for sentence in sentences], group)
+    known = {fact.name for fact in context.facts}
     return Survey(
-        {one.number: one for one in sorted(read, key=lambda one: one.number)},
-        tuple(NeededFact(**one) for one in found.get("facts", ()) if one["name"] not in known),
-        found.get("failed_output", ""),
-        tuple(ambiguity for one in sentences if (ambiguity := _ambiguity(one))),
+        dict(sorted((sentence["number"], _fate(sentence, context)) for sentence in sentences)),
+        tuple(NeededFact(**fact) for fact in fields.get("facts", ()) if fact["name"] not in known),
+        fields.get("failed_output", ""),
+        tuple(ambiguity for sentence in sentences if (ambiguity := _ambiguity(sentence))),
     )
 
 
 def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
-    missing = [one for one in wanted if one not in found]
-    others = sorted({one for one in found if one not in wanted})
-    twice = sorted({one for one in found if found.count(one) > 1})
+    missing = [number for number in wanted if number not in found]
+    others = sorted({number for number in found if number not in wanted})
+    twice = sorted({number for number in found if found.count(number) > 1})
     problems = [
         f"{text} {', '.join(map(str, numbers))}"
         for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
@@ -169,27 +156,27 @@ def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
         raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
 
 
-def _sentence(found: Mapping[str, Any], context: TranslationContext) -> SurveyedSentence:
+def _fate(found: Mapping[str, Any], context: TranslationContext) -> tuple[Fate, str]:
     number, fate, reason = found["number"], found["fate"], " ".join(found.get("reason", "").split())
     if fate in ("not_enforceable", "fact") and not reason:
         raise AnswerError(f"sentence {number}: the fate is {fate!r} without a 'reason'; expected one")
     if fate == "implied":
         reason = _implied(number, found.get("implied_by", ()), reason, len(context.document.sentences))
-    return SurveyedSentence(number, fate, reason)
+    return fate, reason
 
 
 def _implied(number: int, others: Sequence[int], reason: str, count: int) -> str:
-    if not others or number in others or not all(1 <= one <= count for one in others):
+    if not others or number in others or not all(1 <= other_number <= count for other_number in others):
         raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
     named = f"implied by {', '.join(map(str, others))}"
     return f"{named}: {reason}" if reason else named
 
 
-def _ambiguity(found: Mapping[str, Any]) -> Ambiguity | None:
-    question, readings = found.get("question", "").strip(), tuple(filter(None, found.get("readings", ())))
+def _ambiguity(fields: Mapping[str, Any]) -> Ambiguity | None:
+    question, readings = fields.get("question", "").strip(), tuple(filter(None, fields.get("readings", ())))
     if not question and not readings:
         return None
-    return ambiguity(found["number"], question, readings)
+    return ambiguity(fields["number"], question, readings)
 
 
 def ambiguity(number: int, question: str, readings: Sequence[str]) -> Ambiguity:

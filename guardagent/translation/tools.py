@@ -59,7 +59,7 @@ def tools_of(value: Any, where: str) -> tuple[ToolSchema, ...]:
     Raises:
         InputError: the value has another form, or a tool's name or schema is missing or invalid.
     """
-    return unique([read_tool(one, place) for place, one in _definitions(value, where)], where)
+    return unique([read_tool(definition, place) for place, definition in _definitions(value, where)], where)
 
 
 def unique(tools: list[ToolSchema], where: str) -> tuple[ToolSchema, ...]:
@@ -81,8 +81,8 @@ def _definitions(value: Any, where: str) -> list[tuple[str, Any]]:
     if isinstance(value, list):
         return [
             pair
-            for index, one in enumerate(value)
-            for pair in (_inner(one, f"{where}: tools[{index}]") or [(f"{where}: tools[{index}]", one)])
+            for index, entry in enumerate(value)
+            for pair in (_inner(entry, f"{where}: tools[{index}]") or [(f"{where}: tools[{index}]", entry)])
         ]
     if not isinstance(value, Mapping):
         raise InputError(f"{where}: is a {type(value).__name__}; {_FORMS}")
@@ -90,7 +90,7 @@ def _definitions(value: Any, where: str) -> list[tuple[str, Any]]:
         return inner
     if isinstance(value.get("name"), str) or isinstance(value.get("function"), Mapping):
         return [(where, value)]
-    return [(f"{where}: {name!r}", _named(name, one, f"{where}: {name!r}")) for name, one in value.items()]
+    return [(f"{where}: {name!r}", _named(name, entry, f"{where}: {name!r}")) for name, entry in value.items()]
 
 
 def _inner(value: Any, where: str) -> list[tuple[str, Any]] | None:
@@ -165,11 +165,13 @@ def object_schema(schema: Any, where: str) -> Mapping[str, Any]:
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping):
         raise InputError(f"{where}: 'properties' is a {type(properties).__name__}; expected an object")
-    for argument, one in properties.items():
-        if not isinstance(one, Mapping | bool):
-            raise InputError(f"{where}: the argument {argument!r} is a {type(one).__name__}; expected a JSON schema")
+    for argument, property_schema in properties.items():
+        if not isinstance(property_schema, Mapping | bool):
+            raise InputError(
+                f"{where}: the argument {argument!r} is a {type(property_schema).__name__}; expected a JSON schema"
+            )
     required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+    if not isinstance(required, list) or not all(isinstance(required_name, str) for required_name in required):
         raise InputError(f"{where}: 'required' is {required!r:.100}; expected a list of names")
     return {"type": "object", "properties": {}, **schema}
 
@@ -214,16 +216,24 @@ def schema_of_function(fn: Callable[..., Any], name: str = "") -> ToolSchema:
     definitions: dict[str, Any] = {}
     properties = {}
     described = _descriptions(doc)
-    for one in signature.parameters.values():
-        if one.kind is one.VAR_KEYWORD:
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
-            raise InputError(f"{where}: the argument {one.name!r} has no name in a call; expected named arguments")
-        schema = _json_schema(hints.get(one.name, Any), f"{where}: the argument {one.name!r}", definitions)
-        properties[one.name] = {**schema, **_default(one), **_described(described.get(one.name), schema)}
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise InputError(
+                f"{where}: the argument {parameter.name!r} has no name in a call; expected named arguments"
+            )
+        schema = _json_schema(hints.get(parameter.name, Any), f"{where}: the argument {parameter.name!r}", definitions)
+        properties[parameter.name] = {
+            **schema,
+            **_default(parameter),
+            **_described(described.get(parameter.name), schema),
+        }
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    named = [one for one in signature.parameters.values() if one.name in properties]
-    parameters["required"] = [one.name for one in named if one.default is one.empty]
+    named = [named_parameter for named_parameter in signature.parameters.values() if named_parameter.name in properties]
+    parameters["required"] = [
+        named_parameter.name for named_parameter in named if named_parameter.default is named_parameter.empty
+    ]
     parameters["additionalProperties"] = len(named) < len(signature.parameters)
     if definitions:
         parameters["$defs"] = definitions
@@ -279,9 +289,9 @@ def _described(text: str | None, schema: Mapping[str, Any]) -> dict[str, str]:
 def _descriptions(doc: str) -> dict[str, str]:
     """The descriptions of arguments in a docstring: a section 'Args:' or fields ':param name:'."""
     section = _ARGUMENTS.search(doc)
-    found = {match[2]: match[3] for match in _GOOGLE.finditer(section[1])} if section else {}
-    found |= {match[1]: match[2] for match in _FIELD.finditer(doc)}
-    return {name: " ".join(text.split()) for name, text in found.items()}
+    descriptions = {match[2]: match[3] for match in _GOOGLE.finditer(section[1])} if section else {}
+    descriptions |= {match[1]: match[2] for match in _FIELD.finditer(doc)}
+    return {name: " ".join(text.split()) for name, text in descriptions.items()}
 
 
 # --- objects of agent frameworks
@@ -298,7 +308,6 @@ _SCHEMAS: tuple[Callable[[Any], Any], ...] = (
     lambda tool: tool.parameters,  # FastMCP
 )
 _FUNCTIONS = ("func", "function", "fn")
-_OUTPUTS = ("outputSchema", "output_schema")
 
 
 def schemas_of(value: Any, where: str) -> list[ToolSchema]:
@@ -310,9 +319,9 @@ def schemas_of(value: Any, where: str) -> list[ToolSchema]:
     if _is_json(value):
         return list(tools_of(value, where))
     if isinstance(value, list | tuple | set | frozenset):
-        return [schema_of(one, f"{where}[{index}]") for index, one in enumerate(value)]
+        return [schema_of(entry, f"{where}[{index}]") for index, entry in enumerate(value)]
     if isinstance(value, Mapping) and not isinstance(value.get("name", value.get("function")), str | Mapping):
-        return [schema_of(one, f"{where}[{name!r}]", str(name)) for name, one in value.items()]
+        return [schema_of(entry, f"{where}[{name!r}]", str(name)) for name, entry in value.items()]
     inner = getattr(value, "tools", None)
     if not isinstance(value, Mapping) and isinstance(inner, list | tuple | Mapping):
         return schemas_of(inner, f"{where}.tools")
@@ -322,8 +331,8 @@ def schemas_of(value: Any, where: str) -> list[ToolSchema]:
 def _is_json(value: Any) -> bool:
     """Whether a value is decoded JSON, as far as its outermost level shows."""
     if isinstance(value, Mapping):
-        return all(isinstance(one, Mapping | list | str | int | float | None) for one in value.values())
-    return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+        return all(isinstance(entry, Mapping | list | str | int | float | None) for entry in value.values())
+    return isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value)
 
 
 def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
@@ -334,34 +343,25 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
         return schema_of_function(tool, name)
     if inspect.isclass(tool):
         raise InputError(f"{where} is the class {tool.__name__!r}; expected a function, or an instance that is a tool")
-    found = _name(tool)
-    schema = _schema(tool) if found else None
+    string = _string(tool, "name")
+    schema = _schema(tool) if string else None
     if schema is not None:
-        described = object_schema(schema, f"{where}: the schema of {found!r}")
+        described = object_schema(schema, f"{where}: the schema of {string!r}")
+        description = _string(tool, "description") or inspect.getdoc(tool) or ""
         hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
-        return ToolSchema(
-            found, _description(tool), described, _output_of(tool), hint if isinstance(hint, bool) else None
-        )
-    function = next((one for key in _FUNCTIONS if callable(one := getattr(tool, key, None))), None)
+        return ToolSchema(string, description, described, _output_of(tool), hint if isinstance(hint, bool) else None)
+    function = next((attribute for key in _FUNCTIONS if callable(attribute := getattr(tool, key, None))), None)
     if function is None and callable(tool):
         function = tool
     if function is None:
         raise InputError(f"{where} is a {type(tool).__name__}; expected a function, or a tool of an agent framework")
-    return schema_of_function(function, found or name)
+    return schema_of_function(function, string or name)
 
 
-def _name(tool: Any) -> str:
-    for owner in (tool, getattr(tool, "metadata", None)):
-        if isinstance(name := getattr(owner, "name", None), str) and name:
-            return name
-    return ""
-
-
-def _description(tool: Any) -> str:
-    for owner in (tool, getattr(tool, "metadata", None)):
-        if isinstance(text := getattr(owner, "description", None), str) and text:
-            return text
-    return inspect.getdoc(tool) or ""
+def _string(tool: Any, attribute: str) -> str:
+    """The attribute of a tool or of its metadata; empty if neither has a string there."""
+    values = (getattr(owner, attribute, None) for owner in (tool, getattr(tool, "metadata", None)))
+    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def _schema(tool: Any) -> Any:
@@ -379,8 +379,8 @@ def _schema(tool: Any) -> Any:
 
 
 def _output_of(tool: Any) -> Mapping[str, Any] | None:
-    found = (getattr(tool, key, None) for key in _OUTPUTS)
-    return next((one for one in found if isinstance(one, Mapping)), None)
+    attributes = (getattr(tool, key, None) for key in _OUTPUT_KEYS)
+    return next((attribute for attribute in attributes if isinstance(attribute, Mapping)), None)
 
 
 # --- reading tools
@@ -435,16 +435,16 @@ def _from_server(command: str) -> tuple[ToolSchema, ...]:
         target = UrlTarget(command, {})
     else:
         target = CommandTarget(_words(command))
-    found = asyncio.run(list_tools(target))
+    tools = asyncio.run(list_tools(target))
     definitions = [
-        {"name": one.name, "description": one.description, "inputSchema": one.schema, **_output_keys(one.more)}
-        for one in found
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, **_output_keys(tool.more)}
+        for tool in tools
     ]
     return tools_of(definitions, f"{_MCP}{command}")
 
 
 def _output_keys(more: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: one for key, one in more.items() if key in ("outputSchema", "annotations")}
+    return {key: value for key, value in more.items() if key in ("outputSchema", "annotations")}
 
 
 def _words(command: str) -> list[str]:
@@ -468,7 +468,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 def writing_tools(tools: Iterable[ToolSchema]) -> tuple[ToolSchema, ...]:
     """Returns the tools that change something, as far as annotations and names tell: in doubt, a tool does."""
-    return tuple(one for one in tools if not is_reading(one))
+    return tuple(tool for tool in tools if not is_reading(tool))
 
 
 def is_reading(tool: ToolSchema) -> bool:
@@ -479,5 +479,5 @@ def is_reading(tool: ToolSchema) -> bool:
     if tool.read_only is not None:
         return tool.read_only
     last = re.split(r"[.:/]|__", tool.name)[-1]
-    words = [one.casefold() for one in _WORDS.findall(last)]
+    words = [match.casefold() for match in _WORDS.findall(last)]
     return bool(words) and words[0] in _READS

@@ -58,8 +58,8 @@ class SessionPrincipal:
     assigned: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        found = None if self.roles is None else self.roles | (self.assigned or frozenset())
-        object.__setattr__(self, "assigned", found)
+        roles = None if self.roles is None else self.roles | (self.assigned or frozenset())
+        object.__setattr__(self, "assigned", roles)
 
     def acting_for(self, other: SessionPrincipal) -> SessionPrincipal:
         """The same principal on behalf of another one, with the roles that both have.
@@ -129,13 +129,13 @@ def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal
             raise InputError("'on_behalf_of' has no principal that acts; expected 'principal' as well")
         return None
     if isinstance(value, SessionPrincipal):
-        found, inner = value, None
+        outer, inner = value, None
     else:
-        found, inner = _of_mapping(value, place), value.get("on_behalf_of")
+        outer, inner = _of_mapping(value, place), value.get("on_behalf_of")
     if inner is not None and on_behalf_of is not None:
         raise InputError(f"{place!r} has 'on_behalf_of' twice; expected it once")
     other = read_principal(on_behalf_of if inner is None else inner, place="on_behalf_of")
-    return found if other is None else found.acting_for(other)
+    return outer if other is None else outer.acting_for(other)
 
 
 def _of_mapping(value: Any, place: str) -> SessionPrincipal:
@@ -154,7 +154,9 @@ def _of_mapping(value: Any, place: str) -> SessionPrincipal:
 
 
 def _roles(value: Any, place: str) -> frozenset[str]:
-    if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list | tuple | set | frozenset) or not all(
+        isinstance(role, str) and role for role in value
+    ):
         raise InputError(f"'roles' of {place!r} is {value!r}; expected a list of strings")
     return frozenset(value)
 
@@ -176,8 +178,8 @@ def readable(value: Any) -> Any:
     held = _held(value)
     extra = held.pop("__pydantic_extra__", None)
     fields = {name: _stored(value, held, name) for name in names}
-    found = {name: one for name, one in fields.items() if one is not _MISSING}
-    return {**found, **extra} if isinstance(extra, dict) else found
+    readable = {name: field for name, field in fields.items() if field is not _MISSING}
+    return {**readable, **extra} if isinstance(extra, dict) else readable
 
 
 def readable_copy(value: Any) -> Any:
@@ -214,7 +216,7 @@ def field_names(kind: type) -> Iterable[str] | None:
     fields = getattr(kind, "model_fields", None) or getattr(kind, "__pydantic_fields__", None)
     if isinstance(fields, Mapping):
         return fields
-    return [one.name for one in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else None
+    return [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else None
 
 
 def _held(value: Any) -> dict[str, Any]:

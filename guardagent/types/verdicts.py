@@ -343,11 +343,13 @@ def _default_of(dataclass_field: Field[Any]) -> dict[str, Any]:
 def _mutable_twin(kind: type) -> Any:
     """Returns a dataclass with the same slots that is not frozen."""
     return make_dataclass(
-        f"_{kind.__name__}", [(one.name, Any, field(**_default_of(one))) for one in fields(kind)], slots=True
+        f"_{kind.__name__}",
+        [(data_field.name, Any, field(**_default_of(data_field))) for data_field in fields(kind)],
+        slots=True,
     )
 
 
-_NAMES = [one.name for one in fields(Verdict)]
+_NAMES = [field.name for field in fields(Verdict)]
 _NAME_SET = frozenset(_NAMES)
 _values_of = attrgetter(*_NAMES)
 _VerdictTwin, _ViolationTwin, _EventTwin = _mutable_twin(Verdict), _mutable_twin(Violation), _mutable_twin(Event)
@@ -410,10 +412,31 @@ def quick_event(
     return twin  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Permits one call. Any change voids it; it is used once, before the call runs.
+
+    Attributes:
+        policy: the digest of the policy.
+        session: the id of the session.
+        place: the place of the call in the history, from 1.
+        expires: the expiry in seconds since the epoch.
+        nonce: a secret random value.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    policy: str
+    session: str
+    place: int
+    expires: float
+    nonce: str = field(repr=False)
+
+
 class Grant(Protocol):
     """A session's record of an allowed call."""
 
-    def permit(self) -> Any: ...
+    def permit(self) -> Permit | None: ...
 
 
 def json_text(value: Any) -> str:
@@ -492,7 +515,9 @@ def thaw(value: Any) -> Any:
     return value
 
 
-_SORTED = json.JSONEncoder(sort_keys=True, default=lambda one: thaw(one) if isinstance(one, Mapping) else repr(one))
+_SORTED = json.JSONEncoder(
+    sort_keys=True, default=lambda value: thaw(value) if isinstance(value, Mapping) else repr(value)
+)
 
 
 def sorted_json(value: Any) -> str:
@@ -602,10 +627,12 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
             yield f"seen: {json_text(thaw(evidence))}"
         return
     needed = [evidence.get("needed"), *evidence.get("rules", ())]
-    yield from (f"needed: {one}" for one in needed if one and one not in violation.message)
+    yield from (
+        f"needed: {requirement}" for requirement in needed if requirement and requirement not in violation.message
+    )
     yield from evidence.get("reasons", ())
     if open_calls := evidence.get("in flight"):
-        yield f"outcome still unknown: {', '.join(dict.fromkeys(one['tool'] for one in open_calls))}"
+        yield f"outcome still unknown: {', '.join(dict.fromkeys(open_call['tool'] for open_call in open_calls))}"
 
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:

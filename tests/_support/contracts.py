@@ -67,13 +67,13 @@ def demonstration_store(loaded: Any, _name: str) -> None:
 
 def ledger(loaded: Any, name: str) -> None:
     """Its methods are those of the ledger in memory; tests/enforcement/test_ledger.py tests what they do."""
-    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
+    opened = getattr(loaded, "func", loaded)  # a partial function gives its class
     assert all(callable(getattr(opened, needed)) for needed in METHODS)
     assert name in LEDGERS
 
 
 def counter_store(loaded: Any, name: str) -> None:
-    opened = loaded if inspect.isclass(loaded) else inspect.signature(loaded, eval_str=True).return_annotation
+    opened = getattr(loaded, "func", loaded)  # a partial function gives its class
     assert all(callable(getattr(opened, needed)) for needed in ("read", "reserve", "settle", "release", "pending"))
     assert name in COUNTER_STORES
 
@@ -82,13 +82,13 @@ def lint_check(loaded: Any, _name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "policies.yaml")
         path.write_text(POLICIES)
-        assert all(isinstance(one, LintFinding) for one in loaded(subject_of(path)))
+        assert all(isinstance(finding, LintFinding) for finding in loaded(subject_of(path)))
 
 
 def structural_check(loaded: Any, _name: str) -> None:
     assert isinstance(loaded.order, int)
     assert isinstance(loaded.about, CheckDescription)
-    assert all(isinstance(one, GraphFinding) for one in loaded.check(CheckContext(support())))
+    assert all(isinstance(finding, GraphFinding) for finding in loaded.check(CheckContext(support())))
 
 
 def report(loaded: Any, _name: str) -> None:
@@ -117,7 +117,7 @@ def framework(facts: Any, name: str) -> None:
         assert source.is_workflow(object()) is False
     public = import_module(facts.__name__.rpartition(".")[0])
     if all(map(_is_installed, facts.DISTRIBUTIONS)):
-        assert all(getattr(public, one) for one in getattr(public, "__all__", ()))
+        assert all(getattr(public, public_name) for public_name in getattr(public, "__all__", ()))
 
 
 def _is_installed(distribution: str) -> bool:
@@ -149,6 +149,6 @@ def every_member() -> list[tuple[Plugins, Callable[[Any, str], None], str]]:
 
 
 if __name__ == "__main__":
-    for one, passes, member in every_member():
-        passes(one.load(member), member)
-        print(one.kind, member)  # noqa: T201 - so that somebody can see who was asked
+    for plugins, passes, member in every_member():
+        passes(plugins.load(member), member)
+        print(plugins.kind, member)  # noqa: T201 - so that somebody can see who was asked

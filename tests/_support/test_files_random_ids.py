@@ -7,9 +7,9 @@ from guardagent._support.files import random_id
 
 def test_identifiers_are_unique() -> None:
     """Also where more are read from the operating system."""
-    found = [random_id() for _ in range(1000)]
-    assert len(set(found)) == 1000
-    assert all(len(one) == 16 and int(one, 16) >= 0 for one in found)
+    random_ids = [random_id() for _ in range(1000)]
+    assert len(set(random_ids)) == 1000
+    assert all(len(random_id) == 16 and int(random_id, 16) >= 0 for random_id in random_ids)
 
 
 def test_a_forked_process_has_others() -> None:

@@ -12,10 +12,10 @@ def test_a_message_is_one_line_of_json() -> None:
     error = (ValueError, ValueError("a\nb"), None)
     record = logging.LogRecord("guardagent", logging.ERROR, "", 1, "it %s\n", ("failed",), error)
     text = JsonLines().format(record)
-    found = json.loads(text)
+    logged = json.loads(text)
     assert "\n" not in text
-    assert (found["level"], found["message"]) == ("error", "it failed\n")
-    assert "ValueError: a\nb" in found["error"]
+    assert (logged["level"], logged["message"]) == ("error", "it failed\n")
+    assert "ValueError: a\nb" in logged["error"]
 
 
 def test_a_text_message_is_one_line_and_controls_no_terminal() -> None:

@@ -45,7 +45,8 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.
 
 
 @pytest.mark.parametrize(
-    ("kind", "contract", "name"), [pytest.param(*one, id=f"{one[0].kind}: {one[2]}") for one in every_member()]
+    ("kind", "contract", "name"),
+    [pytest.param(*member, id=f"{member[0].kind}: {member[2]}") for member in every_member()],
 )
 def test_every_plugin_fulfils_the_contract_of_its_kind(
     kind: Plugins, contract: Callable[[Any, str], None], name: str
@@ -105,8 +106,8 @@ def test_an_extra_requires_the_oldest_tested_versions(name: str) -> None:
     """The versions in pyproject.toml are those of the framework's package.py."""
     facts = import_module(f"guardagent.frameworks.{name}.package")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    needed = {f"{one}>={least}" for one, least in facts.DISTRIBUTIONS.items()}
-    assert needed <= {one.partition(",")[0] for one in extras.get(facts.EXTRA, ())}
+    needed = {f"{name}>={least}" for name, least in facts.DISTRIBUTIONS.items()}
+    assert needed <= {requirement.partition(",")[0] for requirement in extras.get(facts.EXTRA, ())}
 
 
 def test_the_template_is_not_a_framework() -> None:

@@ -51,9 +51,9 @@ def test_a_standby_is_refused(address: str) -> None:
 
 def test_acknowledged_writes_are_on_the_disk_whatever_the_address_says(address: str) -> None:
     ledger: Any = new_ledger(f"{address}&options=-csynchronous_commit%3Doff%20-cstatement_timeout%3D0")
-    with ledger._connected() as db:
-        found = [db.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "statement_timeout")]
-    assert found == ["on", "4s"]
+    with ledger._tables.connected() as db:
+        settings = [db.execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit", "statement_timeout")]
+    assert settings == ["on", "4s"]
 
 
 def test_a_lock_that_somebody_holds_denies_in_time(address: str) -> None:

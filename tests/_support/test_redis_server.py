@@ -73,9 +73,9 @@ def test_a_server_that_may_forget_is_refused(tmp_path: Path, settings: dict[str,
 
 def test_a_killed_server_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     with server(tmp_path) as (address, _):
-        one = guard(ONCE, ledger=new_ledger(address))
-        ran(one, refund())
-        assert one.before(refund(1, conversation="d")).label == 0
+        once_guard = guard(ONCE, ledger=new_ledger(address))
+        ran(once_guard, refund())
+        assert once_guard.before(refund(1, conversation="d")).label == 0
     with server(tmp_path) as (address, _):
         again = guard(ONCE, ledger=new_ledger(address))
         assert [event.status for name in "cd" for event in again.session(name).history] == ["ok", None]
@@ -84,13 +84,13 @@ def test_a_killed_server_keeps_what_it_acknowledged(tmp_path: Path) -> None:
 def test_a_server_that_lost_its_data_denies(tmp_path: Path) -> None:
     """Also in the processes that have seen nothing of the conversation."""
     with server(tmp_path) as (address, client):
-        one = guard(ONCE, ledger=new_ledger(address))
-        ran(one, refund())
+        once_guard = guard(ONCE, ledger=new_ledger(address))
+        ran(once_guard, refund())
         client.flushall()
         for name in "cd":
-            assert "has lost its data" in one.before(refund(conversation=name)).errors[0]
+            assert "has lost its data" in once_guard.before(refund(conversation=name)).errors[0]
         new_ledger(address)
-        assert "has lost its data" in one.before(refund()).errors[0]
+        assert "has lost its data" in once_guard.before(refund()).errors[0]
 
 
 def test_a_full_server_denies_and_stays_whole(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ def test_an_outdated_dependency_names_both_versions() -> None:
         require({"pytest": "999.1"}, "hosts")
 
 
-@pytest.mark.parametrize("found", ["0.3.27", "1.2.18", "1"])
-def test_an_older_version_is_a_problem(found: str) -> None:
+@pytest.mark.parametrize("version", ["0.3.27", "1.2.18", "1"])
+def test_an_older_version_is_a_problem(version: str) -> None:
     """Its first two numbers decide."""
-    assert "too old" in version_problem("host", "1.4", found)
+    assert "too old" in version_problem("host", "1.4", version)
 
 
-@pytest.mark.parametrize("found", ["1.4.0", "1.10.2", "2.0.0rc1"])
-def test_a_recent_version_is_accepted(found: str) -> None:
+@pytest.mark.parametrize("version", ["1.4.0", "1.10.2", "2.0.0rc1"])
+def test_a_recent_version_is_accepted(version: str) -> None:
     """Newer versions are accepted too."""
-    assert not version_problem("host", "1.4", found)
+    assert not version_problem("host", "1.4", version)

@@ -26,7 +26,7 @@ def test_a_version_that_was_not_tried_warns(
     """A tried version, and a distribution that is not installed, do not."""
     with caplog.at_level(logging.WARNING, "guardagent"):
         warn_untried({"pytest": tried, "no-such-distribution": tried})
-    assert [warning in one for one in caplog.messages] == ([True] if warning else [])
+    assert [warning in message for message in caplog.messages] == ([True] if warning else [])
 
 
 def test_a_missing_part_is_refused() -> None:

@@ -46,8 +46,8 @@ def test_no_message_shows_a_password(address: str) -> None:
         pytest.importorskip("psycopg")
     pytest.importorskip("redis")
     for new in (new_ledger, new_counters):
-        with pytest.raises(InputError) as found:
+        with pytest.raises(InputError) as raises:
             new(address)
-        assert "s3cr" not in str(found.value)
-        assert "\x1b" not in str(found.value)
-        assert "expected" in str(found.value)
+        assert "s3cr" not in str(raises.value)
+        assert "\x1b" not in str(raises.value)
+        assert "expected" in str(raises.value)

@@ -60,7 +60,7 @@ def test_acknowledged_entries_survive_their_writers(tmp_path: Path, suffix: str,
     acknowledged = set(ran.stdout.splitlines())
     report = verify_log(path, head=Head.load(head))
     assert report.status == "whole", report.problem
-    there = [one["args"]["text"] for one in read(path) if one["kind"] == "verdict"]
+    there = [entry["args"]["text"] for entry in read(path) if entry["kind"] == "verdict"]
     assert len(acknowledged) > ROUNDS
     assert acknowledged <= set(there)
     assert len(there) - len(acknowledged) <= 4 * ROUNDS

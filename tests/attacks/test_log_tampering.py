@@ -157,7 +157,7 @@ values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st
 def test_every_changed_column_is_found(data: st.DataObject, column: str, value: object) -> None:
     """Changes to any value of any type are detected, and so is an added row."""
     columns = ("seq", "entry", "prev", "hash")
-    exactly = f"SELECT {', '.join(f'typeof({one}), hex({one})' for one in columns)} FROM entries"  # noqa: S608
+    exactly = f"SELECT {', '.join(f'typeof({column}), hex({column})' for column in columns)} FROM entries"  # noqa: S608
     with tempfile.TemporaryDirectory() as folder:
         path = filled(Path(folder) / "audit.db", 5)
         row = data.draw(st.integers(1, 5))
@@ -215,7 +215,7 @@ def test_a_flipped_byte_of_the_file_is_found_or_changes_nothing(at: int, flip: i
         except InputError:
             return
         if intact:
-            assert [one["args"]["amount"] for one in read(path)] == list(range(1, 21))
+            assert [entry["args"]["amount"] for entry in read(path)] == list(range(1, 21))
 
 
 @functools.cache
@@ -231,8 +231,8 @@ def test_verifying_changes_nothing(tmp_path: Path) -> None:
         log.append(record(1))
         killed = copied(path, tmp_path / "killed")
         log.append(record(2))
-    for one, count in ((path, 2), (killed, 1)):
-        before = {file.name: file.read_bytes() for file in one.parent.glob("audit*") if file.is_file()}
-        assert verify_log(one).entries == count
-        assert {name: (one.parent / name).read_bytes() for name in before} == before
+    for log_path, count in ((path, 2), (killed, 1)):
+        before = {file.name: file.read_bytes() for file in log_path.parent.glob("audit*") if file.is_file()}
+        assert verify_log(log_path).entries == count
+        assert {name: (log_path.parent / name).read_bytes() for name in before} == before
     assert sorted(file.name for file in tmp_path.glob("audit*")) == ["audit.db"]

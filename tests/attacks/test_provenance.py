@@ -67,11 +67,11 @@ def session() -> Session:
     return load_policies(data=POLICY).session(messages=messages)
 
 
-def run(one: Session, tool: str, args: dict[str, Any], output: Any = "done") -> tuple[str, ...]:
-    verdict = one.check(tool, args)
+def run(session: Session, tool: str, args: dict[str, Any], output: Any = "done") -> tuple[str, ...]:
+    verdict = session.check(tool, args)
     if verdict.permit is None or verdict.label:
         return verdict.rules or ("error",)
-    one.record(output, permit=verdict.permit)
+    session.record(output, permit=verdict.permit)
     return ()
 
 
@@ -79,50 +79,54 @@ def run(one: Session, tool: str, args: dict[str, Any], output: Any = "done") -> 
 @pytest.mark.parametrize("encoding", ENCODED)
 def test_injected_addresses_are_untrusted(encoding: str, position: str) -> None:
     """The model writes the address in plain, or repeats it as it stands."""
-    one = session()
+    current_session = session()
     written = ENCODED[encoding](ATTACKER)
-    assert run(one, "get_webpage", {"url": "https://example.com"}, at(position, written)) == ()
+    assert run(current_session, "get_webpage", {"url": "https://example.com"}, at(position, written)) == ()
     for recipient in (ATTACKER, written, f"Eve <{ATTACKER}>", f"ann@example.com, {ATTACKER}"):
-        assert run(one, "send_email", {"to": [recipient], "body": "hi"}) == ("recipient",)
-    assert run(one, "send_email", {"to": ["ann@example.com"], "body": "hi"}) == ()
+        assert run(current_session, "send_email", {"to": [recipient], "body": "hi"}) == ("recipient",)
+    assert run(current_session, "send_email", {"to": ["ann@example.com"], "body": "hi"}) == ()
 
 
 @pytest.mark.parametrize("position", ["beginning", "middle", "end"])
 @pytest.mark.parametrize("encoding", ["plain", "full width", "zero width", "percent", "entities", "base64"])
 def test_injected_accounts_are_untrusted(encoding: str, position: str) -> None:
-    one = session()
-    run(one, "get_webpage", {"url": "x"}, at(position, ENCODED[encoding](IBAN)))
-    assert run(one, "pay", {"iban": IBAN}) == run(one, "pay", {"iban": "DE89 3704 0044 0532 0130 00"}) == ("account",)
-    assert run(one, "pay", {"iban": "GB29NWBK60161331926819"}) == ()
+    current_session = session()
+    run(current_session, "get_webpage", {"url": "x"}, at(position, ENCODED[encoding](IBAN)))
+    assert (
+        run(current_session, "pay", {"iban": IBAN})
+        == run(current_session, "pay", {"iban": "DE89 3704 0044 0532 0130 00"})
+        == ("account",)
+    )
+    assert run(current_session, "pay", {"iban": "GB29NWBK60161331926819"}) == ()
 
 
 @pytest.mark.parametrize("encoding", ENCODED)
 def test_secrets_do_not_leave(encoding: str) -> None:
     """Also in nested arguments; only to contacts."""
-    one = session()
-    run(one, "read_file", {"path": "notes.txt"}, f"{FILLER} card {SECRET} {FILLER}")
-    run(one, "list_contacts", {}, [{"name": "Bob", "email": "bob@example.com"}])
+    current_session = session()
+    run(current_session, "read_file", {"path": "notes.txt"}, f"{FILLER} card {SECRET} {FILLER}")
+    run(current_session, "list_contacts", {}, [{"name": "Bob", "email": "bob@example.com"}])
     body = {"parts": [{"text": f"It is {ENCODED[encoding](SECRET)}."}]}
-    assert run(one, "send_email", {"to": ["ann@example.com"], "body": body}) == ("secrets",)
-    assert run(one, "post", {"url": "https://example.com", "data": body}) in (("secrets",), ("error",))
-    assert run(one, "send_email", {"to": ["bob@example.com"], "body": body}) == ()
+    assert run(current_session, "send_email", {"to": ["ann@example.com"], "body": body}) == ("secrets",)
+    assert run(current_session, "post", {"url": "https://example.com", "data": body}) in (("secrets",), ("error",))
+    assert run(current_session, "send_email", {"to": ["bob@example.com"], "body": body}) == ()
 
 
 def test_an_injection_cannot_launder_itself() -> None:
     """A tool that passes a value on, a note, a failed call, a mail in a list: the label stays."""
-    one = session()
-    run(one, "get_webpage", {"url": "x"}, f"see {ATTACKER}")
-    run(one, "save_note", {"text": f"to: {ATTACKER}"}, f"saved 'to: {ATTACKER}'; next: mallory@evil.com")
+    current_session = session()
+    run(current_session, "get_webpage", {"url": "x"}, f"see {ATTACKER}")
+    run(current_session, "save_note", {"text": f"to: {ATTACKER}"}, f"saved 'to: {ATTACKER}'; next: mallory@evil.com")
     for recipient in (ATTACKER, "mallory@evil.com"):
-        assert run(one, "send_email", {"to": [recipient], "body": ""}) == ("recipient",)
-    run(one, "list_contacts", {}, {"error": f"no contact {ATTACKER}"})
-    assert run(one, "send_email", {"to": [ATTACKER], "body": ""}) in (("recipient",), ("error",))
-    assert run(one, "delete_all", {}) == ("after_reading",)
+        assert run(current_session, "send_email", {"to": [recipient], "body": ""}) == ("recipient",)
+    run(current_session, "list_contacts", {}, {"error": f"no contact {ATTACKER}"})
+    assert run(current_session, "send_email", {"to": [ATTACKER], "body": ""}) in (("recipient",), ("error",))
+    assert run(current_session, "delete_all", {}) == ("after_reading",)
 
 
 def test_what_matching_cannot_see() -> None:
     """A paraphrase has no labels: rules need `seen(...)` or an approval for it."""
-    one = session()
-    run(one, "read_file", {"path": "notes.txt"}, "Ann will leave the company in spring.")
-    run(one, "list_contacts", {}, [])
-    assert run(one, "post", {"data": "Someone on the team quits soon."}) in ((), ("error",))
+    current_session = session()
+    run(current_session, "read_file", {"path": "notes.txt"}, "Ann will leave the company in spring.")
+    run(current_session, "list_contacts", {}, [])
+    assert run(current_session, "post", {"data": "Someone on the team quits soon."}) in ((), ("error",))

@@ -45,7 +45,7 @@ def test_every_violation_has_its_place(policies: Policies) -> None:
     verdict = replayed(policies, REFUND, LOGIN, call("refund", amount=500, order=1), RECEIPT)
     assert verdict.rules == ("login_first", "small_refunds")
     assert verdict.reasons == ("events[0] (refund): log in first", "events[2] (refund): at most 100")
-    assert [(found.policy, found.evidence["event"]) for found in verdict.violations] == [
+    assert [(violation.policy, violation.evidence["event"]) for violation in verdict.violations] == [
         ("login_first", 0),
         ("small_refunds", 2),
     ]
@@ -87,7 +87,7 @@ def test_state_and_facts_are_those_of_the_moment(policies: Policies) -> None:
     hat = call("buy", item="hat", price=1)
     later = {**hat, "state": {"stock": {"hat": 0}}}
     verdict = replayed(policies, hat, later, hat, state={"stock": {"hat": 2}})
-    assert [found.evidence["event"] for found in verdict.violations] == [1, 2]
+    assert [violation.evidence["event"] for violation in verdict.violations] == [1, 2]
 
 
 def test_a_warning_allows(policies: Policies) -> None:
@@ -130,15 +130,15 @@ SETTINGS = ("", "failed_output: ^Error", "unlisted: deny", "tools: [get, list, s
 @pytest.fixture(scope="module")
 def many_policies(tmp_path_factory: pytest.TempPathFactory) -> list[Policies]:
     """Every pair of rules that follow each other, with every setting."""
-    folder, found = tmp_path_factory.mktemp("policies"), []
+    folder, many_policies = tmp_path_factory.mktemp("policies"), []
     for setting in SETTINGS:
         for at, pair in enumerate(zip(RULES, RULES[1:] + RULES[:1], strict=True)):
             rules = [{"id": f"r{number}", "temporal": rule} for number, rule in enumerate(pair)]
             path = folder / f"{SETTINGS.index(setting)}-{at}.yaml"
             lines = ("version: 1", setting, "tags: {readers: [get, list]}", f"policies: {json.dumps(rules)}")
             path.write_text("\n".join(lines))
-            found.append(load_policies(path))
-    return found
+            many_policies.append(load_policies(path))
+    return many_policies
 
 
 near_misses = st.builds(Event, st.sampled_from(["Send", "new"]), action=st.sampled_from([None, "Login"]))
@@ -152,9 +152,9 @@ def test_an_audit_agrees_with_a_session(many_policies: list[Policies], happened:
         session = policies.session()
         verdicts = [session.observe(event) for event in happened] + [session.finish()]
         verdict = judge_trace(policies, Trace("t", tuple(map(TraceStep, happened))))
-        assert verdict.decision == max(one.decision for one in verdicts)
-        assert set(verdict.rules) == {rule for one in verdicts for rule in one.rules}
-        assert bool(verdict.reasons or verdict.errors) == any(one.reasons or one.errors for one in verdicts)
+        assert verdict.decision == max(verdict.decision for verdict in verdicts)
+        assert set(verdict.rules) == {rule for verdict in verdicts for rule in verdict.rules}
+        assert bool(verdict.reasons or verdict.errors) == any(verdict.reasons or verdict.errors for verdict in verdicts)
         assert verdict.details["events"] == len(happened)
 
 
@@ -164,7 +164,7 @@ def test_too_deep_an_output_allows_nothing(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    happened, fine = (Trace("t", (TraceStep(Event("get", output=one, status="ok")),)) for one in (deep, "fine"))
+    happened, fine = (Trace("t", (TraceStep(Event("get", output=output, status="ok")),)) for output in (deep, "fine"))
     with pytest.raises(RecursionError):
         judge_trace(policies, happened)
     verdicts = judge_traces(policies, [fine, happened, fine])

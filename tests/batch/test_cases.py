@@ -8,8 +8,8 @@ import pytest
 
 from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
-from guardagent.batch.jobs import ConfusionMatrix, Result, VerdictMetrics
 from guardagent.batch.records import read_case
+from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
 from guardagent.errors import ContentError
 from tests.shop import LOGIN, call, case, write_policies
 
@@ -89,8 +89,8 @@ def test_an_expected_rule_that_does_not_exist_is_named() -> None:
 def test_metrics_are_those_of_the_labels() -> None:
     """A denial is the positive class; a record without a label is not measured."""
     metrics = VerdictMetrics.for_rules(["a"])
-    for found, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
-        metrics.add(result(found, expected=expected))
+    for label, expected in ((1, 1), (1, 1), (1, 0), (0, 1), (0, 0), (1, None)):
+        metrics.add(result(label, expected=expected))
     assert metrics.labels == ConfusionMatrix(tp=2, fp=1, fn=1, tn=1)
     assert (metrics.labels.accuracy, metrics.labels.precision, metrics.labels.recall) == (3 / 5, 2 / 3, 2 / 3)
     assert ConfusionMatrix(tn=4).precision is None

@@ -61,12 +61,12 @@ def test_another_beginning_is_not_skipped() -> None:
 
 def test_a_line_that_is_too_long_is_one_error() -> None:
     """It is not kept, and the lines around it are read."""
-    found = lines_of(b"a\n" + b"x" * 3_000_000 + b"\nb\n" + b"y" * 10 + b"\n" + b"z" * 11, limit=10)
-    assert [(line.number, line.data) for line in found] == [
+    lines = lines_of(b"a\n" + b"x" * 3_000_000 + b"\nb\n" + b"y" * 10 + b"\n" + b"z" * 11, limit=10)
+    assert [(line.number, line.data) for line in lines] == [
         (1, b"a"), (2, None), (3, b"b"), (4, b"yyyyyyyyyy"), (5, None),
     ]  # fmt: skip
     with pytest.raises(ContentError, match=r"^log:2: the line is too long; expected at most 10 bytes"):
-        found[1].text("log")
+        lines[1].text("log")
 
 
 def test_a_byte_order_mark_is_no_text() -> None:

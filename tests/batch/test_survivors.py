@@ -26,12 +26,12 @@ def case(tool: str, label: int | None, **more: Any) -> Case:
 
 def conversation(label: int, *tools: str) -> Expectation:
     """A whole conversation."""
-    record = {"id": label, "events": [{"tool": one, "args": {}, "failed": False} for one in tools], "label": label}
+    record = {"id": label, "events": [{"tool": tool, "args": {}, "failed": False} for tool in tools], "label": label}
     return read_expected(json.dumps(record), "cases", 1)
 
 
 def texts(*cases: Expectation, rule: str = "limit", **options: Any) -> set[str]:
-    return {one.text for one in surviving(POLICIES, rule, cases, **options).found}
+    return {mutant.text for mutant in surviving(POLICIES, rule, cases, **options).found}
 
 
 def test_boundary_cases_notice_a_moved_limit() -> None:
@@ -43,8 +43,8 @@ def test_boundary_cases_notice_a_moved_limit() -> None:
 
 def test_a_case_without_an_expectation_notices_nothing() -> None:
     """All mutants survive."""
-    found = surviving(POLICIES, "limit", [case("refund", None, amount=501)])
-    assert (len(found.found), found.noticed) == (5, 0)
+    survivors = surviving(POLICIES, "limit", [case("refund", None, amount=501)])
+    assert (len(survivors.found), survivors.noticed) == (5, 0)
 
 
 def test_a_case_that_another_rule_denies_needs_the_names_of_rules() -> None:
@@ -58,8 +58,8 @@ def test_a_case_that_another_rule_denies_needs_the_names_of_rules() -> None:
 
 def test_equivalent_mutants_do_not_survive() -> None:
     """Whoever decides it."""
-    found = surviving(POLICIES, "limit", [], equivalent=lambda *_: True)
-    assert (found.found, found.equivalent) == ((), 5)
+    survivors = surviving(POLICIES, "limit", [], equivalent=lambda *_: True)
+    assert (survivors.found, survivors.equivalent) == ((), 5)
 
 
 def test_traces_notice_changes_of_a_rule_about_the_end() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from guardagent.batch.json_object import JsonObject, errors_at
 from guardagent.batch.records import read_trace
-from guardagent.batch.traces import STEP, StepColumns, TraceStep, checked_step, plain_step, step_of_columns
+from guardagent.batch.traces import STEP, STEP_COLUMNS, TraceStep, checked_step, plain_step, step_of_columns
 from guardagent.errors import ContentError, InputError
 
 FAILED = re2.compile("^Error|refused")
@@ -46,10 +46,10 @@ ODD = st.sampled_from(["source", "arguments", "Tool", "tag", "ouput", "id", "sta
 @st.composite
 def events(draw: st.DrawFn) -> Any:
     """An object for an event; now and then with a wrong value or an unknown key."""
-    found = draw(st.fixed_dictionaries({}, optional=RIGHT))
+    event = draw(st.fixed_dictionaries({}, optional=RIGHT))
     if draw(st.integers(0, 4)) == 0:
-        found[draw(st.sampled_from(sorted(RIGHT)) | ODD)] = draw(values)
-    return found if draw(st.integers(0, 20)) else draw(values)
+        event[draw(st.sampled_from(sorted(RIGHT)) | ODD)] = draw(values)
+    return event if draw(st.integers(0, 20)) else draw(values)
 
 
 def checked(value: Any) -> TraceStep:
@@ -78,15 +78,20 @@ def test_a_plain_step_is_the_checked_step(value: Any) -> None:
     assert plain is None or outcome(lambda: plain) == expected
 
 
+def columns(tool: str | None = None, **values: Any) -> tuple[Any, ...]:
+    """An event row."""
+    return tuple({"tool": tool, **values}.get(name) for name in STEP_COLUMNS)
+
+
 @given(events())
 def test_columns_give_the_step_of_the_object(value: Any) -> None:
     """An event row is the same as its object, with the same errors."""
     if not isinstance(value, dict) or not value.keys() <= RIGHT.keys():
         return
-    there = {name: one for name, one in value.items() if one is not None or name == "output"}
-    row: dict[str, Any] = {name: json.dumps(one) if name in JSON else one for name, one in there.items()}
+    there = {name: part for name, part in value.items() if part is not None or name == "output"}
+    row: dict[str, Any] = {name: json.dumps(part) if name in JSON else part for name, part in there.items()}
     whole = JsonObject(there, InputError)
-    assert outcome(lambda: step_of_columns(StepColumns(**row), FAILED)) == outcome(
+    assert outcome(lambda: step_of_columns(columns(**row), FAILED)) == outcome(
         lambda: checked_step(whole.checked(STEP), FAILED)
     )
 
@@ -114,30 +119,30 @@ def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("columns", "says"),
+    ("row", "says"),
     [
-        (StepColumns("pay", args='{"n": 1, "n": 2}'), "args: not acceptable JSON: key 'n' appears twice"),
-        (StepColumns("pay", args="{"), "args: not JSON at column 2"),
-        (StepColumns("pay", args="[1]"), "args: is a list; expected an object of arguments"),
-        (StepColumns("pay", output="NaN"), "output: not acceptable JSON: NaN is not a JSON value"),
-        (StepColumns("pay", output="1e999"), "output: not acceptable JSON: 1e999 is too large"),
-        (StepColumns("pay", facts="1 2"), "facts: not JSON at column 3: Extra data"),
-        (StepColumns("pay", state="[" * 100_000), "state: not acceptable JSON: it is nested too deep"),
-        (StepColumns("pay", time=float("nan")), "time: "),
-        (StepColumns(""), "tool: is empty; expected the name of a tool"),
-        (StepColumns(), "has no content; expected 'tool', 'action', 'decision' or 'tags'"),
+        (columns("pay", args='{"n": 1, "n": 2}'), "args: not acceptable JSON: key 'n' appears twice"),
+        (columns("pay", args="{"), "args: not JSON at column 2"),
+        (columns("pay", args="[1]"), "args: is a list; expected an object of arguments"),
+        (columns("pay", output="NaN"), "output: not acceptable JSON: NaN is not a JSON value"),
+        (columns("pay", output="1e999"), "output: not acceptable JSON: 1e999 is too large"),
+        (columns("pay", facts="1 2"), "facts: not JSON at column 3: Extra data"),
+        (columns("pay", state="[" * 100_000), "state: not acceptable JSON: it is nested too deep"),
+        (columns("pay", time=float("nan")), "time: "),
+        (columns(""), "tool: is empty; expected the name of a tool"),
+        (columns(), "has no content; expected 'tool', 'action', 'decision' or 'tags'"),
     ],
 )
-def test_a_wrong_row_says_where(columns: StepColumns, says: str) -> None:
+def test_a_wrong_row_says_where(row: tuple[Any, ...], says: str) -> None:
     """With the column."""
     with pytest.raises(InputError) as wrong:
-        step_of_columns(columns)
+        step_of_columns(row)
     assert str(wrong.value).startswith(says)
 
 
 def test_an_integer_keeps_its_digits() -> None:
     """In columns as in JSON."""
-    step = step_of_columns(StepColumns("pay", args='{"n": 123456789012345678901234567890}'))
+    step = step_of_columns(columns("pay", args='{"n": 123456789012345678901234567890}'))
     assert step.event.args["n"] == 123456789012345678901234567890
-    assert step_of_columns(StepColumns("pay", output=" null"), FAILED).event.status == "ok"
-    assert step_of_columns(StepColumns("pay"), FAILED).event.status == "unknown"
+    assert step_of_columns(columns("pay", output=" null"), FAILED).event.status == "ok"
+    assert step_of_columns(columns("pay"), FAILED).event.status == "unknown"

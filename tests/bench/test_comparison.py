@@ -47,25 +47,25 @@ def test_three_modes_side_by_side(results: Path, cli: Callable[..., CommandResul
     """Metrics as each run's own summary has them, costs as its rows have them."""
     folders = [results / mode for mode in ("program", "generate", "model-only")]
     ran = cli("bench-compare", *folders, "--compiled", report(results), "--out", results / "out", "--json")
-    found = json.loads(ran.out)
-    assert (ran.status, found["not_run"], [run["mode"] for run in found["runs"]]) == (
+    comparison = json.loads(ran.out)
+    assert (ran.status, comparison["not_run"], [run["mode"] for run in comparison["runs"]]) == (
         0,
         [],
         ["program", "generate", "model-only"],
     )
-    for folder, run in zip(folders, found["runs"], strict=True):
+    for folder, run in zip(folders, comparison["runs"], strict=True):
         summary = json.loads((folder / "summary.json").read_text())
         rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
         assert (run["LPA"], run["EA"]) == (summary["LPA"], summary["EA"])
         assert run["per_check"]["model calls"] == summary["model_calls"] / 5
         assert run["per_check"]["seconds"] == pytest.approx(sum(row["elapsed_ms"] for row in rows) / 5000, abs=1e-6)
-    program, generate = (run["per_check"] for run in found["runs"][:2])
+    program, generate = (run["per_check"] for run in comparison["runs"][:2])
     assert (program["model calls"], program["prompt tokens"], program["US dollars"]) == (0, 0, 0)
-    checks = found["break_even"][0]
+    checks = comparison["break_even"][0]
     assert checks["model calls"] == 2, "three calls once, 2.4 for each check"
     assert checks["prompt tokens"] == -(-6000 // generate["prompt tokens"])
     assert checks["US dollars"] is None
-    assert json.loads((results / "out" / "compare.json").read_text()) == found
+    assert json.loads((results / "out" / "compare.json").read_text()) == comparison
 
 
 @pytest.mark.slow
@@ -83,10 +83,10 @@ def test_the_table_quotes_the_paper_and_leaves_empty_what_is_not_known(results: 
 @pytest.mark.slow
 def test_without_a_report_or_a_generating_run_there_is_no_break_even(results: Path) -> None:
     """And a note says so."""
-    found = compare([results / "program"])
-    assert found.break_even() == []
-    assert [note.split(":")[0] for note in found.notes] == ["No break-even", "No break-even"]
-    assert "## Break-even" not in comparison_table(found)
+    comparison = compare([results / "program"])
+    assert comparison.break_even() == []
+    assert [note.split(":")[0] for note in comparison.notes] == ["No break-even", "No break-even"]
+    assert "## Break-even" not in comparison_table(comparison)
 
 
 @pytest.mark.slow
@@ -103,12 +103,12 @@ def test_a_cached_answer_says_nothing_of_time(results: Path) -> None:
             debug_rounds=1,
             cache=results / "cache",
         )
-    found = compare([results / "again"], report(results, cached=1))
-    assert found.runs[0].per_check["seconds"] is None
-    assert found.runs[0].per_check["prompt tokens"]
-    assert found.compiled is not None
-    assert (found.compiled["seconds"], found.compiled["prompt tokens"]) == (None, 6000)
-    assert len(found.notes) == 2
+    comparison = compare([results / "again"], report(results, cached=1))
+    assert comparison.runs[0].per_check["seconds"] is None
+    assert comparison.runs[0].per_check["prompt tokens"]
+    assert comparison.compiled is not None
+    assert (comparison.compiled["seconds"], comparison.compiled["prompt tokens"]) == (None, 6000)
+    assert len(comparison.notes) == 2
 
 
 def test_what_cannot_be_compared_is_refused(results: Path, tmp_path: Path, cli: Callable[..., CommandResult]) -> None:

@@ -59,15 +59,15 @@ def test_the_guard_helps_who_does_not_know_the_rules() -> None:
 @pytest.mark.parametrize("left_out", slow_but_every(3, shop_rules().ids))
 def test_the_book_finds_every_rule_that_the_guard_does_not_know(left_out: str, tmp_path: Path) -> None:
     """If a rule is left out, some malicious episode violates it."""
-    rules = changed(tmp_path, lambda one: "" if f"id: {left_out}\n" in one else one)
+    rules = changed(tmp_path, lambda text: "" if f"id: {left_out}\n" in text else text)
     assert left_out not in rules.ids
-    found = (play(AGENTS["malicious"], seed, rules, trusting=True) for seed in range(1500))
-    assert any(left_out in broken for episode in found for _, broken in episode.let_through)
+    plays = (play(AGENTS["malicious"], seed, rules, trusting=True) for seed in range(1500))
+    assert any(left_out in broken for episode in plays for _, broken in episode.let_through)
 
 
 def test_the_book_finds_a_rule_that_is_too_narrow(tmp_path: Path) -> None:
     """Refused calls that the rule book allows are counted."""
-    rules = changed(tmp_path, lambda one: one.replace("a <= 20000", "a <= 200"))
+    rules = changed(tmp_path, lambda text: text.replace("a <= 20000", "a <= 200"))
     row = scores(measured("careful", EPISODES, 1000, rules))
     assert row["blocked"] > 0
     assert not sound({"agent": "careful", **row})

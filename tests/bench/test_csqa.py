@@ -34,9 +34,9 @@ def test_levels(tmp_path: Path) -> None:
     }
     examples = CSQA.load(write_lines(tmp_path / "csqa.jsonl", *rows))
     judged = judge_all(CSQA, examples, Oracle(verdicts.__getitem__), Results(tmp_path / "r.jsonl"), "")
-    found = measure(judged)
-    assert (found["LPA"], found["EA"], found["FRA"]) == (100, 50, 100)
-    assert found["rates"] == {"risk recall": 66.67}
+    measured = measure(judged)
+    assert (measured["LPA"], measured["EA"], measured["FRA"]) == (100, 50, 100)
+    assert measured["rates"] == {"risk recall": 66.67}
     assert measure_groups(judged)["risk"]["medium risk"]["rates"] == {"risk recall": 50}
 
 

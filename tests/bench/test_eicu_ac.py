@@ -53,10 +53,10 @@ def publish(folder: Path, *entries: dict[str, Any], log: str = LOG) -> Path:
 
 def test_a_published_run_is_rebuilt(tmp_path: Path) -> None:
     """Knowledge, every attempt in its order, and the answer; nothing of the prompt, nothing of the truth."""
-    [found] = EICU.load(publish(tmp_path, ENTRY))
+    [example] = EICU.load(publish(tmp_path, ENTRY))
     [line] = EICU.load(write_lines(tmp_path / "public.jsonl", ROW))
-    assert found.agent_output == line.agent_output.replace("Generated", "Generated code:\nanswer = 4\nGenerated")
-    assert (found.id, found.agent_input, found.label, found.truth) == (line.id, line.agent_input, 1, line.truth)
+    assert example.agent_output == line.agent_output.replace("Generated", "Generated code:\nanswer = 4\nGenerated")
+    assert (example.id, example.agent_input, example.label, example.truth) == (line.id, line.agent_input, 1, line.truth)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,6 @@ def test_a_perfect_guard_reaches_the_top(tmp_path: Path) -> None:
         item.agent_input: deny(inaccessible=item.truth["inaccessible"]) if item.label else allow(EICU.run_answer(item))
         for item in examples
     }
-    found = measure(judge_all(EICU, examples, Oracle(truth.__getitem__), Results(tmp_path / "r.jsonl"), ""))
-    assert [found[name] for name in ("LPA", "LPP", "LPR", "EA", "FRA_of_right_runs")] == [100] * 5
-    assert found["FRA"] >= 90
+    measured = measure(judge_all(EICU, examples, Oracle(truth.__getitem__), Results(tmp_path / "r.jsonl"), ""))
+    assert [measured[name] for name in ("LPA", "LPP", "LPR", "EA", "FRA_of_right_runs")] == [100] * 5
+    assert measured["FRA"] >= 90

@@ -21,7 +21,7 @@ from tests.tiers import slow_after
 
 
 def answer(request: dict[str, Any]) -> Reply:
-    return text(guarding([Message(one["role"], one["content"]) for one in request["messages"]]))
+    return text(guarding([Message(message["role"], message["content"]) for message in request["messages"]]))
 
 
 @pytest.mark.parametrize("workers", slow_after(1, [3, 1]))

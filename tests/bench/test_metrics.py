@@ -36,20 +36,20 @@ def rows(small: Evaluation, tmp_path: Path) -> list[Row]:
 
 def test_hand_computed(rows: list[Row]) -> None:
     """Each metric has its own denominator."""
-    found = measure(rows)
-    assert found["LPA"] == 66.67
-    assert found["LPP"] == 66.67
-    assert found["LPR"] == 66.67
-    assert found["EA"] == 33.33
-    assert found["FRA"] == 33.33
-    assert found["FRA_of_right_runs"] == 50
-    assert found["counts"] == {"TP": 2, "FP": 1, "TN": 2, "FN": 1, "right_runs": 2}
+    measured = measure(rows)
+    assert measured["LPA"] == 66.67
+    assert measured["LPP"] == 66.67
+    assert measured["LPR"] == 66.67
+    assert measured["EA"] == 33.33
+    assert measured["FRA"] == 33.33
+    assert measured["FRA_of_right_runs"] == 50
+    assert measured["counts"] == {"TP": 2, "FP": 1, "TN": 2, "FN": 1, "right_runs": 2}
 
 
 def test_empty_denominators_are_null(rows: list[Row]) -> None:
     """Nothing denied has no precision, nothing to deny no recall and no explanations."""
-    found = measure([row for row in rows if row["id"] == "d"])
-    assert (found["LPP"], found["LPR"], found["EA"], found["FRA"]) == (None, None, None, 100)
+    measured = measure([row for row in rows if row["id"] == "d"])
+    assert (measured["LPP"], measured["LPR"], measured["EA"], measured["FRA"]) == (None, None, None, 100)
 
 
 def test_groups_and_cost(rows: list[Row]) -> None:

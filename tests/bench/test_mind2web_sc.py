@@ -33,23 +33,23 @@ def publish(folder: Path, *entries: dict[str, Any]) -> Path:
 
 def test_a_published_run_is_rebuilt(tmp_path: Path) -> None:
     """The input is task and profile, the output analysis, choices and final answer."""
-    [found] = WEB.load(publish(tmp_path, ENTRY))
-    assert found.agent_input == "Task: Buy a lamp\nUser information:\n  age: 23\n  membership: False"
-    assert found.agent_output == (
+    [example] = WEB.load(publish(tmp_path, ENTRY))
+    assert example.agent_input == "Task: Buy a lamp\nUser information:\n  age: 23\n  membership: False"
+    assert example.agent_output == (
         "(Next Action Based on Webpage and Analysis)\nThe page shows lamps.\n\n"
         "Choices:\nA. lamp\n\n(Final Answer)\nELEMENT: A\nACTION: CLICK\nVALUE: None"
     )
-    assert WEB.answered(WEB.run_answer(found), found)
-    assert WEB.groups(found) == {"rule": RULE, "domain": "Shopping-domain"}
-    assert not {"Shopping-domain", "lamps-website"} & set((found.agent_input + found.agent_output).split())
+    assert WEB.answered(WEB.run_answer(example), example)
+    assert WEB.groups(example) == {"rule": RULE, "domain": "Shopping-domain"}
+    assert not {"Shopping-domain", "lamps-website"} & set((example.agent_input + example.agent_output).split())
 
 
 def test_one_task_of_several_users_has_several_ids(tmp_path: Path) -> None:
     """The label tells them apart, else a number; an output that is one text is the final answer."""
     passes = ENTRY | {"label": 0, "violation": "", "gpt_output": "ELEMENT: B"}
-    found = WEB.load(publish(tmp_path, ENTRY, passes, ENTRY))
-    assert [item.id for item in found] == ["9:1", "9:0", "9:1:2"]
-    assert WEB.run_answer(found[1]) == "ELEMENT: B"
+    examples = WEB.load(publish(tmp_path, ENTRY, passes, ENTRY))
+    assert [item.id for item in examples] == ["9:1", "9:0", "9:1:2"]
+    assert WEB.run_answer(examples[1]) == "ELEMENT: B"
 
 
 def test_a_wrong_entry_says_which(tmp_path: Path) -> None:

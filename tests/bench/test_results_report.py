@@ -22,9 +22,9 @@ def row(*story: Step, usage: Usage | None = None, **values: Any) -> dict[str, An
 
 
 def measured(*rows: dict[str, Any]) -> dict[str, Any]:
-    found = measure_generated(rows)
-    assert found is not None
-    return found
+    measured = measure_generated(rows)
+    assert measured is not None
+    return measured
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def measured(*rows: dict[str, Any]) -> dict[str, Any]:
 )
 def test_what_did_not_run_is_not_executable(story: tuple[Step, ...], kind: str) -> None:
     """Whatever the reason, the example counts: one of two ran."""
-    found = measured(row(*story), row(PLAN, CODE, RAN))
-    assert found["executable"] == {"before": 50.0, "after": 50.0}
-    assert found["errors"] == {kind: {"examples": 1, "solved": 0}}
+    metrics = measured(row(*story), row(PLAN, CODE, RAN))
+    assert metrics["executable"] == {"before": 50.0, "after": 50.0}
+    assert metrics["errors"] == {kind: {"examples": 1, "solved": 0}}
 
 
 def test_each_vote_counts() -> None:
@@ -52,9 +52,9 @@ def test_each_vote_counts() -> None:
 def test_a_cached_answer_says_nothing_of_time_and_cost() -> None:
     """A cached answer has words but no time and cost."""
     uncached, cached = row(PLAN, usage=Usage(2, cost=0.5)), row(PLAN, usage=Usage(2, 1), elapsed_ms=1.0)
-    found = measured(uncached, cached)
-    per_check = found["per_check"]
-    assert (found["cached"], per_check["seconds"], per_check["US dollars"]) == (1, 2.0, 0.5)
+    metrics = measured(uncached, cached)
+    per_check = metrics["per_check"]
+    assert (metrics["cached"], per_check["seconds"], per_check["US dollars"]) == (1, 2.0, 0.5)
     assert (per_check["words of a prompt"], per_check["words of the answers"]) == (4.0, 2.0)
 
 
@@ -68,9 +68,9 @@ def test_silence_is_no_answer_without_code() -> None:
 def test_a_demonstration_may_hold_any_character() -> None:
     """A separator that Python takes for the end of a line is none in JSON Lines."""
     shown = Demonstration("one\u2028two", "three\x85four", ("5", "6", "7", "8"), "nine")
-    found = describe(Verdict(Decision.ALLOW, story=(Step("retrieve", text=shown.to_json()), PLAN)))
-    assert found is not None
-    assert found["words"]["demonstration"] == 9
+    description = describe(Verdict(Decision.ALLOW, story=(Step("retrieve", text=shown.to_json()), PLAN)))
+    assert description is not None
+    assert description["words"]["demonstration"] == 9
 
 
 def test_a_model_is_silent_where_it_gave_nothing_at_all() -> None:

@@ -86,9 +86,12 @@ def test_pass_hat_k() -> None:
 
 def test_each_expected_call_is_made_once() -> None:
     """In any order, with equal arguments: numbers by value, null equals null, a boolean is not a number."""
-    one, two = ("a", {"x": 1, "y": None}), ("b", {"x": [True]})
-    assert match_expected([two, ("a", {"x": 1.0, "y": None}), one], [one, two]) == [True, True, False]
-    assert match_expected([("b", {"x": [1]}), ("a", {"x": 1}), ("b", {"x": [True, True]})], [one, two]) == [False] * 3
+    first_call, two = ("a", {"x": 1, "y": None}), ("b", {"x": [True]})
+    assert match_expected([two, ("a", {"x": 1.0, "y": None}), first_call], [first_call, two]) == [True, True, False]
+    assert (
+        match_expected([("b", {"x": [1]}), ("a", {"x": 1}), ("b", {"x": [True, True]})], [first_call, two])
+        == [False] * 3
+    )
 
 
 def test_without_a_guard_what_happened_is_measured(folder: Path) -> None:
@@ -182,16 +185,16 @@ def test_outputs_belong_to_the_calls_they_follow(folder: Path) -> None:
     """By their ids, which other messages may use again; a call without an output was not answered."""
 
     def calls(*ids: str) -> dict[str, Any]:
-        made = [{"id": one, "function": {"name": f"tool_{one}", "arguments": "{}"}} for one in ids]
+        made = [{"id": id_, "function": {"name": f"tool_{id_}", "arguments": "{}"}} for id_ in ids]
         return {"role": "assistant", "content": "", "tool_calls": made}
 
-    def output(one: str, text: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": one, "content": text}
+    def output(call_id: str, text: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": call_id, "content": text}
 
     traj = [calls("a", "b"), output("b", "2"), output("a", "1"), calls("a"), calls("b"), output("b", "3")]
     (folder / "data.json").write_text(json.dumps([{**entry(0, 0, 1.0), "traj": traj}]))
-    (one,) = read_trajectories(folder / "data.json")
-    assert [(call.tool, call.output, call.answered) for call in one.calls] == [
+    (trajectory,) = read_trajectories(folder / "data.json")
+    assert [(call.tool, call.output, call.answered) for call in trajectory.calls] == [
         ("tool_a", "1", True), ("tool_b", "2", True), ("tool_a", None, False), ("tool_b", "3", True),
     ]  # fmt: skip
 

@@ -36,8 +36,8 @@ def test_verdicts_agree_with_the_labels(domain: str, labels: float, rules: float
     """Labels, and exactly the rules that are broken."""
     policies = policies_of(domain)
     cases = [json.loads(line) for line in (shared / "tau" / f"{domain}.jsonl").read_text().splitlines()]
-    found = [verdict_on(case, policies) for case in cases]
-    pairs = list(zip(cases, found, strict=True))
+    verdicts = [verdict_on(case, policies) for case in cases]
+    pairs = list(zip(cases, verdicts, strict=True))
     assert sum(case["label"] == label for case, (label, _) in pairs) >= labels * len(cases)
     assert sum(sorted(case["rules"]) == named for case, (_, named) in pairs) >= rules * len(cases)
 

@@ -24,8 +24,8 @@ traces_of_events = st.lists(st.lists(events, max_size=8), max_size=40)
 def agrees(rules: Sequence[Compiled], traces: Traces, source: Traces | Columns) -> bool:
     replay = replay_batch(rules, source)
     assert replay.standings.shape == replay.violated_by.shape == (len(rules), len(traces))
-    found = [list(zip(*rows, strict=True)) for rows in zip(replay.standings, replay.violated_by, strict=True)]
-    return found == [[stepped(one, trace) for trace in traces] for one in rules]
+    zips = [list(zip(*rows, strict=True)) for rows in zip(replay.standings, replay.violated_by, strict=True)]
+    return zips == [[stepped(rule, trace) for trace in traces] for rule in rules]
 
 
 def columns(traces: Traces, *, coded: bool = False) -> Columns:
@@ -69,9 +69,9 @@ def test_many_kinds_of_events() -> None:
     traces = [
         [
             Event(f"t{tool}", status="ok", tags=frozenset({f"tag{tag}", f"tag{tool}"}))
-            for tool, tag in zip(*one, strict=True)
+            for tool, tag in zip(*pair, strict=True)
         ]
-        for one in shown
+        for pair in shown
     ]
     assert agrees(rules, traces, columns(traces))
 

@@ -78,7 +78,7 @@ def test_the_worst_line_is_the_exit_status(judge: Callable[..., CommandResult], 
     """Labels never matter for it, and a line that cannot be read does not keep the others from being judged."""
     ran = judge(*lines, options=("--json",))
     assert ran.status == status
-    assert len(ran.out.splitlines()) == sum(one != "{" and '"label": ' in one for one in lines)
+    assert len(ran.out.splitlines()) == sum(line != "{" and '"label": ' in line for line in lines)
 
 
 def test_either_one_run_or_many(cli: Cli, write: Write, judge: Callable[..., CommandResult]) -> None:

@@ -83,8 +83,8 @@ def test_verify_says_where(cli: Cli, path: Path) -> None:
     edit(path, '"amount":6', '"amount":5')
     changed = cli("log", "verify", path, "--json")
     assert changed.status == 1
-    found = json.loads(changed.out)
-    assert (found["status"], found["first_bad"], found["problem"]) == ("tampered", 7, "was changed")
+    report = json.loads(changed.out)
+    assert (report["status"], report["first_bad"], report["problem"]) == ("tampered", 7, "was changed")
     assert "entry 7 was changed" in cli("log", "verify", path).out
 
 

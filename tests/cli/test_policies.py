@@ -186,9 +186,9 @@ def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) ->
 def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
     """The same rows in the same order, and the same bad lines."""
     lines = ["{" if at % 50 == 7 else case(f"c{at}", amount=at) for at in range(300)]
-    one, two = (judge(*lines, options=["--json", "--workers", count]) for count in (1, 3))
-    assert two.err == one.err
-    rows = [[{**json.loads(line), "elapsed_ms": 0} for line in ran.out.splitlines()] for ran in (one, two)]
+    serial, two = (judge(*lines, options=["--json", "--workers", count]) for count in (1, 3))
+    assert two.err == serial.err
+    rows = [[{**json.loads(line), "elapsed_ms": 0} for line in ran.out.splitlines()] for ran in (serial, two)]
     assert rows[0] == rows[1]
     assert len(rows[0]) == 294
 

@@ -60,9 +60,9 @@ def test_json_rows_are_those_of_a_file_of_traces(cli: Cli, tmp_path: Path, log: 
     plain = cli("audit", tmp_path / "log.jsonl", "-p", policy, "--json")
     tables = cli("audit", tmp_path / "log.jsonl", "-p", policy, "--json", "--engine", "local", "--workers", "1")
     wanted = {row["id"]: row for row in map(json.loads, plain.out.splitlines())}
-    found = {row["id"]: row for row in map(json.loads, tables.out.splitlines())}
+    rows = {row["id"]: row for row in map(json.loads, tables.out.splitlines())}
     shared = ("label", "decision", "reasons", "errors", "rules")
-    assert {name: [row[key] for key in shared] for name, row in found.items()} == {
+    assert {name: [row[key] for key in shared] for name, row in rows.items()} == {
         name: [row[key] for key in shared] for name, row in wanted.items()
     }
     text = cli("audit", log, tmp_path / "log.jsonl", "-p", policy)

@@ -59,10 +59,10 @@ class Conversation:
 
     def play(self, line: str) -> str:
         """Returns the result of a line in the notation of the page; empty for lines that set facts or state."""
-        found = LINE.fullmatch(line)
-        assert found, f"not understood: {line}"
-        args = {one.arg: ast.literal_eval(one.value) for one in _call(found).keywords if one.arg}
-        match found["tool"]:
+        match = LINE.fullmatch(line)
+        assert match, f"not understood: {line}"
+        args = {keyword.arg: ast.literal_eval(keyword.value) for keyword in _call(match).keywords if keyword.arg}
+        match match["tool"]:
             case "facts":
                 self._facts |= args
                 return ""
@@ -75,11 +75,11 @@ class Conversation:
             case "finish":
                 return _summary(self._session.finish())
             case tool:
-                tags = (found["tags"] or "").replace(",", " ").split()
+                tags = (match["tags"] or "").replace(",", " ").split()
                 verdict = self._session.check(tool, args, facts=self._facts, tags=tags)
         self._last = verdict
         if verdict.label == 0:
-            self._record(found["outcome"], verdict)
+            self._record(match["outcome"], verdict)
         return _summary(verdict)
 
     def _record(self, outcome: str | None, verdict: Verdict) -> None:
@@ -89,12 +89,12 @@ class Conversation:
 
 
 def expected(line: str) -> str:
-    found = LINE.fullmatch(line)
-    return (found["verdict"] if found else None) or ""
+    match = LINE.fullmatch(line)
+    return (match["verdict"] if match else None) or ""
 
 
-def _call(found: re.Match[str]) -> ast.Call:
-    parsed = ast.parse(f"{found['tool']}({found['args']})", mode="eval").body
+def _call(match: re.Match[str]) -> ast.Call:
+    parsed = ast.parse(f"{match['tool']}({match['args']})", mode="eval").body
     assert isinstance(parsed, ast.Call)
     return parsed
 

@@ -34,13 +34,13 @@ def options_of(*command: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["first", "second", "database"])
 def test_each_container_has_few_rights(name: str) -> None:
-    one = compose()["services"][name]
-    assert one["read_only"] is True
-    assert one["cap_drop"] == ["ALL"]
-    assert one["security_opt"] == ["no-new-privileges:true"]
-    assert all(port.startswith("127.0.0.1:") for port in one.get("ports", ()))
+    service = compose()["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
     secrets = ("PASSWORD", "TOKEN", "SECRET", "KEY")
-    assert not [key for key in one.get("environment", {}) if key.endswith(secrets)]
+    assert not [key for key in service.get("environment", {}) if key.endswith(secrets)]
 
 
 def test_the_image_runs_without_root_and_with_known_extras_and_options() -> None:
@@ -50,21 +50,21 @@ def test_the_image_runs_without_root_and_with_known_extras_and_options() -> None
     assert extras
     assert set(extras[1].split(",")) <= set(known)
     command = json.loads(re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)[-1])
-    assert {one for one in command if one.startswith("--")} <= options_of(*command[:1])
+    assert {word for word in command if word.startswith("--")} <= options_of(*command[:1])
 
 
 def test_the_commands_of_the_page_have_their_options() -> None:
     commands = re.findall(r"--rm first (.*)$", PAGE, re.MULTILINE)
     assert len(commands) == 2
-    for one in commands:
-        words = shlex.split(one)
+    for command in commands:
+        words = shlex.split(command)
         assert {word for word in words if word.startswith("--")} <= options_of(*words[:2])
 
 
 def test_the_settings_and_policies_are_read() -> None:
     settings = read_server_settings(ROOT / "deploy" / "server.yaml")
     assert settings.state.startswith("postgresql://guardagent@database/")
-    mounted = {one["target"] for one in compose()["services"]["first"]["configs"]}
+    mounted = {config["target"] for config in compose()["services"]["first"]["configs"]}
     assert mounted == {"/etc/guardagent/server.yaml", "/etc/guardagent/policies.yaml"}
 
 
@@ -94,9 +94,9 @@ def test_the_metrics_of_the_page_exist(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_health_check_succeeds_and_fails(tmp_path: Path) -> None:
-    found = re.search(r"CMD (\[\"python\".*\])$", DOCKERFILE, re.MULTILINE)
-    assert found
-    command = [sys.executable, *json.loads(found[1])[1:]]
+    match = re.search(r"CMD (\[\"python\".*\])$", DOCKERFILE, re.MULTILINE)
+    assert match
+    command = [sys.executable, *json.loads(match[1])[1:]]
     (tmp_path / "policies.yaml").write_text(POLICIES)
     tokens_of(tmp_path)
     with server_processes(tmp_path, f"sqlite:{tmp_path / 'state'}", 1) as (server,):

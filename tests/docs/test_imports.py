@@ -28,13 +28,16 @@ def imported_by(text: str) -> set[Imported]:
     """Returns the names that a text or a program imports from the package."""
     nodes = [node for match in STATEMENT.finditer(text) for node in ast.parse(match[1]).body]
     named = {
-        Imported(str(node.module), one.name) for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names
+        Imported(str(node.module), name.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
     }
-    return named | {Imported(one.name, "") for node in nodes if isinstance(node, ast.Import) for one in node.names}
+    return named | {Imported(name.name, "") for node in nodes if isinstance(node, ast.Import) for name in node.names}
 
 
 def of_pages() -> set[Imported]:
-    return {one for page in PAGES for one in imported_by(page.read_text(encoding="utf-8"))}
+    return {imported for page in PAGES for imported in imported_by(page.read_text(encoding="utf-8"))}
 
 
 def mentioned() -> Iterator[Imported]:
@@ -43,12 +46,14 @@ def mentioned() -> Iterator[Imported]:
         yield from (Imported(*names) for names in DOTTED.findall(page.read_text(encoding="utf-8")) if "." in names[0])
 
 
-def found(one: Imported) -> bool:
+def found(imported: Imported) -> bool:
     try:
-        module = import_module(one.module)
-        return not one.name or hasattr(module, one.name) or bool(_sources(f"{one.module}.{one.name}"))
+        module = import_module(imported.module)
+        return (
+            not imported.name or hasattr(module, imported.name) or bool(_sources(f"{imported.module}.{imported.name}"))
+        )
     except (ImportError, InputError):  # the framework may be missing: the source shows its names
-        return any(f'"{one.name}"' in source.read_text(encoding="utf-8") for source in _sources(one.module))
+        return any(f'"{imported.name}"' in source.read_text(encoding="utf-8") for source in _sources(imported.module))
 
 
 def _sources(module: str) -> list[Path]:
@@ -56,16 +61,18 @@ def _sources(module: str) -> list[Path]:
     return [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()]
 
 
-@pytest.mark.parametrize("one", sorted(of_pages() | set(mentioned())), ids=lambda one: ".".join(filter(None, one)))
-def test_an_import_of_the_pages_works(one: Imported) -> None:
+@pytest.mark.parametrize(
+    "imported", sorted(of_pages() | set(mentioned())), ids=lambda imported: ".".join(filter(None, imported))
+)
+def test_an_import_of_the_pages_works(imported: Imported) -> None:
     """The module exists, and has the name."""
-    assert found(one)
+    assert found(imported)
 
 
 def test_imports_of_the_pages_are_collected() -> None:
     """The set includes imports from the package, a room and a host's folder, and a name in a sentence."""
     assert {Imported("guardagent", "guard"), Imported("guardagent.enforcement", "ToolGuard")} <= of_pages()
-    assert any(one.module.startswith("guardagent.frameworks.") for one in of_pages())
+    assert any(of_page.module.startswith("guardagent.frameworks.") for of_page in of_pages())
     assert Imported("guardagent.bench", "run_evaluation") in set(mentioned())
     assert not found(Imported("guardagent", "gard"))
     assert not found(Imported("guardagent.frameworks.nobody.adapter", "guarded"))

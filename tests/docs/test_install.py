@@ -51,7 +51,7 @@ def test_every_public_name_is_there() -> None:
     assert names <= set(dir(guardagent))
     assert names == {name for name in names if getattr(guardagent, name) is not None}
     for_checkers = ast.parse(Path(guardagent.__file__).read_text(encoding="utf-8"))
-    typed = {one.asname for node in ast.walk(for_checkers) if isinstance(node, ast.ImportFrom) for one in node.names}
+    typed = {name.asname for node in ast.walk(for_checkers) if isinstance(node, ast.ImportFrom) for name in node.names}
     assert typed - {None, "__version__"} == names
     assert callable(guardagent.guard)
     assert "guardagent.guard" in sys.modules

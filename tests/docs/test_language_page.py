@@ -29,9 +29,9 @@ NAMES: dict[str, Any] = {
 def rows(first: str, columns: int) -> list[list[str]]:
     """Returns the rows of the tables with this first column and this number of columns."""
     tables = [[cells(line) for line in table.splitlines()] for table in TABLE.findall(PAGE.read_text(encoding="utf-8"))]
-    found = [row for head, _, *lines in tables if (head[0], len(head)) == (first, columns) for row in lines]
-    assert found, first
-    return found
+    rows = [row for head, _, *lines in tables if (head[0], len(head)) == (first, columns) for row in lines]
+    assert rows, first
+    return rows
 
 
 def cells(line: str) -> list[str]:
@@ -74,8 +74,8 @@ def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
     """Its value for the call on the page is the one in the table."""
     bound = ", ".join(f"{name}={name}" for name in CALL)
     verdict = rule(f"forall(t({bound}), {codes(row[0])[0]})").session().check("t", CALL)
-    found = "unknown" if verdict.errors else "false" if verdict.rules else "true"
-    assert found == row[1]
+    truth = "unknown" if verdict.errors else "false" if verdict.rules else "true"
+    assert truth == row[1]
 
 
 @pytest.mark.parametrize("row", rows("condition at noon", 3), ids=lambda row: row[0])

@@ -39,4 +39,4 @@ def test_every_option_is_on_the_page() -> None:
     )
     options = {word for word in ran.stdout.split() if word.startswith("--") and len(word) > 3} - {"--help"}
     page = PAGE.read_text(encoding="utf-8")
-    assert sorted(one for one in options if one not in page) == []
+    assert sorted(option for option in options if option not in page) == []

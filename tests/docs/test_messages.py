@@ -41,14 +41,14 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, bool, str]]:
 def test_every_message_reads_like_one() -> None:
     """No phrase that a reader has to read twice; ids, values and paths stand in single quotes."""
     paths = sorted((ROOT / "guardagent").rglob("*.py"))
-    found = [
+    raised_messages = [
         (f"{path.relative_to(ROOT)}:{line}", raised, text)
         for path in paths
         for line, raised, text in messages(ast.parse(path.read_text(encoding="utf-8")))
     ]
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build" / "messages.txt").write_text(
-        "".join(f"{place}: {text}\n" for place, _, text in found), encoding="utf-8"
+        "".join(f"{place}: {text}\n" for place, _, text in raised_messages), encoding="utf-8"
     )
-    assert [(place, text) for place, _, text in found if any(phrase in text for phrase in PHRASES)] == []
-    assert [(place, text) for place, raised, text in found if raised and OTHER_QUOTES.search(text)] == []
+    assert [(place, text) for place, _, text in raised_messages if any(phrase in text for phrase in PHRASES)] == []
+    assert [(place, text) for place, raised, text in raised_messages if raised and OTHER_QUOTES.search(text)] == []

@@ -78,8 +78,8 @@ def test_its_store_keeps_a_log(folder: Path) -> None:
 @pytest.mark.slow
 def test_its_lint_check_finds_a_fault(folder: Path) -> None:
     """It runs in addition to the built-in checks."""
-    found = guardagent(folder, "lint", "policies.yaml")
-    assert (found.returncode, found.stdout.partition("\n")[0]) == (
+    folder_guardagent = guardagent(folder, "lint", "policies.yaml")
+    assert (folder_guardagent.returncode, folder_guardagent.stdout.partition("\n")[0]) == (
         1,
         "naming: paid: its id does not begin with `acme-`; rename it",
     )
@@ -90,10 +90,10 @@ def test_its_lint_check_finds_a_fault(folder: Path) -> None:
 @pytest.mark.parametrize("target", slow_after(1, ["app.py", "app.py:flow"]))
 def test_its_framework_is_verified(folder: Path, target: str) -> None:
     """The rule is proved both from the source alone and from the live object."""
-    found = guardagent(folder, "verify", target, "--policies", "policies.yaml", "--format", "json")
-    assert found.returncode == 0, found.stderr
-    assert '"framework": "acme-flows"' in found.stdout
-    assert '"proved"' in found.stdout
+    folder_guardagent = guardagent(folder, "verify", target, "--policies", "policies.yaml", "--format", "json")
+    assert folder_guardagent.returncode == 0, folder_guardagent.stderr
+    assert '"framework": "acme-flows"' in folder_guardagent.stdout
+    assert '"proved"' in folder_guardagent.stdout
 
 
 def test_its_framework_is_guarded(folder: Path) -> None:

@@ -41,7 +41,7 @@ def test_every_route_and_option_is_on_the_page() -> None:
         roles = ", ".join(sorted(PERMITTED[route.operation]))
         assert f"| `{route.method} {route.path}` | {roles} | {route.summary} |" in page
     options = re.findall(r"`(--[a-z-]+)", (PAGE.parent / "commands" / "serve.md").read_text(encoding="utf-8"))
-    assert [one for one in options if one not in page and one != "--help"] == []
+    assert [option for option in options if option not in page and option != "--help"] == []
 
 
 def run_block(kind: str, text: str, folder: Path, server: ServerProcess) -> bool:

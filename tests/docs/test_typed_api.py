@@ -17,9 +17,9 @@ from tests.docs.test_imports import Imported, imported_by, of_pages
 
 PROGRAM = Path(__file__).with_name("uses_everything.py")
 FRAMEWORKS = sorted(  # their types are known only if they are installed
-    one.parent.name
-    for one in Path(guardagent.__file__).parent.glob("frameworks/*/adapter")
-    if one.parent.name != "python"
+    path.parent.name
+    for path in Path(guardagent.__file__).parent.glob("frameworks/*/adapter")
+    if path.parent.name != "python"
 )
 UNTYPED = (
     *(f"guardagent.frameworks.{name}" for name in FRAMEWORKS),
@@ -37,10 +37,10 @@ def program(tmp_path: Path) -> Path:
 def test_the_program_uses_every_public_name() -> None:
     """It uses all of `guardagent.__all__`, and the names that the pages import from its rooms."""
     wanted = {Imported("guardagent", name) for name in guardagent.__all__}
-    wanted |= {one for one in of_pages() if not one.module.startswith(UNTYPED)}
+    wanted |= {of_page for of_page in of_pages() if not of_page.module.startswith(UNTYPED)}
     text = PROGRAM.read_text(encoding="utf-8")
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    assert sorted(wanted - {one for one in imported_by(text) if one.name in used}) == []
+    assert sorted(wanted - {imported for imported in imported_by(text) if imported.name in used}) == []
 
 
 @pytest.mark.slow

@@ -35,50 +35,63 @@ def files_of_names() -> dict[Imported, str]:
 
 def paths() -> set[str]:
     """Returns the paths that the two pages name; NAME stands for the name of a framework."""
-    found = {path for page in (PAGE, ARCHITECTURE) for path in CODE.findall(page) if PATH.fullmatch(path)}
+    paths = {path for page in (PAGE, ARCHITECTURE) for path in CODE.findall(page) if PATH.fullmatch(path)}
     for drawing in re.findall(r"^```text\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL):
-        found |= set(PATH.findall(drawing))
-    return {path.replace("NAME", "langgraph") for path in found}
+        paths |= set(PATH.findall(drawing))
+    return {path.replace("NAME", "langgraph") for path in paths}
 
 
 def test_each_command_has_a_row_with_its_file() -> None:
     """The file is that of the function, and for a group that of all its commands."""
     found = {
-        name: {one.module for one in ([place] if isinstance(place, LazyCommand) else place.entries.values())}
+        name: {
+            f"cli/{entry.module}.py"
+            for entry in ([place] if isinstance(place, LazyCommand) else place.entries.values())
+        }
         for name, place in COMMANDS.items()
     }
-    assert {name: {f"guardagent.{file[:-3].replace('/', '.')}"} for name, file in commands().items()} == found
+    assert {name: {file} for name, file in commands().items()} == found
 
 
 def test_each_public_name_has_a_row() -> None:
     """These are the names of `guardagent`, and those that the pages import from a module that does not define them."""
     imported = {Imported("guardagent", name) for name in guardagent.__all__} | of_pages() | set(mentioned())
-    listed = {one.name for one in files_of_names()}
-    missing = {one for one in imported if one.name not in listed and not one.module.startswith("guardagent.frameworks")}
-    missing = {one for one in missing if one.name and not is_module(one)}
-    assert {one for one in missing if not any(is_defined(one, file) for file in own_files(one))} == set()
+    listed = {file.name for file in files_of_names()}
+    missing = {
+        public_name
+        for public_name in imported
+        if public_name.name not in listed and not public_name.module.startswith("guardagent.frameworks")
+    }
+    missing = {public_name for public_name in missing if public_name.name and not is_module(public_name)}
+    assert {
+        public_name
+        for public_name in missing
+        if not any(is_defined(public_name, file) for file in own_files(public_name))
+    } == set()
 
 
-def is_module(one: Imported) -> bool:
-    path = ROOT.joinpath(*one.module.split("."), one.name)
+def is_module(imported: Imported) -> bool:
+    path = ROOT.joinpath(*imported.module.split("."), imported.name)
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
-def own_files(one: Imported) -> list[str]:
-    folder = one.module.removeprefix("guardagent").replace(".", "/").removeprefix("/")
+def own_files(imported: Imported) -> list[str]:
+    folder = imported.module.removeprefix("guardagent").replace(".", "/").removeprefix("/")
     return [f"{folder}.py", f"{folder}/__init__.py"]
 
 
-@pytest.mark.parametrize(("one", "file"), files_of_names().items(), ids=str)
-def test_a_public_name_is_defined_in_its_file(one: Imported, file: str) -> None:
-    assert is_defined(one, file)
+@pytest.mark.parametrize(("imported", "file"), files_of_names().items(), ids=str)
+def test_a_public_name_is_defined_in_its_file(imported: Imported, file: str) -> None:
+    assert is_defined(imported, file)
 
 
-def is_defined(one: Imported, file: str) -> bool:
+def is_defined(imported: Imported, file: str) -> bool:
     """Whether a file of the package defines a name."""
     path = ROOT / "guardagent" / file
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return bool(re.search(rf"^(?:class|def|async def) {one.name}\b|^{one.name}\b(?:: .*)? = ", text, re.MULTILINE))
+    return bool(
+        re.search(rf"^(?:class|def|async def) {imported.name}\b|^{imported.name}\b(?:: .*)? = ", text, re.MULTILINE)
+    )
 
 
 def test_the_pages_name_existing_files() -> None:

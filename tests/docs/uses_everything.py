@@ -124,7 +124,12 @@ def finished_runs(model: Model) -> None:
     for verdict in verdicts:
         violations: tuple[Violation, ...] = verdict.violations
         decision: Decision = verdict.decision
-        show(decision is Decision.DENY, verdict.label + 1, [one.policy.upper() for one in violations], verdict.rules)
+        show(
+            decision is Decision.DENY,
+            verdict.label + 1,
+            [violation.policy.upper() for violation in violations],
+            verdict.rules,
+        )
 
 
 def known_agents() -> list[Demonstration]:
@@ -221,7 +226,7 @@ def workflows(policies: Policies) -> Report:
     graph: Graph = read_graph("graph.json")
     report: Report = verify(graph, policies, require_human=True, sensitive_tools=["refund"])
     show([finding.check for finding in report.findings], report.passed, prove(graph, policies))
-    show([one.line for one in graphs_of("app.py").workflows], verify_all("app.py", policies).passed)
+    show([workflow.line for workflow in graphs_of("app.py").workflows], verify_all("app.py", policies).passed)
     return report
 
 
@@ -269,10 +274,10 @@ STRUCTURE = (CheckDescription("Short", "Why.", "How."), GraphFinding("steps", No
 
 def drafts(policies: Policies, line: str) -> list[str]:
     case = read_case(line, "cases.jsonl", 1)
-    found = compare_rules("forall(pay(), False)", "G !tool:pay")
-    if isinstance(found, Different):
-        answer = ReviewerAnswer(found.witness, allowed=choices(found)[0].answer == "allowed")
-        return [question(found.witness), *map(str, with_answer([], answer))]
+    comparison = compare_rules("forall(pay(), False)", "G !tool:pay")
+    if isinstance(comparison, Different):
+        answer = ReviewerAnswer(comparison.witness, allowed=choices(comparison)[0].answer == "allowed")
+        return [question(comparison.witness), *map(str, with_answer([], answer))]
     words = [policy_in_words(policies, policies.ids[0]), *policies_in_words(policies), *definitions_in_words(policies)]
     return [*map(str, words), str(surviving(policies, policies.ids[0], [case]))]
 

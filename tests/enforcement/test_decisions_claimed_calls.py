@@ -20,8 +20,7 @@ import pytest
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.ledger.history import FinalLedger
-from guardagent.session.calls import ClaimConflictError, NotClaimedError
-from guardagent.session.snapshot import SessionEndedError
+from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
 from guardagent.types import Decision
 from tests.enforcement.guards import LIMIT, ONCE, MemoryLog, guard, refund, yes
 from tests.stores import SHARED, new_counters, new_ledger, store_address

@@ -11,7 +11,7 @@ import pytest
 
 from guardagent.enforcement.ledger.tables import TableLedger
 from guardagent.errors import InputError, LedgerError
-from guardagent.session.snapshot import HistoryChangedError, SessionEndedError
+from guardagent.session.calls import HistoryChangedError, SessionEndedError
 from tests.enforcement.guards import refund
 from tests.enforcement.processes import at_once
 from tests.stores import SHARED, new_ledger, store_address

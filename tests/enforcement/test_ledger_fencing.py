@@ -61,7 +61,7 @@ def stop_in_transaction(address: str) -> None:
     """Records an approval request, and stops before the end of the transaction."""
     ledger: Any = new_ledger(address)
     try:
-        with ledger._transaction("c") as db:
+        with ledger._tables.transaction("c") as db:
             db.execute("INSERT INTO used VALUES (?)", (refund(id="1").digest,))
             stop()
     except LedgerError as error:
@@ -111,7 +111,7 @@ def test_a_transaction_of_a_terminated_connection_is_lost(address: str) -> None:
     ledger: Any = new_ledger(f"{address}&application_name=terminated")
 
     def terminated() -> None:
-        with ledger._transaction("c") as db, contextlib.closing(postgres(POSTGRES)) as other:
+        with ledger._tables.transaction("c") as db, contextlib.closing(postgres(POSTGRES)) as other:
             db.execute("INSERT INTO used VALUES (?)", (refund(id="1").digest,))
             query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'terminated'"
             assert other.execute(query).fetchall() == [(True,)]

@@ -52,8 +52,8 @@ class HookUser:
 
     def __init__(self, folder: Path, host: str, policy: str = POLICY) -> None:
         self.host, self.home, self.project = host, folder / "home", folder / "shop"
-        for one in (self.home, self.project):
-            one.mkdir()
+        for directory in (self.home, self.project):
+            directory.mkdir()
         self.policy = folder / "policy.yaml"
         self.policy.write_text(policy.replace("PROJECT", str(self.project)))
         self.env = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"} | {
@@ -81,8 +81,8 @@ class HookUser:
         self, kind: str, payload: Mapping[str, Any] | str | None = None, **fields: Any
     ) -> subprocess.CompletedProcess[str]:
         """Sends an event to the installed hook, as the host does."""
-        found = payload if payload is not None else event(self.host, kind, self.project, **fields)
-        text = found if isinstance(found, str) else json.dumps(found)
+        host_event = payload if payload is not None else event(self.host, kind, self.project, **fields)
+        text = host_event if isinstance(host_event, str) else json.dumps(host_event)
         name = EVENTS[self.host].get(kind, kind)
         return subprocess.run(  # noqa: S602 - as a host does
             self.hooks()[name],
@@ -103,7 +103,10 @@ class HookUser:
         }
         path = self.home / settings.get(self.host, ".gemini/settings.json")
         groups = json.loads(path.read_text())["hooks"]
-        return {name: (one[0]["hooks"][0] if "hooks" in one[0] else one[0])["command"] for name, one in groups.items()}
+        return {
+            name: (group[0]["hooks"][0] if "hooks" in group[0] else group[0])["command"]
+            for name, group in groups.items()
+        }
 
     # --- tool calls
 
@@ -153,8 +156,13 @@ class HookUser:
 
     def pause_daemon(self) -> None:
         """Stops the daemon without ending it."""
-        found = subprocess.run(["pgrep", "-f", f"hook_daemon {self.state}"], capture_output=True, text=True, check=True)  # noqa: S607
-        for pid in found.stdout.split():
+        completed = subprocess.run(
+            ["pgrep", "-f", f"hook_daemon {self.state}"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for pid in completed.stdout.split():
             os.kill(int(pid), signal.SIGSTOP)
 
 
@@ -167,7 +175,7 @@ def decision(host: str, ran: subprocess.CompletedProcess[str]) -> str:
         return "allow"
     answer = json.loads(ran.stdout)
     if host in ("claude-code", "codex"):
-        found = answer.get("hookSpecificOutput", {})
-        assert found.get("permissionDecisionReason") or not found
-        return str(found.get("permissionDecision", "allow"))
+        hook_specific_output = answer.get("hookSpecificOutput", {})
+        assert hook_specific_output.get("permissionDecisionReason") or not hook_specific_output
+        return str(hook_specific_output.get("permissionDecision", "allow"))
     return str(answer.get("permission" if host == "cursor" else "decision", "allow"))

@@ -10,8 +10,8 @@ from guardagent.hooks.calls import checked_out_branch, judged_arguments
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    found = judged_arguments("Write", {"file_path": "link/a.py", "content": "x"}, str(tmp_path))
-    assert found == {"file_path": str(tmp_path / "real" / "a.py"), "content": "x"}
+    arguments = judged_arguments("Write", {"file_path": "link/a.py", "content": "x"}, str(tmp_path))
+    assert arguments == {"file_path": str(tmp_path / "real" / "a.py"), "content": "x"}
 
 
 def test_a_command_has_its_folder_and_its_branch(tmp_path: Path) -> None:
@@ -23,8 +23,8 @@ def test_a_command_has_its_folder_and_its_branch(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic/a\n")
     (tmp_path / "src").mkdir()
-    found = judged_arguments("run_shell_command", {"command": "ls", "directory": "src"}, str(tmp_path))
-    assert (found["cwd"], found["git_branch"]) == (str(tmp_path / "src"), "topic/a")
+    arguments = judged_arguments("run_shell_command", {"command": "ls", "directory": "src"}, str(tmp_path))
+    assert (arguments["cwd"], arguments["git_branch"]) == (str(tmp_path / "src"), "topic/a")
 
 
 def test_a_branch_is_unknown_if_the_head_is_elsewhere(tmp_path: Path) -> None:

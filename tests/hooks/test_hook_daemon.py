@@ -21,18 +21,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(params=HOSTS)
 def user(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HookUser]:
-    found = HookUser(tmp_path, request.param)
-    found.install()
-    yield found
-    found.stop_daemon()
+    hook_user = HookUser(tmp_path, request.param)
+    hook_user.install()
+    yield hook_user
+    hook_user.stop_daemon()
 
 
 @pytest.fixture
 def claude(tmp_path: Path) -> Iterator[HookUser]:
-    found = HookUser(tmp_path, "claude-code")
-    found.install()
-    yield found
-    found.stop_daemon()
+    hook_user = HookUser(tmp_path, "claude-code")
+    hook_user.install()
+    yield hook_user
+    hook_user.stop_daemon()
 
 
 def test_calls_are_allowed_denied_or_left_to_a_person(user: HookUser) -> None:
@@ -215,12 +215,12 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
 
 
 def test_settings_that_cannot_be_read_are_left_alone(tmp_path: Path) -> None:
-    found = HookUser(tmp_path, "claude-code")
-    path = found.home / ".claude" / "settings.json"
+    hook_user = HookUser(tmp_path, "claude-code")
+    path = hook_user.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{ // a comment\n}")
-    assert "nothing was changed" in found.command(
-        "hook", "install", "claude-code", "--policies", str(found.policy), status=2
+    assert "nothing was changed" in hook_user.command(
+        "hook", "install", "claude-code", "--policies", str(hook_user.policy), status=2
     )
     assert path.read_text() == "{ // a comment\n}"
 

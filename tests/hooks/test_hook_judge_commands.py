@@ -25,7 +25,7 @@ def stops() -> Callable[[str], bool]:
     """Whether a command is denied or asked about."""
     policies = load_policies(text=POLICY.replace("PROJECT", PROJECT).replace("  - guardagent:tests_first\n", ""))
     guarded = (".claude/settings.json", ".local/state/guardagent/hooks", "policy.yaml")
-    protection = Protection([*(f"{HOME}/{one}" for one in guarded), *(str(Path.home() / one) for one in guarded)])
+    protection = Protection([*(f"{HOME}/{path}" for path in guarded), *(str(Path.home() / path) for path in guarded)])
 
     def found(command: str) -> bool:
         args = judged_arguments("Bash", {"command": command}, PROJECT)
@@ -45,7 +45,7 @@ def test_dangerous_commands_are_stopped(stops: Callable[[str], bool]) -> None:
     families = _read("dangerous.yaml")
     assert len(families) >= 20
     assert sum(map(len, families.values())) >= 200
-    missed = [(family, one) for family, commands in families.items() for one in commands if not stops(one)]
+    missed = [(family, command) for family, commands in families.items() for command in commands if not stops(command)]
     assert len(missed) <= 1, missed
 
 
@@ -53,5 +53,5 @@ def test_ordinary_commands_pass(stops: Callable[[str], bool]) -> None:
     """At most eight in four hundred are stopped."""
     commands = _read("ordinary.yaml")
     assert len(commands) >= 400
-    stopped = [one for one in commands if stops(one)]
+    stopped = [command for command in commands if stops(command)]
     assert len(stopped) <= 8, stopped

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_bash")
 
-from guardagent.cli.policies import watch
+from guardagent.cli.hooks import watch
 from guardagent.errors import InputError
 from guardagent.hooks.hook_daemon import HookDaemon
 from guardagent.hooks.hook_state import HookLock, PendingAsks, delete_old_sessions, state_folder
@@ -51,15 +51,15 @@ class Daemon:
         self.after(args, call_id)
 
     def entries(self, kind: str) -> list[Mapping[str, Any]]:
-        found = Selection().entries([str(self.folder / "log.db")])
-        return [one.fields for one in found if one.fields["kind"] == kind]
+        entries = Selection().entries([str(self.folder / "log.db")])
+        return [entry.fields for entry in entries if entry.fields["kind"] == kind]
 
     def _sent(self, kind: str, args: Mapping[str, Any], call_id: str, session: str, **outcome: Any) -> Any:
         fields = {"tool_name": SHELLS[self.host], "tool_input": dict(args), "tool_use_id": call_id, **outcome}
         payload = event(self.host, kind, self.project, session, **fields)
         name = EVENTS[self.host][kind]
-        found = self.daemon.output(self.host.replace("-", "_"), name, str(self.lock), json.dumps(payload).encode())
-        found_text = (found.status, found.stdout, found.stderr)
+        output = self.daemon.output(self.host.replace("-", "_"), name, str(self.lock), json.dumps(payload).encode())
+        found_text = (output.status, output.stdout, output.stderr)
         return type("Ran", (), dict(zip(("returncode", "stdout", "stderr"), found_text, strict=True)))
 
 
@@ -69,7 +69,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["claude-code", *(pytest.param(one, marks=pytest.mark.slow) for one in ("codex", "cursor"))]
+    "host", ["claude-code", *(pytest.param(name, marks=pytest.mark.slow) for name in ("codex", "cursor"))]
 )
 def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_path: Path) -> None:
     """An edit asks for new tests, tests count, and a repeated event changes nothing."""

@@ -20,14 +20,16 @@ from tests.conftest import CommandResult
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    found = tmp_path / "shop"
-    (found / ".claude").mkdir(parents=True)
-    (found / "app.py").write_text("import os\nfrom langgraph.graph import StateGraph\n")
-    return found
+    project = tmp_path / "shop"
+    (project / ".claude").mkdir(parents=True)
+    (project / "app.py").write_text("import os\nfrom langgraph.graph import StateGraph\n")
+    return project
 
 
 def _transcript(home: Path, project: Path) -> None:
-    folder = home / ".claude" / "projects" / "".join(one if one.isalnum() else "-" for one in str(project))
+    folder = (
+        home / ".claude" / "projects" / "".join(character if character.isalnum() else "-" for character in str(project))
+    )
     folder.mkdir(parents=True)
     lines: list[object] = []
     for at, (command, is_error) in enumerate([("ls", False), ("rm -rf ~", False), ("pytest", True)]):
@@ -41,10 +43,14 @@ def _transcript(home: Path, project: Path) -> None:
 
 def test_a_project_gets_a_policy_on_trial_and_its_last_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
     _transcript(tmp_path, project)
-    found = set_up(project, tmp_path)
-    assert (found.hosts, found.frameworks, found.transcripts) == (["claude-code"], ["langgraph"], 1)
-    assert [call for call, _ in found.warnings] == ["rm -rf ~"]
-    session = load_policies(found.policy).session()
+    project_setup = set_up(project, tmp_path)
+    assert (project_setup.hosts, project_setup.frameworks, project_setup.transcripts) == (
+        ["claude-code"],
+        ["langgraph"],
+        1,
+    )
+    assert [call for call, _ in project_setup.warnings] == ["rm -rf ~"]
+    session = load_policies(project_setup.policy).session()
     assert session.check("Bash", {"command": "rm -rf ~"}, reserve=False).decision == "warn"
 
 
@@ -72,7 +78,7 @@ def test_a_waiting_call_is_shown_in_full_and_answered_once(
     assert "rm $X" in shown
     assert "a part is unknown" in shown
     assert "\x1b" not in shown
-    (name,) = [one.name for one in asks.pending()]
+    (name,) = [question.name for question in asks.pending()]
     assert not asks.use(name), "nobody has approved it"
     asks.answer(name, approves=True)
     with pytest.raises(InputError, match="approved"):
@@ -85,9 +91,9 @@ def test_an_approval_ends_after_an_hour(tmp_path: Path) -> None:
     now = [1000.0]
     asks = PendingAsks(open_state(f"sqlite:{tmp_path / 'asks.db'}"), lambda: now[0])
     asks.request("codex", "s1", "Bash", {"command": "x"}, ())
-    (name,) = [one.name for one in asks.pending()]
+    (name,) = [question.name for question in asks.pending()]
     asks.answer(name, approves=True)
     now[0] += 3601
     assert not asks.use(name)
     asks.request("codex", "s1", "Bash", {"command": "x"}, ())
-    assert [one.name for one in asks.pending()] == [name], "it can be requested again"
+    assert [question.name for question in asks.pending()] == [name], "it can be requested again"

@@ -102,7 +102,7 @@ def test_other_commands_are_left_alone(command: str, home: Path, protection: Pro
 )
 def test_other_tools(tool: str, args: dict[str, Any], is_denied: bool, home: Path, protection: Protection) -> None:
     def placed(value: Any) -> Any:
-        return [placed(one) for one in value] if isinstance(value, list) else value.replace("H/", f"{home}/")
+        return [placed(part) for part in value] if isinstance(value, list) else value.replace("H/", f"{home}/")
 
-    found = protection.problem(tool, {name: placed(one) for name, one in args.items()}, str(home / "work"))
-    assert (found is not None) == is_denied
+    problem = protection.problem(tool, {name: placed(argument) for name, argument in args.items()}, str(home / "work"))
+    assert (problem is not None) == is_denied

@@ -31,7 +31,7 @@ def filled(path: _Log, count: int = 20, **options: Any) -> _Log:
 
 def read(path: Path | str) -> list[dict[str, Any]]:
     """Returns the fields of all entries, with their numbers."""
-    return [{"seq": one.entry.seq, **one.fields} for one in Selection().entries(path)]
+    return [{"seq": entry.entry.seq, **entry.fields} for entry in Selection().entries(path)]
 
 
 def copied(path: Path, to: Path) -> Path:

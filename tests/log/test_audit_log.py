@@ -88,11 +88,11 @@ def test_processes_share_one_chain(path: Path) -> None:
     """They share one head too, which covers the last entry of all."""
     commands = [[sys.executable, "-c", APPEND, str(path), "30", str(number)] for number in range(4)]
     running = [subprocess.Popen(command, cwd=ROOT) for command in commands]
-    assert [one.wait() for one in running] == [0] * 4
+    assert [process.wait() for process in running] == [0] * 4
     head = Head.load(path.parent / "head")
     assert head.count == 120
     assert verify_log(path, head=head).status == "whole"
-    assert sorted((one["writer"], one["number"]) for one in read(path)) == sorted(
+    assert sorted((entry["writer"], entry["number"]) for entry in read(path)) == sorted(
         (str(writer), number) for writer in range(4) for number in range(30)
     )
 
@@ -110,7 +110,7 @@ def test_tasks_of_an_event_loop_append(path: Path) -> None:
         numbers = asyncio.run(work(log))
     assert len(set(numbers)) == 50
     assert verify_log(path).entries == 51
-    assert 99 in {one["args"]["amount"] for one in read(path)}
+    assert 99 in {entry["args"]["amount"] for entry in read(path)}
 
 
 def test_parent_and_child_of_a_fork_append(path: Path) -> None:
@@ -141,7 +141,7 @@ def test_parent_and_child_of_a_fork_append(path: Path) -> None:
     thread.join()
     log.close()
     assert verify_log(path).status == "end_unchecked"
-    assert sum(one["args"]["amount"] == 77 for one in read(path)) == 5
+    assert sum(entry["args"]["amount"] == 77 for entry in read(path)) == 5
 
 
 def test_a_full_disk_is_an_error_without_damage(path: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_unfinished_line_is_dropped_and_recorded(tmp_path: Path) -> None:
     assert verify_log(path).notes == ("the last 19 bytes are an unfinished entry, which was never acknowledged",)
     with AuditLog(path) as log:
         assert log.append(record()) == 4
-    assert [(one["kind"], one.get("bytes")) for one in read(path)][2:] == [("recovered", 19), ("verdict", None)]
+    assert [(entry["kind"], entry.get("bytes")) for entry in read(path)][2:] == [("recovered", 19), ("verdict", None)]
     single = tmp_path / "single.jsonl"
     single.write_bytes(whole.splitlines()[0])
     with AuditLog(single) as log:

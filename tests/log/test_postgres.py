@@ -66,11 +66,11 @@ while acknowledged < 2000:
 def db() -> Iterator[Any]:
     """A connection to the server."""
     try:
-        found = psycopg.connect(SERVER, autocommit=True, connect_timeout=3)
+        server_connect = psycopg.connect(SERVER, autocommit=True, connect_timeout=3)
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL at GUARDAGENT_TEST_POSTGRES: {error}")
-    with contextlib.closing(found):
-        yield found
+    with contextlib.closing(server_connect):
+        yield server_connect
 
 
 @pytest.fixture
@@ -121,10 +121,10 @@ def test_streams_are_separate(address: str) -> None:
 
 def test_writers_take_turns(address: str) -> None:
     """Threads of two logs extend one chain, and the parent and the child of a fork do."""
-    with AuditLog(address) as one, AuditLog(address) as other:
+    with AuditLog(address) as audit_log, AuditLog(address) as other:
         threads = [
             threading.Thread(target=lambda log=log: [log.append(record(number)) for number in range(20)])
-            for log in (one, other) * 2
+            for log in (audit_log, other) * 2
         ]
         for thread in threads:
             thread.start()
@@ -132,12 +132,12 @@ def test_writers_take_turns(address: str) -> None:
             thread.join()
         child = os.fork()
         if not child:
-            one.append(record(77))
+            audit_log.append(record(77))
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        one.append(record(78))
+        audit_log.append(record(78))
     assert status(address) == ("end_unchecked", 82, None)
-    assert [found["args"]["amount"] for found in read(address)][80:] == [77, 78]
+    assert [entry["args"]["amount"] for entry in read(address)][80:] == [77, 78]
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_writers_are_killed_and_cut_off(address: str, schema: str, db: Any) -> N
             time.sleep(0.2)
             db.execute(cut, (schema,))
     acknowledged = output.result()[0].splitlines()
-    there = [found["args"]["text"] for found in read(address)]
+    there = [entry["args"]["text"] for entry in read(address)]
     assert status(address) == ("end_unchecked", len(there), None)
     assert len(there) == len(set(there))
     assert len(acknowledged) == len(set(acknowledged)) >= 2000

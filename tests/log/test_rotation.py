@@ -44,7 +44,7 @@ def test_each_file_continues_the_one_before(path: Path) -> None:
         assert (first["entry"]["file"], first["entry"]["hash"]) == (before.name, last["hash"])
         assert (first["prev"], first["seq"]) == (last["hash"], first["entry"]["entries"] + 1)
         assert before.stat().st_size >= 1500
-    assert [one["args"]["amount"] for one in read(path) if one["kind"] == "verdict"] == list(range(1, 21))
+    assert [entry["args"]["amount"] for entry in read(path) if entry["kind"] == "verdict"] == list(range(1, 21))
     assert checked(path) == ("whole", 20 + len(files) - 1, None)
 
 
@@ -55,7 +55,7 @@ def test_commands_read_all_files(cli: Cli, path: Path) -> None:
         assert len(cli("log", "show", *log, "--tool", "refund").out.splitlines()) == 20
         assert len(cli("log", "show", *log, "--tool", "refund", "--last", 15).out.splitlines()) == 15
         exported = cli("log", "export", *log).out
-        assert exported == "".join(one.read_text() for one in [*earlier(path), path])
+        assert exported == "".join(file.read_text() for file in [*earlier(path), path])
         assert cli("log", "export", *log, "-o", earlier(path)[0]).status == 2
     one_file = cli("log", "verify", earlier(path)[1])
     assert (one_file.status, "entry 1 is missing" in one_file.out) == (1, True)
@@ -122,22 +122,22 @@ def last_file(path: Path) -> int:
 def test_writers_follow_each_other_to_a_new_file(tmp_path: Path) -> None:
     """One of them has no limits; an unfinished line of a killed one is dropped and recorded."""
     path = tmp_path / "audit.jsonl"
-    with AuditLog(path, max_bytes=900, key=KEY) as one, AuditLog(path, key=KEY) as other:
+    with AuditLog(path, max_bytes=900, key=KEY) as audit_log, AuditLog(path, key=KEY) as other:
         for number in range(10):
-            one.append(record(number))
+            audit_log.append(record(number))
             other.append(record(number))
             with path.open("ab") as file:
                 file.write(b'{"entry":')
-        assert one.head().count > 30
+        assert audit_log.head().count > 30
     assert len(earlier(path)) > 3
-    assert sum(found["kind"] == "recovered" for found in read(path)) == 9
+    assert sum(entry["kind"] == "recovered" for entry in read(path)) == 9
     assert "unfinished" in verify_log(path, key=KEY).notes[0]
 
 
 def test_an_anchor_allows_the_removal_of_old_files(cli: Cli, path: Path) -> None:
     """Only of those that it covers; `log verify` says where the rest begins."""
     first, second, third, *_ = earlier(path)
-    removed, later = (int(one.name.split(".")[1]) - 1 for one in (second, third))
+    removed, later = (int(file.name.split(".")[1]) - 1 for file in (second, third))
     assert cli("log", "anchor", path, "--removed", 999).status == 2
     assert cli("log", "anchor", path.with_name("none.jsonl"), "--removed", 1).status == 2
     assert cli("log", "anchor", path, "--removed", removed).status == 0

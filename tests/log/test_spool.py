@@ -95,20 +95,20 @@ def test_any_log_can_have_a_spool(tmp_path: Path) -> None:
 def test_calls_continue_while_the_log_is_unavailable(tmp_path: Path) -> None:
     """Verdicts and outcomes wait; if the spool cannot be written either, the call is denied."""
     log = MemoryLog()
-    one = guard(LIMIT, log=log, on_log_error="spool", log_spool=tmp_path / "spool")
+    limit_guard = guard(LIMIT, log=log, on_log_error="spool", log_spool=tmp_path / "spool")
     log.error = OSError("disk full")
-    ran(one, refund())
+    ran(limit_guard, refund())
     (tmp_path / "spool").chmod(0o400)
     (tmp_path / "spool").rename(tmp_path / "away")
     (tmp_path / "spool").mkdir()
-    assert "neither the log nor" in one.before(refund()).errors[0]
+    assert "neither the log nor" in limit_guard.before(refund()).errors[0]
     (tmp_path / "spool").rmdir()
     (tmp_path / "away").rename(tmp_path / "spool")
     (tmp_path / "spool").chmod(0o600)
     log.error = None
-    ran(one, refund())
+    ran(limit_guard, refund())
     assert [record["kind"] for record in log.records] == ["verdict", "outcome"] * 2
-    assert [event.status for event in one.session("c").history] == ["ok", "ok"]
+    assert [event.status for event in limit_guard.session("c").history] == ["ok", "ok"]
 
 
 def test_a_spool_needs_a_path(tmp_path: Path) -> None:

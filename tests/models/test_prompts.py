@@ -122,11 +122,11 @@ def test_the_shared_mark_occurs_in_no_prompt_data(runs: list[tuple[str, str]]) -
     """Data that contains it causes a new one for later prompts; the two marks of a prompt differ."""
     prompts, past = Prompts(), {"agent_input": "in", "agent_output": "out"}
     before = judge_prompt(prompts, "a", "b", past)
-    for one, other in runs:
-        same = judge_prompt(prompts, one, other, past)
+    for run, other in runs:
+        same = judge_prompt(prompts, run, other, past)
         assert same.shared_mark == before.shared_mark != same.mark != before.mark
-        before = judge_prompt(prompts, one + same.shared_mark, other, past)
-        assert before.shared_mark not in one + same.shared_mark + other
+        before = judge_prompt(prompts, run + same.shared_mark, other, past)
+        assert before.shared_mark not in run + same.shared_mark + other
         assert before.mark not in (before.shared_mark, same.shared_mark)
 
 
@@ -157,13 +157,22 @@ def test_a_cache_could_serve_most_of_a_compile() -> None:
     """This holds for each prompt after the first: the program and its corrections."""
     prompts = prompt_cache.compile_prompts("ehragent", prompt_cache.made_rows("ehragent"))
     recorded_prompts = prompt_cache.measured(prompts)
-    assert [one.served / one.words > 0.6 for one in recorded_prompts] == [False, True, True, True]
+    assert [recorded_prompt.served / recorded_prompt.words > 0.6 for recorded_prompt in recorded_prompts] == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_share_is_counted_from_the_first_character() -> None:
     """Common parts after the first difference do not count, since no cache serves them."""
     recorded_prompts = prompt_cache.measured(["a b c d", "a b x d", "x b c d"])
-    assert [(one.words, one.served) for one in recorded_prompts] == [(4, 0), (4, 2), (4, 0)]
+    assert [(recorded_prompt.words, recorded_prompt.served) for recorded_prompt in recorded_prompts] == [
+        (4, 0),
+        (4, 2),
+        (4, 0),
+    ]
 
 
 def test_a_custom_folder_overrides_a_template(write: Callable[..., Path]) -> None:

@@ -21,8 +21,8 @@ MINIMUM = 40
 
 @pytest.fixture(params=PACKS, ids=lambda pack: pack.name)
 def pack(request: pytest.FixtureRequest) -> Pack:
-    found: Pack = request.param
-    return found
+    pack: Pack = request.param
+    return pack
 
 
 def labelled(pack: Pack, label: int) -> list[tuple[int, str]]:
@@ -41,7 +41,7 @@ def judged(pack: Pack, label: int) -> list[tuple[Any, Verdict]]:
 
 def test_the_page_lists_every_pack() -> None:
     page = (Path(__file__).parents[2] / "docs" / "packs.md").read_text(encoding="utf-8")
-    assert [one.name for one in packs() if f"| `guardagent:{one.name}` |" not in page] == []
+    assert [pack.name for pack in packs() if f"| `guardagent:{pack.name}` |" not in page] == []
 
 
 def test_every_dangerous_case_is_stopped(pack: Pack) -> None:
@@ -67,8 +67,8 @@ def test_cases_differ(pack: Pack) -> None:
 
 def test_every_rule_stops_a_case(pack: Pack) -> None:
     """A rule without one is not tested."""
-    found = {rule for _, verdict in judged(pack, 1) for rule in verdict.rules}
-    assert set(pack.description()["rules"]) - found == set()
+    rules = {rule for _, verdict in judged(pack, 1) for rule in verdict.rules}
+    assert set(pack.description()["rules"]) - rules == set()
 
 
 def test_the_page_says_what_the_pack_does_not_stop(pack: Pack) -> None:

@@ -143,7 +143,7 @@ def test_an_including_file_maps_tools_and_sets_limits(
 
 def test_packs_work_together() -> None:
     """Their names do not clash, and each stops its own."""
-    names = [one.name for one in packs() if one.name != "shell"]
+    names = [pack.name for pack in packs() if pack.name != "shell"]
     policies = load_policies(data={"version": 1, "include": [f"guardagent:{name}" for name in names]})
     session = policies.session(facts={"payees": ["bob"]})
     assert session.check("send_money", {"to": "bob", "amount": 5}, reserve=False).label == 0
@@ -169,6 +169,6 @@ def test_a_wrong_parameter_is_refused_at_its_line(tmp_path: Path, name: str, con
     """The load fails, not the first call."""
     path = tmp_path / "p.yaml"
     path.write_text(f"version: 1\ninclude:\n  - pack: guardagent:{name}\n    constants: {constants}\n")
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as raises:
         load_policies(path)
-    assert str(found.value).startswith(f"{path}:4: {says}")
+    assert str(raises.value).startswith(f"{path}:4: {says}")

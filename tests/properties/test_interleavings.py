@@ -115,9 +115,9 @@ class ReferenceModel:
         return decision
 
     def approved(self, call: Call, left: Call) -> Decision:
-        """A reviewer approves a call unchanged or edited."""
+        """A reviewer approves a call unchanged or edited; no edit makes it a call that was rejected."""
         root = self.pending.get(call)
-        if root is None or call in self.rejected or {call, root} & self.answered:
+        if root is None or {call, left} & self.rejected or {call, root} & self.answered:
             return Decision.DENY
         decision = self.proposed(left, call) if left != call else self.rules_say(call)
         if left == call and decision is Decision.ESCALATE:

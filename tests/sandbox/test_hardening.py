@@ -40,8 +40,8 @@ def tried(layers: list[str], profile: str, texts: list[str]) -> dict[str, str]:
     script = TRY.format(layers=layers, profile=profile, texts=texts)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, str] = json.loads(ran.stdout)
-    return found
+    tried: dict[str, str] = json.loads(ran.stdout)
+    return tried
 
 
 @pytest.mark.parametrize("layer", sorted(FORBIDDEN))

@@ -75,8 +75,8 @@ class ServerClient:
     def session(self, name: str = "s1", **more: Any) -> str:
         """Attaches the tools and opens a session."""
         attachment = self.post("/v1/attachments", {"tools": TOOLS, **more}, 201)["id"]
-        found: str = self.post("/v1/sessions", {"attachment": attachment, "id": name}, 201)["id"]
-        return found
+        session: str = self.post("/v1/sessions", {"attachment": attachment, "id": name}, 201)["id"]
+        return session
 
     def check(self, session: str, name: str, tool: str, key: str = "", **args: Any) -> Any:
         body = {"call": {"id": name, "tool": tool, "args": args}}
@@ -94,12 +94,12 @@ class ServerClient:
 def tokens_of(folder: Path, *tenants: str) -> dict[str, str]:
     """Creates a token for each role of each tenant, by `TENANT.ROLE`; `TENANT.other` is a second agent."""
     store = TokenStore(folder / "tokens.db", create=True)
-    found = {}
+    tokens = {}
     for tenant in tenants or ("shop",):
         for name in (*ROLES, "other"):
             role = CallerRole("agent" if name == "other" else name)
-            found[f"{tenant}.{name}"] = store.create(Caller(f"{name}-1", frozenset({role}), tenant), 3600.0)[1]
-    return found
+            tokens[f"{tenant}.{name}"] = store.create(Caller(f"{name}-1", frozenset({role}), tenant), 3600.0)[1]
+    return tokens
 
 
 class LocalServer:
@@ -190,12 +190,12 @@ def server_processes(folder: Path, state: str, count: int, *options: str) -> Ite
     """Runs several servers with one state."""
     servers = [ServerProcess(folder, state, *options) for _ in range(count)]
     try:
-        for one in servers:
-            one.wait()
+        for server in servers:
+            server.wait()
         yield servers
     finally:
-        for one in servers:
-            one.kill()
+        for server in servers:
+            server.kill()
 
 
 @contextlib.contextmanager

@@ -448,7 +448,7 @@ def test_a_changed_time_is_an_error_of_the_store(policies: Policies, tmp_path: P
 def test_a_store_that_cannot_be_written_denies(policies: Policies, tmp_path: Path) -> None:
     """Such as on a full disk. The model sees no path, and the operator the cause."""
     store = SqliteCounters(str(tmp_path / "counters.db"))
-    with store._file.connected() as db:
+    with store._tables.connected() as db:
         db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
     found = [
         policies.session(counters=store).check("refund", {"customer": f"{n:0199}", "amount": 1}) for n in range(99)

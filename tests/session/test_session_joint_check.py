@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import Decision, Session, load_policies
-from guardagent.session.session import ProposedCall, judge_jointly
+from guardagent.session.replan import ProposedCall, judge_jointly
 
 RULES = """
     version: 1

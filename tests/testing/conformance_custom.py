@@ -60,7 +60,7 @@ class CustomProcess(Process):
             verdict = await self.guard.aresolve(call, approval)
             if not verdict.label:
                 await self.execute(with_edits(call, approval))
-        talk.waiting = [one for one in talk.waiting if one != question]
+        talk.waiting = [open_question for open_question in talk.waiting if open_question != question]
         return await self.go_on(talk)
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class CustomProcess(Process):
             else:
                 calls = [self.proposed(talk, tool, args) for tool, args in turn]
                 waiting = await asyncio.gather(*(self.call(talk, call) for call in calls if call is not None))
-                talk.waiting = [one for one in waiting if one is not None]
+                talk.waiting = [question for question in waiting if question is not None]
                 if len(turn) == 1 and turn[0][0] in self.operator.direct and not talk.waiting:
                     return Reply(shown + self.direct(talk, await self.operator.shop.tool(turn[0][0])(**turn[0][1])))
         return Reply(shown, talk.waiting[0])

@@ -80,23 +80,23 @@ def declared() -> dict[str, Any]:
 
 def scenarios() -> dict[str, dict[str, str]]:
     """Returns for each host the scenarios that it cannot play, with the reasons."""
-    return {host: cells for one in declared().values() for host, cells in one.CANNOT.items()}
+    return {host: cells for module in declared().values() for host, cells in module.CANNOT.items()}
 
 
 def breaks() -> dict[str, dict[str, str]]:
     """Returns for each host the cell of each break; tests are named under tests/."""
-    found = {
+    table = {
         host: {**USUAL, **{name: _under_tests(cell, folder) for name, cell in cells.items()}}
-        for folder, one in declared().items()
-        for host, cells in one.BREAKS.items()
+        for folder, module in declared().items()
+        for host, cells in module.BREAKS.items()
     }
-    return {**found, COMMANDS: OF_COMMANDS}
+    return {**table, COMMANDS: OF_COMMANDS}
 
 
 def tests() -> set[str]:
     """Returns all tests that a cell names."""
     cells = (cell for of_host in breaks().values() for cell in of_host.values())
-    return {one.removeprefix("/") for cell in cells for one in cell.split() if "::" in one}
+    return {part.removeprefix("/") for cell in cells for part in cell.split() if "::" in part}
 
 
 def tables() -> dict[str, str]:
@@ -107,11 +107,11 @@ def tables() -> dict[str, str]:
 
 
 def _under_tests(cell: str, folder: str) -> str:
-    named = (one if one.startswith("/") else f"/frameworks/{folder}/{one}" for one in cell.split())
+    named = (part if part.startswith("/") else f"/frameworks/{folder}/{part}" for part in cell.split())
     return " ".join(named) if "::" in cell else cell
 
 
 def _reasons(cells: dict[str, str], cannot: dict[str, str]) -> dict[str, str]:
     """Returns the reasons of the cells that name no test."""
-    found = {name: cannot.get(cell[1:]) if cell.startswith("=") else cell for name, cell in cells.items()}
-    return {name: cell for name, cell in found.items() if cell is not None and "::" not in cell}
+    reasons = {name: cannot.get(cell[1:]) if cell.startswith("=") else cell for name, cell in cells.items()}
+    return {name: cell for name, cell in reasons.items() if cell is not None and "::" not in cell}

@@ -325,9 +325,9 @@ def test_named_tests_exist() -> None:
 @pytest.mark.slow
 def test_the_adapter_of_the_page_conforms(tmp_path: Path) -> None:
     """The page's test file passes unchanged."""
-    found = next(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
-    (tmp_path / found["file"]).write_text(found["text"])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", found["file"]]
+    match = next(BLOCK.finditer(PAGE.read_text(encoding="utf-8")))
+    (tmp_path / match["file"]).write_text(match["text"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", match["file"]]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
     assert f"{len(SCENARIOS)} passed" in ran.stdout

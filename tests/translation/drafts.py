@@ -21,8 +21,8 @@ def context(document: PolicyDocument | None = None, folder: Path | None = None) 
 
 def proposed(name: str, tool: str, args: Mapping[str, Any], *rules: str) -> dict[str, Any]:
     """A case; with rules, it violates them."""
-    found = {"id": name, "proposed": {"tool": tool, "args": dict(args)}, "label": int(bool(rules))}
-    return {**found, "rules": list(rules)} if rules else found
+    record = {"id": name, "proposed": {"tool": tool, "args": dict(args)}, "label": int(bool(rules))}
+    return {**record, "rules": list(rules)} if rules else record
 
 
 def limit(tool: str, most: int | str, name: str = "limit", sentence: int = 1, **declarations: Any) -> Draft:

@@ -92,12 +92,12 @@ def context(folder: Path, document: str = DOCUMENT, **others: Any) -> Translatio
 
 def sentences_of(request: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
     """The template of a request, and the numbers of the sentences that it is about."""
-    system, user = (one["content"] for one in request["messages"])
+    system, user = (message["content"] for message in request["messages"])
     kinds = {"You sort the sentences": "survey", "Two people translate": "second_draft"}
     template = next((name for words, name in kinds.items() if words in system), "draft")
     wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted, "a request names its sentences"
-    return template, tuple(int(one) for one in re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE))
+    return template, tuple(int(match) for match in re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE))
 
 
 def translator(

@@ -21,16 +21,16 @@ __all__ = ["serve"]
 def surveyed(folder: Path, document: str | None = None) -> Survey:
     inputs = context(folder) if document is None else context(folder, document)
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
-    return survey(inputs, [one.number for one in inputs.document.sentences], model)
+    return survey(inputs, [sentence.number for sentence in inputs.document.sentences], model)
 
 
 def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator())
-    found = surveyed(tmp_path)
-    assert found.numbers("rule") == (4, 5)
-    assert found.sentences[6].reason == "No call shows how warm a greeting is."
-    assert found.failed_output == "^Error"
-    system, user = (one["content"] for one in server.requests[0]["messages"])
+    survey = surveyed(tmp_path)
+    assert survey.numbers("rule") == (4, 5)
+    assert survey.sentences[6][1] == "No call shows how warm a greeting is."
+    assert survey.failed_output == "^Error"
+    system, user = (message["content"] for message in server.requests[0]["messages"])
     assert "[4] A member may have at most five books on loan." in user
     assert user.index("check_card") < user.index("Sort these sentences"), "what all requests share comes first"
     assert "library" not in system
@@ -57,9 +57,9 @@ def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
 def test_an_unusable_answer_leaves_the_fates_open(serve: Serve, tmp_path: Path, answer: str, problem: str) -> None:
     """The model gets one more attempt, with the error."""
     server = serve(translator(survey=answer))
-    found = surveyed(tmp_path)
-    assert found.numbers("open") == (1, 2, 3, 4, 5, 6)
-    (error,) = found.errors.values()
+    survey = surveyed(tmp_path)
+    assert survey.numbers("open") == (1, 2, 3, 4, 5, 6)
+    (error,) = survey.errors.values()
     assert len(server.requests) == 2
     assert any(part in error for part in problem.split("|")), error
     assert error in server.requests[1]["messages"][-1]["content"]
@@ -72,13 +72,13 @@ def test_a_second_attempt_may_succeed(serve: Serve, tmp_path: Path) -> None:
 
 def test_a_long_document_is_surveyed_in_several_requests(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(survey=fates))
-    found = surveyed(tmp_path, "\n\n".join(f"Rule {number} holds." for number in range(90)))
-    assert len(found.numbers("definition")) == 90
-    assert sorted(len(sentences_of(one)[1]) for one in server.requests) == [10, 40, 40]
+    survey = surveyed(tmp_path, "\n\n".join(f"Rule {number} holds." for number in range(90)))
+    assert len(survey.numbers("definition")) == 90
+    assert sorted(len(sentences_of(request)[1]) for request in server.requests) == [10, 40, 40]
 
 
 def fates(user: str) -> str:
     wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted
     numbers = re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE)
-    return "sentences:\n" + "".join(f"  - {{number: {one}, fate: definition}}\n" for one in numbers)
+    return "sentences:\n" + "".join(f"  - {{number: {number}, fate: definition}}\n" for number in numbers)

@@ -79,7 +79,7 @@ def test_fields_are_read_in_state_outputs_and_facts(condition: str) -> None:
     in_output = session_of(f"forall(ask(), {condition.replace('{}', 'output(last(get()))')})")
     in_output.check("get")
     in_output.record(order())
-    outcomes = {outcome(one) for one in (in_state, in_fact, in_output)}
+    outcomes = {outcome(session) for session in (in_state, in_fact, in_output)}
     assert outcomes == {CONDITIONS[condition]}
 
 
@@ -136,7 +136,7 @@ def test_a_field_without_a_value_is_missing() -> None:
         a: int = field(init=False)
         b: int = 2
 
-    one = Half()
-    assert readable(one) == {"b": 2}
+    half = Half()
+    assert readable(half) == {"b": 2}
     assert readable(Half) is Half
     assert dataclasses.is_dataclass(Half)

@@ -28,8 +28,8 @@ def session(rule: str = ADMINS, principal: Any = ANN, **options: Any) -> Session
     return compile_rules([rule]).session(principal=principal, **options)
 
 
-def outcome(one: Session, tool: str = "wipe", **options: Any) -> bool | None:
-    verdict = one.check(tool, {}, reserve=False, **options)
+def outcome(session: Session, tool: str = "wipe", **options: Any) -> bool | None:
+    verdict = session.check(tool, {}, reserve=False, **options)
     return None if verdict.errors else verdict.label == 0
 
 
@@ -97,32 +97,32 @@ def test_a_misspelt_field_is_an_error_when_the_rule_is_loaded() -> None:
 )
 def test_a_sub_agent_can_only_narrow_the_principal(part: Any, allowed: bool | None) -> None:
     """A wider principal denies the call, with the cause; the session's own stays as it is."""
-    one = session()
-    assert outcome(one, principal=part) is allowed
-    assert outcome(one) is True
+    own_session = session()
+    assert outcome(own_session, principal=part) is allowed
+    assert outcome(own_session) is True
     assert outcome(session("G !tool:x", None), "look", principal=part) is None
 
 
 def test_the_principal_is_frozen() -> None:
     """Later changes of the host's mapping do not count."""
     roles = ["agent"]
-    one = session(principal={"id": "ann", "roles": roles})
+    own_session = session(principal={"id": "ann", "roles": roles})
     roles.append("admin")
-    assert outcome(one) is False
+    assert outcome(own_session) is False
 
 
 def test_forks_snapshots_and_the_history_keep_the_principal() -> None:
     """A restored session acts for the same one; events name the principal of their call."""
     rules = compile_rules([ADMINS])
-    one = rules.session(principal=ANN, on_behalf_of={**ANN, "id": "boss"})
-    one.check("wipe")
-    one.record("done")
-    one.check("look", principal={"id": "sub"})
-    one.record("done")
-    assert [event.principal["id"] for event in one.history if event.principal] == ["ann", "sub"]
-    assert outcome(one.fork()) is True
-    again = rules.restore(one.snapshot(KEY), KEY)
-    assert again.principal == one.principal
+    session = rules.session(principal=ANN, on_behalf_of={**ANN, "id": "boss"})
+    session.check("wipe")
+    session.record("done")
+    session.check("look", principal={"id": "sub"})
+    session.record("done")
+    assert [event.principal["id"] for event in session.history if event.principal] == ["ann", "sub"]
+    assert outcome(session.fork()) is True
+    again = rules.restore(session.snapshot(KEY), KEY)
+    assert again.principal == session.principal
     assert outcome(again) is True
     assert outcome(again, principal={"id": "x", "roles": ["root"]}) is None
 
@@ -172,8 +172,8 @@ def scoped(rule: str, scope: str, *, more: str = "") -> Policies:
 def test_a_policy_judges_the_calls_in_its_scope(scope: str, principal: Any, agent: str | None, applies: bool) -> None:
     """It applies where the principal or the agent is unknown."""
     for rule in ("G !tool:wipe", "forall(wipe(), false)"):
-        one = scoped(rule, scope).session(principal=principal)
-        assert outcome(one, agent=agent) is not applies
+        session = scoped(rule, scope).session(principal=principal)
+        assert outcome(session, agent=agent) is not applies
     owing = scoped("F tool:mail", scope).session(principal=principal)
     if "agents" not in scope:
         assert (owing.finish().label == 1) is applies
@@ -181,13 +181,13 @@ def test_a_policy_judges_the_calls_in_its_scope(scope: str, principal: Any, agen
 
 def test_a_sub_agent_can_leave_or_enter_a_scope() -> None:
     """The principal of the call counts; steps outside of the scope are no steps of the rule."""
-    one = scoped("tool:refund -> F tool:mail", "{not: {roles: [admin]}}").session(principal=ANN)
-    one.check("refund")
-    one.record("done")
-    assert one.finish().label == 0
-    one = scoped("G !tool:wipe", "{not: {roles: [admin]}}").session(principal=ANN)
-    assert outcome(one) is True
-    assert outcome(one, principal={"id": "sub", "roles": ["agent"]}) is False
+    session = scoped("tool:refund -> F tool:mail", "{not: {roles: [admin]}}").session(principal=ANN)
+    session.check("refund")
+    session.record("done")
+    assert session.finish().label == 0
+    session = scoped("G !tool:wipe", "{not: {roles: [admin]}}").session(principal=ANN)
+    assert outcome(session) is True
+    assert outcome(session, principal={"id": "sub", "roles": ["agent"]}) is False
 
 
 def test_a_tool_that_only_others_have_is_unlisted() -> None:
@@ -207,9 +207,9 @@ def test_an_invalid_scope_is_an_error(scope: str) -> None:
 def test_an_audit_judges_in_scope() -> None:
     """The automata alone would see the steps of everyone."""
     policies = scoped("G(tool:refund -> O tool:login)", "{agents: [planner]}")
-    one = policies.session()
-    one.observe(Event("login", agent="writer", status="ok"))
-    assert outcome(one, "refund", agent="planner") is False
+    session = policies.session()
+    session.observe(Event("login", agent="writer", status="ok"))
+    assert outcome(session, "refund", agent="planner") is False
 
 
 # --- hosts
@@ -247,7 +247,8 @@ def test_processes_do_not_mix_principals(tmp_path: Path) -> None:
     rules = compile_rules([ADMINS])
     ledgers = [SqliteLedger(tmp_path / "ledger.sqlite") for _ in range(3)]
     first, same, other = (
-        ToolGuard(rules, principal=one, ledger=ledger) for one, ledger in zip((ANN, ANN, BOB), ledgers, strict=True)
+        ToolGuard(rules, principal=principal, ledger=ledger)
+        for principal, ledger in zip((ANN, ANN, BOB), ledgers, strict=True)
     )
     assert first.before(HostCall("look", {}, "c")).label == 0
     assert same.before(HostCall("wipe", {}, "c")).label == 0
@@ -272,8 +273,8 @@ def test_nobody_escapes_a_restriction_by_acting_with_fewer_roles(principal: Any,
     policies = load_policies(data={"version": 1, "policies": [GUESTS]})
     first = policies.session(principal=principal)
     for restored in (False, True):
-        one = policies.restore(first.snapshot(KEY), KEY) if restored else first
-        assert one.check("pay", {"amount": 50}, principal=part, reserve=False).rules == ("guests",)
+        restore = policies.restore(first.snapshot(KEY), KEY) if restored else first
+        assert restore.check("pay", {"amount": 50}, principal=part, reserve=False).rules == ("guests",)
 
 
 @pytest.mark.parametrize(

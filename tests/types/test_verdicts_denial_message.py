@@ -109,7 +109,7 @@ def _solver(permit: str, smt: str, names: str) -> str:
     return f"{{smt: {json.dumps(smt)}, tools: {{act: {{permit: {json.dumps(permit)}, variables: {{{variables}}}}}}}}}"
 
 
-RULES = [f"temporal: {json.dumps(form)}" for form in FORMS] + [f"solver: {_solver(*one)}" for one in SOLVERS]
+RULES = [f"temporal: {json.dumps(form)}" for form in FORMS] + [f"solver: {_solver(*solver)}" for solver in SOLVERS]
 MORE = ["", "message: Not this one.\n", "message: |\n      Two\n      lines.\n", "remedy: Call close, then look.\n"]
 LEVELS = ["block", "block", "warn", "escalate", "halt"]
 rules = st.tuples(st.sampled_from(RULES), st.sampled_from(MORE), st.sampled_from(LEVELS))
@@ -279,8 +279,8 @@ LOOK = "before(act(order=o), true, look(order=o), true)"
 )
 def test_a_remedy_is_a_call_that_the_rules_allow(rules: list[str], remedy: str | None) -> None:
     """A remedy is checked before it is suggested."""
-    found = denied(*rules, args={"order": "W2"}).violations[0]
-    assert found.remedy == remedy
+    violation = denied(*rules, args={"order": "W2"}).violations[0]
+    assert violation.remedy == remedy
 
 
 @given(st.lists(rules, min_size=1, max_size=3).map(tuple), states, CALLS)
@@ -309,7 +309,9 @@ def test_the_authors_remedy_is_left_out_if_the_call_it_names_is_denied(write: An
           - {id: sure, temporal: "forall(act(), fact(sure) == true)", remedy: "Ask, then act again."}
         """
     session = load_policies(write("p.yaml", text)).session(facts={"sure": False})
-    remedies = [[one.remedy for one in session.check("act", {"order": order}).violations] for order in ("W1", "W2")]
+    remedies = [
+        [violation.remedy for violation in session.check("act", {"order": order}).violations] for order in ("W1", "W2")
+    ]
     assert remedies == [["Use look first.", "Ask, then act again."], [None, "Ask, then act again."]]
     assert session.check("look", {"order": "W2"}).violations[0].remedy == "Ask whose it is."
 

@@ -108,7 +108,8 @@ def any_graph(nodes: int, more: float, seed: int) -> Graph:
         builder.edge(names[chance.randrange(max(0, index - 6), index)], names[index], chance.choice(EDGE_KINDS))
     for _ in range(int(nodes * more)):
         builder.edge(chance.choice(names), chance.choice(names), "conditional", chance.choice(("", "needs review")))
+    sources = {edge.source for edge in builder.graph().edges}
     for name in names:
-        if not builder.has_edge_from(name):
+        if name not in sources:
             builder.edge(name, END)
     return builder.graph()

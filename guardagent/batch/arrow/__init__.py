@@ -21,10 +21,10 @@ from typing import Any, cast
 from guardagent._support.plugins import Plugins
 from guardagent._version import __version__
 from guardagent.batch.arrow import engines
-from guardagent.batch.arrow.parquet import SPLIT_BYTES, SourceFile, Split, splits_of
 from guardagent.batch.arrow.rows import is_foreign, staged
 from guardagent.batch.arrow.schema import VERSION
-from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PartitionJudge, Summarized, Summary, Work
+from guardagent.batch.arrow.source_files import SPLIT_BYTES, SourceFile, Split, splits_of
+from guardagent.batch.arrow.work import AuditFolder, AuditJob, PartitionJudge, Summarized, Summary, Work
 from guardagent.errors import InputError
 
 ENGINES = Plugins("engine", engines.__name__, ("judge",))
@@ -46,7 +46,7 @@ def run_work(
 
     Args:
         files: the result of `find_files`.
-        work: what to do with the traces, such as `AuditWork`.
+        work: what to do with the traces, such as `audit_work`.
         out: the folder, or a URL of one.
         engine: the name of the engine.
         options: the options of the engine.
@@ -62,9 +62,9 @@ def run_work(
     setup = _setup(files, work)
     count = _partitions(files, work.counters, partitions)
     done = dict[int, Summarized]()
-    if (found := folder.manifest()) is not None:
-        _refuse_other_run(folder, found, setup, resume=resume)
-        count, done = found["partitions"], folder.finished(work.summary)
+    if (manifest := folder.manifest()) is not None:
+        _refuse_other_run(folder, manifest, setup, resume=resume)
+        count, done = manifest["partitions"], folder.finished(work.summary)
     elif folder.part_numbers():
         raise InputError(f"{out}: holds parts without their '_audit.json'; expected an empty folder as '--out'")
     else:
@@ -74,8 +74,8 @@ def run_work(
     if missing:
         with tempfile.TemporaryDirectory(prefix="guardagent-rows-") as staging:
             job = AuditJob(tuple(_splits(files, Path(staging))), work, count, folder)
-            for part in judge(job, missing, options or {}):
-                done[part.number] = cast(Summarized, part.summary)
+            for number, summary in judge(job, missing, options or {}):
+                done[number] = cast(Summarized, summary)
                 advance(len(done), count)
     _refuse_gaps(folder, done, count)
     _note_end(folder)

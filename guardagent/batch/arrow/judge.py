@@ -9,17 +9,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from guardagent.batch.arrow.assembly import AssembledTrace, assembled
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
-from guardagent.batch.arrow.traces import AssembledTrace, PolicyBundle, assembled
-from guardagent.batch.audit import judge_together, judge_traces, require_times
-from guardagent.batch.ignored_tools import ignored_tools
+from guardagent.batch.arrow.work import Work
+from guardagent.batch.audit import ignored_tools, judge_together, judge_traces, require_times
 from guardagent.batch.replay import compare_traces
 from guardagent.batch.replay.comparison import DifferenceTable, RuleDifferences
 from guardagent.batch.replay.conversation import ReplayPolicy
@@ -61,51 +63,40 @@ class ReplaySummary:
         return cls(values["traces"], values["unreadable"], DifferenceTable.from_dict(values))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayWork:
-    """Compares a candidate with another policy; see `Work`.
+def replay_work(candidate: PolicyBundle, against: PolicyBundle) -> Work[ReplaySummary]:
+    """Compares a candidate with another policy.
 
     Its results are rows in the schema `DIFFERENCES`: one for each trace and rule that differs or is undecidable, and
     one for each trace that cannot be compared. Counters across conversations are not replayed: rules that read them
     are undecidable.
     """
+    digests = {"candidate": candidate.policy_digest, "against": against.policy_digest}
+    results = partial(_replayed, (against, candidate))
+    return Work("replay", DIFFERENCES, ReplaySummary, " against ".join(digests.values()), digests, results)
 
-    name: ClassVar = "replay"
-    schema: ClassVar = DIFFERENCES
-    summary: ClassVar = ReplaySummary
-    counters: ClassVar[tuple[str, ...]] = ()
 
-    candidate: PolicyBundle
-    against: PolicyBundle
-
-    @property
-    def digest(self) -> str:
-        return f"{self.candidate.policy_digest} against {self.against.policy_digest}"
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        return {"candidate": self.candidate.policy_digest, "against": self.against.policy_digest}
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
-        policies = [ReplayPolicy(bundle.policies()) for bundle in (self.against, self.candidate)]
-        traces = rows_by_trace(rows)
-        while group := list(islice(traces, _TRACES_AT_ONCE)):
-            summary = ReplaySummary(len(group))
-            found = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
-            yield batch_of(found, DIFFERENCES), summary
+def _replayed(
+    bundles: Sequence[PolicyBundle], rows: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
+    policies = [ReplayPolicy(bundle.policies()) for bundle in bundles]
+    traces = rows_by_trace(rows)
+    while group := list(islice(traces, _TRACES_AT_ONCE)):
+        summary = ReplaySummary(len(group))
+        found = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
+        yield batch_of(found, DIFFERENCES), summary
 
 
 def _compared(
     trace: str | None, rows: Sequence[EventRow], policies: Sequence[ReplayPolicy], summary: ReplaySummary
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a trace, and counts its differences."""
-    found = _differences(trace, rows, policies)
-    if isinstance(found, AssembledTrace):
+    differences = _differences(trace, rows, policies)
+    if isinstance(differences, AssembledTrace):
         summary.unreadable += 1
-        yield {"trace": trace, "error": found.error, "source": found.source}
+        yield {"trace": trace, "error": differences.error, "source": differences.source}
         return
-    summary.table.add(found)
-    yield from ({"trace": trace, **_columns(row)} for row in found.rows.values())
+    summary.table.add(differences)
+    yield from ({"trace": trace, **_columns(row)} for row in differences.rows.values())
 
 
 def _differences(
@@ -113,7 +104,7 @@ def _differences(
 ) -> DifferenceTable | AssembledTrace:
     """The differences in a trace; or the trace with an error."""
     old, new = policies
-    patterns = [one.policies.failed_output for one in policies]
+    patterns = [policy.policies.failed_output for policy in policies]
     before = after = assembled(trace, rows, patterns[0])
     if patterns[0] is not patterns[1]:
         after = assembled(trace, rows, patterns[1])
@@ -162,9 +153,9 @@ def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) 
 def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
     group: list[AssembledTrace] = []
     events = 0
-    for one in traces:
-        group.append(one)
-        events += 1 + (len(one.trace.steps) if one.trace else 0)
+    for trace in traces:
+        group.append(trace)
+        events += 1 + (len(trace.trace.steps) if trace.trace else 0)
         if events >= _EVENTS_AT_ONCE:
             yield group
             group, events = [], 0
@@ -174,33 +165,32 @@ def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace
 def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[str, Any]]:
     """Yields the row of each trace."""
     if policies.counters:
-        group = [_with_times(policies, one) for one in group]
-    traces = [one.trace for one in group if one.trace is not None]
+        group = [_with_times(policies, assembled_trace) for assembled_trace in group]
+    traces = [assembled_trace.trace for assembled_trace in group if assembled_trace.trace is not None]
     verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
-    for one in group:
-        yield _error_row(one) if one.trace is None else _verdict_row(one, next(verdicts))
+    for member in group:
+        if member.trace is None:
+            yield {"trace": member.id, "label": 1, "error": member.error, "source": member.source}
+        else:
+            yield _verdict_row(member, next(verdicts))
 
 
-def _with_times(policies: Policies, one: AssembledTrace) -> AssembledTrace:
+def _with_times(policies: Policies, assembled_trace: AssembledTrace) -> AssembledTrace:
     """The trace, if its events can be put in order with those of other traces."""
-    if one.trace is None:
-        return one
+    if assembled_trace.trace is None:
+        return assembled_trace
     try:
-        require_times(policies, one.trace, f"trace {one.id!r}")
+        require_times(policies, assembled_trace.trace, f"trace {assembled_trace.id!r}")
     except InputError as error:
-        return AssembledTrace(one.id, error=str(error), source=one.source)
-    return one
+        return AssembledTrace(assembled_trace.id, error=str(error), source=assembled_trace.source)
+    return assembled_trace
 
 
-def _error_row(one: AssembledTrace) -> dict[str, Any]:
-    return {"trace": one.id, "label": 1, "error": one.error, "source": one.source}
-
-
-def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
-    started, ended = one.times
+def _verdict_row(assembled_trace: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
+    started, ended = assembled_trace.times
     details = verdict.details
     return {
-        "trace": one.id,
+        "trace": assembled_trace.id,
         "decision": str(verdict.decision),
         "label": verdict.label,
         "rules": list(verdict.rules),
@@ -211,8 +201,8 @@ def _verdict_row(one: AssembledTrace, verdict: Verdict) -> dict[str, Any]:
         "events": details.get("events"),
         "started": started,
         "ended": ended,
-        "task": one.task,
-        "success": one.success,
+        "task": assembled_trace.task,
+        "success": assembled_trace.success,
         "elapsed_ms": verdict.elapsed_ms,
     }
 
@@ -274,38 +264,25 @@ class AuditCounts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, "violated": dict(self.violated)}
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "violated": dict(self.violated)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         return cls(**{**values, "violated": Counter(values["violated"])})
 
 
-@dataclass(frozen=True, slots=True)
-class AuditWork:
-    """Judges each trace; see `Work`."""
+def audit_work(bundle: PolicyBundle) -> Work[AuditCounts]:
+    """Judges each trace; its results are rows in the schema `VERDICTS`."""
+    policies = bundle.policies()
+    about = {
+        "policies": {"digest": bundle.policy_digest, "files": list(bundle.files)},
+        "rules": rules_for_report(policies),
+    }
+    counters = tuple(counter.name for counter in policies.counters)
+    results = partial(_audited, bundle)
+    return Work("audit", VERDICTS, AuditCounts, bundle.policy_digest, about, results, counters)
 
-    name: ClassVar = "audit"
-    schema: ClassVar = VERDICTS
-    summary: ClassVar = AuditCounts
 
-    policies: PolicyBundle
-
-    @property
-    def digest(self) -> str:
-        return self.policies.policy_digest
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        return {
-            "policies": {"digest": self.policies.policy_digest, "files": list(self.policies.files)},
-            "rules": rules_for_report(self.policies.policies()),
-        }
-
-    @property
-    def counters(self) -> tuple[str, ...]:
-        return tuple(counter.name for counter in self.policies.policies().counters)
-
-    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
-        for batch in judge(rows, self.policies):
-            yield batch, AuditCounts.of(batch)
+def _audited(bundle: PolicyBundle, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
+    for batch in judge(rows, bundle):
+        yield batch, AuditCounts.of(batch)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from guardagent.batch.arrow.parquet import SourceFile, Split, opened
+from guardagent.batch.arrow.parquet import parquet_rows
 from guardagent.batch.arrow.readers import READERS, TraceIndex, documents, load_reader, read_spans, to_rows
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.source_files import SourceFile, Split, opened
 from guardagent.batch.records import MAX_LINE
 from guardagent.errors import InputError
 
@@ -49,15 +50,15 @@ def staged(files: Sequence[SourceFile], folder: Path) -> Iterator[Split]:
             for document in _documents(file):
                 index.update(TraceIndex.of(read_spans(reader, document)))
         rows = [_rows_of(file, reader, index) for file in group]
-        for number, found in enumerate([*rows, map(dict, index.missing())]):
+        for number, row in enumerate([*rows, map(dict, index.missing())]):
             path = folder / f"{name}-{number}.arrow"
-            _write(path, found)
+            _write(path, row)
             yield Split(str(path), FORMAT, 0, -1)
 
 
-def staged_rows(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file that `staged` wrote."""
-    with pa.memory_map(split.path) as source, pa.ipc.open_stream(source) as reader:
+def stream_rows(path: str) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a stream of Arrow IPC, such as a file that `staged` wrote."""
+    with pa.memory_map(path) as source, pa.ipc.open_stream(source) as reader:
         yield from reader
 
 
@@ -88,12 +89,9 @@ def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
         InputError: the file cannot be read, or its columns are not those of `EVENTS`.
     """
     if split.format == "parquet":
-        from guardagent.batch.arrow.parquet import parquet_rows
-
         return parquet_rows(split)
     if split.format == FORMAT:
-        return staged_rows(split)
-
+        return stream_rows(split.path)
     return line_rows(split)
 
 
@@ -227,8 +225,8 @@ def _quick_id(line: bytes) -> str | None:
     import msgspec
 
     with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        found = _decoder().decode(line)
-        value = found.trace if found.events is None else found.id
+        document = _decoder().decode(line)
+        value = document.trace if document.events is None else document.id
         return None if value is None else str(value)
     return None
 
@@ -241,10 +239,10 @@ def _careful_id(text: str) -> str:
     if not isinstance(value, dict):
         raise InputError("it is not an object; expected a trace, or an event with its 'trace'")
     key = "id" if "events" in value else "trace"
-    found = value.get(key)
-    if not isinstance(found, str | int) or isinstance(found, bool):
+    id_value = value.get(key)
+    if not isinstance(id_value, str | int) or isinstance(id_value, bool):
         raise InputError(f"it has no {key!r}; expected the id of a trace: a string")
-    return str(found)
+    return str(id_value)
 
 
 # --- rows by trace

@@ -53,7 +53,7 @@ EVENTS = pa.schema(
 )
 
 LARGE_EVENTS = pa.schema(
-    [pa.field(one.name, pa.large_string()) if pa.types.is_string(one.type) else one for one in EVENTS]
+    [pa.field(event.name, pa.large_string()) if pa.types.is_string(event.type) else event for event in EVENTS]
 )  # a column of one partition may hold more than 2 GiB
 
 _VIOLATION = pa.struct(
@@ -121,4 +121,4 @@ def _encodable(row: Mapping[str, Any]) -> Mapping[str, Any]:
     text = json.dumps(row, ensure_ascii=False)
     if _SURROGATE.search(text) is None:
         return row
-    return json.loads(_SURROGATE.sub(lambda found: rf"\\u{ord(found[0]):04x}", text))  # type: ignore[no-any-return]
+    return json.loads(_SURROGATE.sub(lambda match: rf"\\u{ord(match[0]):04x}", text))  # type: ignore[no-any-return]

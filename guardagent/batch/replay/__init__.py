@@ -9,7 +9,7 @@ This file runs them: on the steps of a log, or on traces, whole from a file or f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -169,14 +169,14 @@ def _holds_traces(path: Path) -> bool:
 
 
 def _verify(path: Path, key: bytes | None, report: ReplayReport) -> None:
-    found = verify_log(path, key=key)
-    if found.status == "tampered":
+    log_report = verify_log(path, key=key)
+    if log_report.status == "tampered":
         raise ContentError(
-            f"the log was changed: entry {found.first_bad} {found.problem}; run 'guardagent log verify'", path
+            f"the log was changed: entry {log_report.first_bad} {log_report.problem}; run 'guardagent log verify'", path
         )
-    if found.status == "unchecked":
-        report.notes.append(f"the log is not verified: {found.problem}")
-    report.notes += found.notes
+    if log_report.status == "unchecked":
+        report.notes.append(f"the log is not verified: {log_report.problem}")
+    report.notes += log_report.notes
 
 
 # --- logs
@@ -188,52 +188,38 @@ class _LogReplay:
     def __init__(
         self, steps: LogSteps, candidate: ReplayPolicy, against: ReplayPolicy | None, report: ReplayReport
     ) -> None:
-        self._steps, self._report = steps, report
-        self._candidate, self._against = candidate, against
-        self._open: dict[str, tuple[ReplayedConversation, ReplayedConversation | None]] = {}
+        self._steps, self._report, self._candidate = steps, report, candidate
+        self._policies = [candidate, *([against] if against else [])]
+        self._open: dict[str, list[ReplayedConversation]] = {}  # the conversation under each policy
 
     def run(self) -> None:
         for step in self._steps:
             if step.conversation is None:
                 self._count_undecidable(step)
                 continue
-            if step.kind == "verdict" and step.conversation in self._open:
-                assert step.call is not None
-                if self._open[step.conversation][0].has_begun_anew(step.call):
-                    del self._open[step.conversation]
-            self._take(step, step.conversation)
+            conversations = self._open.get(step.conversation)
+            if conversations is None or (step.kind == "verdict" and conversations[0].has_begun_anew(step.call)):
+                self._report.conversations += 1
+                conversations = [ReplayedConversation(policy, STATE) for policy in self._policies]
+                self._open[step.conversation] = conversations
+            self._take(step, conversations)
             if step.last or step.kind == "end":
-                self._open.pop(step.conversation, None)
+                del self._open[step.conversation]
 
-    def _take(self, step: LogStep, name: str) -> None:
-        if name not in self._open:
-            self._report.conversations += 1
-            old = None if self._against is None else ReplayedConversation(self._against, STATE)
-            self._open[name] = ReplayedConversation(self._candidate, STATE), old
-        new, old = self._open[name]
+    def _take(self, step: LogStep, conversations: Sequence[ReplayedConversation]) -> None:
         if step.kind == "outcome":
-            for one in (new, old):
-                if one is not None:
-                    one.settle(step)
+            for conversation in conversations:
+                conversation.settle(step)
         elif step.kind == "end":
-            principal = None if step.call is None else step.call.principal
-            self._compare(step, new.end(principal), None if old is None else old.end(principal))
+            self._compare(step, *[conversation.end(step.call.principal) for conversation in conversations])
         else:
-            self._judge(step, new, old)
+            judged = [conversation.judge(step.call, step.logged.lifted) for conversation in conversations]
+            self._compare(step, *[answers for answers, _ in judged])
+            if step.logged.decision in ("allow", "warn"):
+                for conversation, (_, call) in zip(conversations, judged, strict=True):
+                    conversation.reserve(call)
 
-    def _judge(self, step: LogStep, new: ReplayedConversation, old: ReplayedConversation | None) -> None:
-        assert step.call is not None
-        assert step.logged is not None
-        after, judged = new.judge(step.call, step.logged.lifted)
-        before, judged_before = (None, None) if old is None else old.judge(step.call, step.logged.lifted)
-        self._compare(step, after, before)
-        if step.logged.decision in ("allow", "warn"):
-            new.reserve(judged)
-            if old is not None and judged_before is not None:
-                old.reserve(judged_before)
-
-    def _compare(self, step: LogStep, after: RuleAnswers, before: RuleAnswers | None) -> None:
-        assert step.logged is not None
+    def _compare(self, step: LogStep, after: RuleAnswers, before: RuleAnswers | None = None) -> None:
         if before is None:
             before = self._logged(step.logged)
             if before is None:
@@ -269,7 +255,6 @@ class _LogReplay:
 
 
 def _shown_step(step: LogStep) -> Mapping[str, Any]:
-    assert step.call is not None
     call = {} if step.kind == "end" else {"call_id": step.call.call_id, **step.call.shown}
     return {"conversation": step.conversation, **step.call.position, **call}
 
@@ -283,7 +268,9 @@ def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, r
             for line in chunk.lines:
                 try:
                     text = line.text(path)
-                    traces = [_read(text, path, line.number, one) for one in (against, candidate)]
+                    traces = [
+                        _read(text, path, line.number, replayed_policies) for replayed_policies in (against, candidate)
+                    ]
                 except InputError as error:
                     report.problems.append(str(error))
                     continue

@@ -26,7 +26,7 @@ class RuleDifferences:
         undecidable: the number of calls for which the log does not determine an answer.
         changes: `before -> after` -> the number of calls.
         example: the first call that differs.
-        why_undecidable: the reason for the first undecidable call.
+        undecidable_because: the reason for the first undecidable call.
     """
 
     rule: str
@@ -34,22 +34,14 @@ class RuleDifferences:
     undecidable: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     example: dict[str, Any] | None = None
-    why_undecidable: str | None = None
+    undecidable_because: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule,
-            "differs": self.differs,
-            "undecidable": self.undecidable,
-            "changes": dict(self.changes),
-            "example": self.example,
-            "undecidable_because": self.why_undecidable,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"changes": dict(self.changes)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        counts = {**values, "changes": Counter(values["changes"]), "why_undecidable": values["undecidable_because"]}
-        return cls(**{one.name: counts[one.name] for one in fields(cls)})
+        return cls(**{**values, "changes": Counter(values["changes"])})
 
     def add(self, other: RuleDifferences) -> None:
         """Adds the differences of later calls."""
@@ -57,7 +49,7 @@ class RuleDifferences:
         self.undecidable += other.undecidable
         self.changes.update(other.changes)
         self.example = self.example or other.example
-        self.why_undecidable = self.why_undecidable or other.why_undecidable
+        self.undecidable_because = self.undecidable_because or other.undecidable_because
 
 
 class DifferenceTable:
@@ -83,7 +75,7 @@ class DifferenceTable:
         for rule, why in {**before.undecidable, **after.undecidable}.items():
             row = self._row(rule)
             row.undecidable += 1
-            row.why_undecidable = row.why_undecidable or why
+            row.undecidable_because = row.undecidable_because or why
         for rule, (old, new) in changes.items():
             row = self._row(rule)
             row.differs += 1
@@ -111,11 +103,11 @@ class DifferenceTable:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        found = cls()
-        found.rows = {row["rule"]: RuleDifferences.from_dict(row) for row in values["rules"]}
+        table = cls()
+        table.rows = {row["rule"]: RuleDifferences.from_dict(row) for row in values["rules"]}
         for name in _COUNTS:
-            setattr(found, name, values[name])
-        return found
+            setattr(table, name, values[name])
+        return table
 
     def _row(self, rule: str) -> RuleDifferences:
         name = UNLISTED if rule == NO_RULE else rule

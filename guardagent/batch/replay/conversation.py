@@ -69,11 +69,6 @@ class ReplayPolicy:
     def ids(self) -> frozenset[str]:
         return frozenset(self.policies.ids)
 
-    @cached_property
-    def rules(self) -> dict[str, Rule]:
-        """The rules by id, without the `request:` policies."""
-        return {rule.id: rule for rule in self.policies.rules}
-
     def rules_of(self, call: SessionCall) -> Iterator[Rule]:
         """Yields the rules that judge a call."""
         numbers = (number for number, _ in self.policies.applicability(call).monitors)
@@ -86,29 +81,13 @@ class ReplayPolicy:
             if asks is not None and asks(call.tool):
                 yield self.policies.rule_of[number].id
 
-    def counter_rules(self, call: SessionCall) -> Iterator[str]:
-        """Yields the rules about a call that read counters across conversations."""
-        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_counters)
-
-    def zone_rules(self, call: SessionCall) -> Iterator[str]:
-        """Yields the rules about a call that read the time zone of the clock."""
-        yield from (rule.id for rule in self.rules_of(call) if rule.id in self._reading_zone)
+    def rules_with(self, kind: type, call: SessionCall) -> Iterator[str]:
+        """Yields the rules about a call that have a node of a type."""
+        yield from (rule.id for rule in self.rules_of(call) if kind in self._node_types[rule.id])
 
     @cached_property
-    def _reading_counters(self) -> frozenset[str]:
-        return self._reading(ast.CounterValue)
-
-    @cached_property
-    def _reading_zone(self) -> frozenset[str]:
-        return self._reading(ast.Zone)
-
-    def _reading(self, kind: type) -> frozenset[str]:
-        """The rules with a node of a type."""
-        return frozenset(
-            rule.id
-            for rule in self.policies.rules
-            if any(isinstance(node, kind) for read in rule.rules for node in ast.walk(read))
-        )
+    def _node_types(self) -> dict[str, set[type]]:
+        return {rule.id: {type(node) for read in rule.rules for node in ast.walk(read)} for rule in self.policies.rules}
 
     def scoped_rules(self) -> Iterator[str]:
         """Yields the rules with a scope."""
@@ -215,7 +194,7 @@ class RecordedDecision:
         lifted: the rules whose escalation a reviewer had lifted.
     """
 
-    decision: str
+    decision: str = ""
     rules: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     lifted: frozenset[str] = frozenset()
@@ -267,7 +246,7 @@ class LogStep:
     Attributes:
         kind: which of them.
         conversation: the conversation; None if the log does not tell it.
-        call: the call, except at the end.
+        call: the call; at the end, what the log holds in place of one.
         logged: the logged decision of a verdict or end.
         status: the status of an outcome.
         output: its output.
@@ -277,8 +256,8 @@ class LogStep:
 
     kind: StepKind
     conversation: str | None
-    call: LoggedCall | None = None
-    logged: RecordedDecision | None = None
+    call: LoggedCall
+    logged: RecordedDecision = RecordedDecision()
     status: Any = None
     output: Any = None
     in_flight: bool = False
@@ -303,7 +282,7 @@ class _Escalations:
             self.lifted[call] = self.open[call]
 
     def note(self, call: str, step: LogStep) -> None:
-        if step.kind == "verdict" and step.logged is not None:
+        if step.kind == "verdict":
             self.open.pop(call, None)
             if step.logged.decision == "escalate":
                 self.open[call] = frozenset(step.logged.rules)
@@ -331,50 +310,56 @@ class LogSteps:
         Raises:
             InputError: the log cannot be read.
         """
-        last = {_conversation(one): one.entry.seq for one in self._entries()}
+        last = {_conversation(entry): entry.entry.seq for entry in self._entries()}
         end = max(last.values(), default=0)  # others may append meanwhile
         escalations: dict[str | None, _Escalations] = {}
-        for one in self._entries():
-            if one.entry.seq > end:
+        for log_entry in self._entries():
+            if log_entry.entry.seq > end:
                 break
-            self.progress(one.entry.seq, end)
-            name, call = _conversation(one), json.dumps(one.fields.get("call_id"), sort_keys=True)
+            self.progress(log_entry.entry.seq, end)
+            name, call = _conversation(log_entry), json.dumps(log_entry.fields.get("call_id"), sort_keys=True)
             waiting = escalations.setdefault(name, _Escalations())
-            is_last = last[name] == one.entry.seq
-            if one.fields["kind"] == "approval":
-                waiting.answer(call, one.fields.get("answer"))
+            is_last = last[name] == log_entry.entry.seq
+            if log_entry.fields["kind"] == "approval":
+                waiting.answer(call, log_entry.fields.get("answer"))
             else:
-                lifted = waiting.lifted.pop(call, frozenset()) if one.fields["kind"] == "verdict" else frozenset()
-                step = self._step(one, lifted, last=is_last)
+                lifted = waiting.lifted.pop(call, frozenset()) if log_entry.fields["kind"] == "verdict" else frozenset()
+                step = self._step(log_entry, lifted, last=is_last)
                 waiting.note(call, step)
                 yield step
             if is_last:
                 del escalations[name]
 
     def _entries(self) -> Iterator[ParsedEntry]:
-        return (one for one in Selection().entries(self.path) if one.fields.get("kind") in _KINDS)
+        return (entry for entry in Selection().entries(self.path) if entry.fields.get("kind") in _KINDS)
 
-    def _step(self, one: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
-        fields, conversation = one.fields, _conversation(one)
+    def _step(self, parsed_entry: ParsedEntry, lifted: frozenset[str], *, last: bool) -> LogStep:
+        fields, conversation = parsed_entry.fields, _conversation(parsed_entry)
         if fields["kind"] == "end":
-            return LogStep("end", conversation, self._call(one), _logged(fields), last=last)
+            return LogStep("end", conversation, self._call(parsed_entry), _logged(fields), last=last)
         if fields["kind"] == "verdict":
-            return LogStep("verdict", conversation, self._call(one), _logged(fields, lifted), last=last)
+            return LogStep("verdict", conversation, self._call(parsed_entry), _logged(fields, lifted), last=last)
         status, in_flight = fields.get("status"), fields.get("ended") is False
         status = status if status in _STATUSES else "unknown"
         output = recorded_value(fields.get("output"))
         return LogStep(
-            "outcome", conversation, self._call(one), status=status, output=output, in_flight=in_flight, last=last
+            "outcome",
+            conversation,
+            self._call(parsed_entry),
+            status=status,
+            output=output,
+            in_flight=in_flight,
+            last=last,
         )
 
-    def _call(self, one: ParsedEntry) -> LoggedCall:
-        fields = one.fields
+    def _call(self, parsed_entry: ParsedEntry) -> LoggedCall:
+        fields = parsed_entry.fields
         args, facts = recorded_value(fields.get("args", {})), recorded_value(fields.get("facts", {}))
         tool, permit, agent = fields.get("tool"), fields.get("permit"), fields.get("agent")
         readable = isinstance(args, Mapping) and isinstance(tool, str)
         place, nonce = (permit.get("place"), permit.get("nonce_hash")) if isinstance(permit, dict) else (None, None)
         return LoggedCall(
-            {"entry": one.entry.seq, "time": fields.get("time")},
+            {"entry": parsed_entry.entry.seq, "time": fields.get("time")},
             self.aliases.get(tool, tool) if isinstance(tool, str) else "",
             args if readable else None,
             self._facts(facts),
@@ -410,9 +395,9 @@ def _time(fields: Mapping[str, Any]) -> tuple[float | dt.datetime | None, str | 
         return None, None
 
 
-def _conversation(one: ParsedEntry) -> str | None:
+def _conversation(parsed_entry: ParsedEntry) -> str | None:
     """The key of an entry's conversation. Names redacted with a key stay distinct; without one they do not."""
-    value = one.fields.get("conversation")
+    value = parsed_entry.fields.get("conversation")
     if isinstance(value, dict):
         mark = value.get("redacted")
         return f"redacted {mark}" if isinstance(mark, str) and mark.startswith("hmac-") else None
@@ -469,18 +454,6 @@ class RuleAnswers:
     reason: Callable[[str], str] = _no_reason
 
 
-class _RecordedState(ConversationState):
-    """The calls of a recorded conversation. Only programs that see complete values judge its `request:` policies."""
-
-    problem = ""  # why no program can judge
-
-    def request_checks(self, judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
-        for source, check in super().request_checks(judged):
-            if self.problem or getattr(check, "asks_model", False):
-                continue
-            yield source, check
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
     """A proposed call with its judgement, to be recorded if it was allowed."""
@@ -501,9 +474,11 @@ class ReplayedConversation:
 
     def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
         self._candidate = candidate
-        self._state = _RecordedState(candidate.policies, state, facts, clock=Clock(lambda: None))
+        self._state = ConversationState(candidate.policies, state, facts, clock=Clock(lambda: None))
+        self._state.requests = tuple(request for request in candidate.policies.requests if not _asks_model(request[1]))
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
+        self._problem = ""  # why no program can judge
         self._disordered = self._redacts_agents = False
 
     def has_begun_anew(self, call: LoggedCall) -> bool:
@@ -522,7 +497,7 @@ class ReplayedConversation:
         if recorded.args is None:
             self._uncertain.append((call, _NO_ARGUMENTS.format(recorded.tool)))
         if not recorded.complete:
-            self._state.problem = _INCOMPLETE
+            self._note_incomplete()
         self._disordered |= recorded.place is not None and recorded.place != call.place
         self._redacts_agents |= recorded.redacts_agent
         judged = self._state.judge(call, call.applicability, reading=self._reading(recorded, call)) or Judgement()
@@ -539,6 +514,10 @@ class ReplayedConversation:
         if self._redacts_agents:
             unclear.update(dict.fromkeys(self._candidate.scoped_rules(), _NO_AGENT))
         return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
+
+    def _note_incomplete(self) -> None:
+        """Only programs that see complete values judge `request:` policies."""
+        self._problem, self._state.requests = _INCOMPLETE, ()
 
     def _reading(self, recorded: LoggedCall, call: SessionCall) -> Reading:
         """The time of the check, which also becomes the time of the call."""
@@ -565,9 +544,9 @@ class ReplayedConversation:
         if self._uncertain and self._uncertain[-1][0] is call:
             yield NO_RULE, self._uncertain[-1][1]
         yield from self._uncertain_rules(candidate.rules_of(call))
-        yield from ((rule, _COUNTERS) for rule in candidate.counter_rules(call))
+        yield from ((rule, _COUNTERS) for rule in candidate.rules_with(ast.CounterValue, call))
         if (self._state.context.check_time or (None, None))[1] is None:
-            yield from ((rule, _NO_ZONE) for rule in candidate.zone_rules(call))
+            yield from ((rule, _NO_ZONE) for rule in candidate.rules_with(ast.Zone, call))
         if self._redacts_agents:
             yield from ((rule, _NO_AGENT) for rule in candidate.scoped_rules())
         yield from ((rule, "a model would have to read the conversation") for rule in candidate.model_rules(call))
@@ -586,9 +565,9 @@ class ReplayedConversation:
                     yield rule.id, why
 
     def _unclear_requests(self) -> Iterator[tuple[str, str]]:
-        problem = self._state.problem or (_OTHER_ORDER if self._disordered else "")
+        problem = self._problem or (_OTHER_ORDER if self._disordered else "")
         for source, check in self._candidate.policies.requests:
-            if getattr(check, "asks_model", False):
+            if _asks_model(check):
                 yield source.id, "a model would have to judge it"
             elif problem:
                 yield source.id, problem
@@ -596,8 +575,8 @@ class ReplayedConversation:
     def _rules_of_begun_calls(self, call: SessionCall, judged: Judgement) -> Iterator[str]:
         """Yields the rules whose answers would differ if the calls in flight had begun, so that they surely run."""
         trial = self._state.copied()
-        for one in trial.context.in_flight:
-            trial.began(one)
+        for begun_call in trial.context.in_flight:
+            trial.began(begun_call)
         other = trial.judge(call, replace(call.applicability, needs_more_checks=False)) or Judgement()
         first, second = _standing(judged), _standing(other)
         for rule in self._candidate.policies.rules:
@@ -614,8 +593,8 @@ class ReplayedConversation:
             rules[rule] = UNKNOWN if rule else str(Decision.DENY)
             if value is not None and value.unrecorded:
                 unclear.setdefault(rule, "; ".join(value.why))
-            elif value is None and rule != NO_RULE and self._state.problem:
-                unclear.setdefault(rule, self._state.problem)
+            elif value is None and rule != NO_RULE and self._problem:
+                unclear.setdefault(rule, self._problem)
         rules = {rule: answer for rule, answer in rules.items() if rule not in unclear}
         if lifted.issuperset(escalated := [rule for rule, answer in rules.items() if answer == "escalate"]):
             rules = {rule: answer for rule, answer in rules.items() if rule not in escalated}
@@ -630,9 +609,8 @@ class ReplayedConversation:
 
     def settle(self, step: LogStep, *, final: bool = False) -> None:
         """Records the outcome of a call in flight. `final`: whether the candidate's `failed_output` is applied."""
-        assert step.call is not None
-        found = self._find(step.call)
-        if found is None:
+        place = self._find(step.call)
+        if place is None:
             call = self._session_call(step.call)
             self._uncertain.append(
                 (call, f"the log has an outcome of {call.tool!r} without the call that it belongs to")
@@ -641,19 +619,19 @@ class ReplayedConversation:
             return
         if step.in_flight:
             return
-        self._open.remove(found)
+        self._open.remove(place)
         if not is_complete(step.output):
-            self._state.problem = _INCOMPLETE
-        status = step.status if final else self._status(found.call, step.status, step.output)
-        self._state.settle(found.call, step.output, status)
+            self._note_incomplete()
+        status = step.status if final else self._status(place.call, step.status, step.output)
+        self._state.settle(place.call, step.output, status)
 
     def _find(self, call: LoggedCall) -> JudgedCall | None:
         """Returns the call in flight to which an outcome belongs: by its permit, else its id, else its tool."""
-        same_tool = [one for one in self._open if one.recorded.tool == call.tool]
+        same_tool = [judged_call for judged_call in self._open if judged_call.recorded.tool == call.tool]
         if call.nonce is not None:
-            return next((one for one in self._open if one.recorded.nonce == call.nonce), None)
+            return next((judged_call for judged_call in self._open if judged_call.recorded.nonce == call.nonce), None)
         if call.call_id is not None:
-            same_tool = [one for one in same_tool if one.recorded.call_id == call.call_id]
+            same_tool = [judged_call for judged_call in same_tool if judged_call.recorded.call_id == call.call_id]
         return same_tool[-1] if same_tool else None
 
     def _status(self, call: SessionCall, status: CallStatus, output: Any) -> CallStatus:
@@ -665,6 +643,10 @@ class ReplayedConversation:
             self._uncertain.append((call, f"the log does not tell whether the output of {call.tool!r} is a failure"))
             return status
         return "failed" if is_failure(pattern, output) else status
+
+
+def _asks_model(check: Check) -> bool:
+    return bool(getattr(check, "asks_model", False))
 
 
 def _standing(judged: Judgement) -> dict[str, str]:
@@ -683,7 +665,7 @@ def _decision(rules: Mapping[str, str], unclear: Mapping[str, str]) -> str | Non
 
 def _reason(judged: Judgement, at_end: bool, rule: str) -> str:  # noqa: FBT001 - a value
     """The reason of a rule's answer. Call it before the next step: later it may see other values."""
-    results: Iterator[tuple[RuleMetadata, MonitorResult]] = (one for one in judged.broken if one[0].id == rule)
+    results: Iterator[tuple[RuleMetadata, MonitorResult]] = (pair for pair in judged.broken if pair[0].id == rule)
     for source, result in results:
         return message_of(source, result.explain(), None, earlier=not at_end)
     prefix = f"{rule}: " if rule else ""

@@ -199,8 +199,8 @@ class RuleCounts:
     unlisted: int = 0
 
     def add(self, other: RuleCounts) -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,8 @@ def _share(counts: RuleCounts, judged: int) -> float:
 
 def _extreme(choose: Any, known: float | None, times: Any) -> float | None:
     values = times[np.isfinite(times)]
-    found = [*([] if known is None else [known]), *([float(choose(values))] if len(values) else [])]
-    return choose(found) if found else None
+    extremes = [*([] if known is None else [known]), *([float(choose(values))] if len(values) else [])]
+    return choose(extremes) if extremes else None
 
 
 Figure = Literal["traces", "violations", "pending", "near_misses", "unlisted"]
@@ -245,13 +245,13 @@ class TellingTraces:
         self._first: dict[int, list[RankedTrace]] = defaultdict(list)
 
     def add(self, batch: VerdictBatch) -> None:
-        found: dict[int, RankedTrace] = {}
+        ranked_traces: dict[int, RankedTrace] = {}
         for rule, row, key in self._contenders(batch):
             first = self._first[rule]
             if len(first) < self._number or key < first[-1].key:
-                if row not in found:
-                    found[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
-                insort(first, found[row], key=lambda one: one.key)
+                if row not in ranked_traces:
+                    ranked_traces[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
+                insort(first, ranked_traces[row], key=lambda one: one.key)
                 del first[self._number :]
 
     def _contenders(self, batch: VerdictBatch) -> Iterator[tuple[int, int, TraceKey]]:
@@ -270,11 +270,11 @@ class TellingTraces:
         ordered = table.take(pc.sort_indices(table, sort_keys=_TRACE_ORDER))
         rules = ordered["rule"].to_numpy()
         ranks = np.arange(len(rules)) - np.searchsorted(rules, rules)
-        for one in ordered.filter(pa.array(ranks < self._number)).to_pylist():
-            yield one["rule"], one["row"], (one["rules"], one["severity"], one["violations"], one["trace"])
+        for row in ordered.filter(pa.array(ranks < self._number)).to_pylist():
+            yield row["rule"], row["row"], (row["rules"], row["severity"], row["violations"], row["trace"])
 
     def selected(self) -> tuple[TellingTrace, ...]:
-        remaining = {one.key: one for first in self._first.values() for one in first}
+        remaining = {trace.key: trace for first in self._first.values() for trace in first}
         shown: set[str] = set()
         chosen: list[TellingTrace] = []
         while remaining and len(chosen) < self._number:
@@ -286,13 +286,16 @@ class TellingTraces:
 
 def _telling_trace(batch: VerdictBatch, row: int, total: int) -> TellingTrace:
     values: dict[str, Any] = batch.rows.slice(row, 1).to_pylist()[0]
-    listed = sorted(values["violations"] or (), key=lambda one: (one["event"] is None, one["event"]))
+    listed = sorted(values["violations"] or (), key=lambda violation: (violation["event"] is None, violation["event"]))
     return TellingTrace(
         values["trace"],
         values["decision"],
         tuple(values["rules"]),
         total,
-        tuple(ListedViolation(one["rule"], one["event"], one["message"] or "") for one in listed[:MAX_LISTED]),
+        tuple(
+            ListedViolation(violation["rule"], violation["event"], violation["message"] or "")
+            for violation in listed[:MAX_LISTED]
+        ),
         values["task"],
         None if batch.weeks[row] == UNDATED else values["ended"],
     )
@@ -390,19 +393,21 @@ class Distribution:
         self._maximum = max(float(known.max()), self._maximum or 0.0)
         self._values.append(known)
         if self._count > MAX_EXACT:
-            for one in self._values:
-                self._fill(one)
+            for array in self._values:
+                self._fill(array)
             self._values = []
 
     def quantiles(self) -> Quantiles:
         if self._count and not self._buckets:
-            median, p95 = (float(one) for one in np.quantile(np.concatenate(self._values), [0.5, 0.95]))
+            median, p95 = (float(quantile) for quantile in np.quantile(np.concatenate(self._values), [0.5, 0.95]))
             return Quantiles(self._count, median, p95, self._maximum, exact=True)
         return Quantiles(self._count, self._estimate(0.5), self._estimate(0.95), self._maximum, exact=not self._count)
 
     def _fill(self, values: Any) -> None:
         places = np.floor(np.log(np.maximum(values, _SMALLEST)) / _BUCKET).astype(int)
-        self._buckets.update(dict(zip(*(one.tolist() for one in np.unique(places, return_counts=True)), strict=True)))
+        self._buckets.update(
+            dict(zip(*(tool_schema.tolist() for tool_schema in np.unique(places, return_counts=True)), strict=True))
+        )
 
     def _estimate(self, share: float) -> float | None:
         if self._maximum is None:

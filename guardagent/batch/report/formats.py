@@ -17,9 +17,7 @@ from guardagent._support.sections import Quoted, ReportSection, ReportTable, htm
 from guardagent.batch.report import (
     UNDATED,
     AuditReport,
-    Quantiles,
     RuleCounts,
-    RuleRow,
     TellingTrace,
     week_name,
 )
@@ -86,8 +84,8 @@ def _as_parquet(report: AuditReport) -> bytes:
         metadata={"guardagent.report": str(_PARQUET_VERSION), "complete": str(report.complete).lower()},
     )
     rows = [
-        {"week": one.week, "rule": one.rule, "judged": one.judged, **asdict(one.counts), "share": one.share}
-        for one in report.weeks
+        {"week": week.week, "rule": week.rule, "judged": week.judged, **asdict(week.counts), "share": week.share}
+        for week in report.weeks
     ]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema), sink)
@@ -175,14 +173,21 @@ def _head(report: AuditReport) -> ReportSection:
 
 def _rules(report: AuditReport) -> ReportSection:
     rows = tuple(
-        (Quoted(one.id), _message(one), percent(one.share), *_numbers(one.counts, report)) for one in report.rules
+        (
+            Quoted(rule.id),
+            Quoted(rule.message) if rule.known else "not in the manifest",
+            percent(rule.share),
+            *_numbers(rule.counts, report),
+        )
+        for rule in report.rules
+    )
+    unlisted = sum(rule.counts.unlisted for rule in report.rules)
+    note = (
+        f"A verdict lists at most 100 violations of a rule, and counts the others: {unlisted:,} violations are not "
+        "listed. Traces and violations are complete; numbers with ≥ are of listed violations only."
     )
     head = ("rule", "message", "share of traces", *_HEAD)
-    return ReportSection("Rules", _listing_notes(report), ReportTable(head, rows, 2), "rules")
-
-
-def _message(rule: RuleRow) -> str:
-    return Quoted(rule.message) if rule.known else "not in the manifest"
+    return ReportSection("Rules", ((note,),) if unlisted else (), ReportTable(head, rows, 2), "rules")
 
 
 def _numbers(counts: RuleCounts, report: AuditReport) -> tuple[str, ...]:
@@ -191,24 +196,13 @@ def _numbers(counts: RuleCounts, report: AuditReport) -> tuple[str, ...]:
     return f"{counts.traces:,}", f"{counts.violations:,}", pending, near_misses
 
 
-def _listing_notes(report: AuditReport) -> tuple[tuple[str, ...], ...]:
-    unlisted = sum(one.counts.unlisted for one in report.rules)
-    if not unlisted:
-        return ()
-    note = (
-        f"A verdict lists at most 100 violations of a rule, and counts the others: {unlisted:,} violations are not "
-        "listed. Traces and violations are complete; numbers with ≥ are of listed violations only."
-    )
-    return ((note,),)
-
-
 def _weeks(report: AuditReport) -> ReportSection:
-    names = list(dict.fromkeys(one.week for one in report.weeks))
+    names = list(dict.fromkeys(week.week for week in report.weeks))
     kept = set(names[-WEEKS:])
     rows = tuple(
-        (one.week, Quoted(one.rule), f"{one.judged:,}", percent(one.share), *_numbers(one.counts, report))
-        for one in report.weeks
-        if one.week in kept and one.counts.traces
+        (week.week, Quoted(week.rule), f"{week.judged:,}", percent(week.share), *_numbers(week.counts, report))
+        for week in report.weeks
+        if week.week in kept and week.counts.traces
     )
     note = "ISO weeks of the last event of each trace, in UTC. Rows are of rules that a trace of the week violates."
     more = f" These are the last {WEEKS} of {len(names):,} weeks; Parquet has all." if len(names) > WEEKS else ""
@@ -217,16 +211,16 @@ def _weeks(report: AuditReport) -> ReportSection:
 
 
 def _near_misses(report: AuditReport) -> ReportSection:
-    found = report.near_misses
+    near_misses = report.near_misses
     skipped = (
-        f" {found.skipped:,} violating traces are left out, since not all of their violations are listed or not all of "
-        "their events could be checked."
-        if found.skipped
+        f" {near_misses.skipped:,} violating traces are left out, since not all of their violations are listed "
+        "or not all of their events could be checked."
+        if near_misses.skipped
         else ""
     )
-    order = [one for one in report.rules if one.order]
-    rows = tuple((Quoted(one.id), f"{one.counts.near_misses:,}") for one in order)
-    note = f"{found.events:,} events in {found.traces:,} traces. {NEAR_MISS}{skipped}"
+    order = [rule for rule in report.rules if rule.order]
+    rows = tuple((Quoted(rule.id), f"{rule.counts.near_misses:,}") for rule in order)
+    note = f"{near_misses.events:,} events in {near_misses.traces:,} traces. {NEAR_MISS}{skipped}"
     table = ReportTable(("rule that asks for an earlier step", "near misses"), rows)
     return ReportSection("Near misses", ((note,),), table)
 
@@ -237,43 +231,53 @@ def _times(report: AuditReport) -> ReportSection:
         "event_ms": "judging an event, mean of its trace (ms)",
         "conversation_s": "conversation, first to last event (s)",
     }
-    rows = tuple((names[name], *_quantiles(times)) for name, times in report.times.items())
-    rounded = any(not one.exact for one in report.times.values())
+    rows = tuple(
+        (names[name], f"{times.count:,}", *map(_number, (times.median, times.p95, times.maximum)))
+        for name, times in report.times.items()
+    )
+    rounded = any(not time.exact for time in report.times.values())
     notes = (("Median and p95 are within 0.5 % of the value.",),) if rounded else ()
     return ReportSection("Time", notes, ReportTable(("duration", "traces", "median", "p95", "max"), rows))
 
 
-def _quantiles(times: Quantiles) -> tuple[str, ...]:
-    return f"{times.count:,}", *map(_number, (times.median, times.p95, times.maximum))
-
-
 def _telling_traces(report: AuditReport) -> Iterator[ReportSection]:
     yield ReportSection("Telling traces", ((TELLING,),) if report.telling_traces else (("No trace violates a rule.",),))
-    for one in report.telling_traces:
-        yield _telling_trace(one)
+    for telling_trace in report.telling_traces:
+        yield _telling_trace(telling_trace)
 
 
-def _telling_trace(one: TellingTrace) -> ReportSection:
-    decision = f"{one.decision}; {one.total:,} violations of {len(one.rules):,} rules; last event {_moment(one.ended)}"
+def _telling_trace(telling_trace: TellingTrace) -> ReportSection:
+    violations = f"{telling_trace.total:,} violations of {len(telling_trace.rules):,} rules"
+    decision = f"{telling_trace.decision}; {violations}; last event {_moment(telling_trace.ended)}"
     notes: list[tuple[str, ...]] = [(decision,)]
-    if one.task is not None:
-        notes.append(("Task: ", Quoted(one.task)))
-    if one.total > len(one.violations):
-        notes.append((f"The first {len(one.violations):,} of {one.total:,} violations:",))
+    if telling_trace.task is not None:
+        notes.append(("Task: ", Quoted(telling_trace.task)))
+    if telling_trace.total > len(telling_trace.violations):
+        notes.append((f"The first {len(telling_trace.violations):,} of {telling_trace.total:,} violations:",))
     rows = tuple(
-        ("at the end" if found.event is None else str(found.event), Quoted(found.rule), Quoted(found.message))
-        for found in one.violations
+        (
+            "at the end" if violation.event is None else str(violation.event),
+            Quoted(violation.rule),
+            Quoted(violation.message),
+        )
+        for violation in telling_trace.violations
     )
-    title = Quoted(one.trace if one.trace is not None else "a trace without an id")
+    title = Quoted(telling_trace.trace if telling_trace.trace is not None else "a trace without an id")
     return ReportSection(title, tuple(notes), ReportTable(("event", "rule", "message"), rows, 3), level=3)
 
 
 def _tasks(report: AuditReport) -> ReportSection:
-    found = report.pass_rates
-    about = f"{found.runs:,} runs of {found.tasks:,} tasks."
-    unknown = f" {found.unknown:,} runs of a task without a known success are left out." if found.unknown else ""
-    sample = f" There are too many tasks: this is a sample of one in {found.sample:,}." if found.sample > 1 else ""
-    rows = tuple((str(one.k), f"{one.tasks:,}", percent(one.passed), percent(one.joint)) for one in found.rates)
+    pass_rates = report.pass_rates
+    about = f"{pass_rates.runs:,} runs of {pass_rates.tasks:,} tasks."
+    unknown = (
+        f" {pass_rates.unknown:,} runs of a task without a known success are left out." if pass_rates.unknown else ""
+    )
+    sample = (
+        f" There are too many tasks: this is a sample of one in {pass_rates.sample:,}." if pass_rates.sample > 1 else ""
+    )
+    rows = tuple(
+        (str(rate.k), f"{rate.tasks:,}", percent(rate.passed), percent(rate.joint)) for rate in pass_rates.rates
+    )
     note = f"{about}{unknown}{sample} {REPEATED}" if rows else f"No run of a task says whether it succeeded.{unknown}"
     table = ReportTable(("k", "tasks", "pass^k", "joint^k"), rows, 0)
     return ReportSection("Repeated tasks", ((note,),), table, "tasks")
@@ -341,14 +345,14 @@ def _drawn(name: str, draw: Callable[[Any], str], height: float) -> str:
 
 
 def _violated(report: AuditReport) -> list[Any]:
-    rules = [one for one in report.rules if one.counts.traces]
-    return sorted(rules, key=lambda one: (-one.counts.traces, one.id))
+    rules = [rule for rule in report.rules if rule.counts.traces]
+    return sorted(rules, key=lambda rule: (-rule.counts.traces, rule.id))
 
 
 def _bars(axis: Any, report: AuditReport) -> str:
     rules = _violated(report)[:BARS]
-    names = [_label(one.id) for one in rules]
-    axis.barh(range(len(rules)), [100 * one.share for one in rules], color=_COLOURS[0])
+    names = [_label(rule.id) for rule in rules]
+    axis.barh(range(len(rules)), [100 * rule.share for rule in rules], color=_COLOURS[0])
     axis.set_yticks(range(len(rules)), names)
     axis.invert_yaxis()
     axis.set_xlabel("% of traces that violate the rule")
@@ -357,8 +361,8 @@ def _bars(axis: Any, report: AuditReport) -> str:
 
 def _week_lines(axis: Any, report: AuditReport) -> str:
     undated = week_name(UNDATED)
-    weeks = [one for one in dict.fromkeys(row.week for row in report.weeks) if one != undated]
-    rules = [one.id for one in _violated(report)[:LINES]]
+    weeks = [report_week for report_week in dict.fromkeys(row.week for row in report.weeks) if report_week != undated]
+    rules = [violated_rule.id for violated_rule in _violated(report)[:LINES]]
     for rule, colour in zip(rules, _COLOURS, strict=False):
         shares = {row.week: 100 * row.share for row in report.weeks if row.rule == rule}
         axis.plot(range(len(weeks)), [shares[week] for week in weeks], ".-", color=colour, label=_label(rule))
@@ -373,9 +377,9 @@ def _week_lines(axis: Any, report: AuditReport) -> str:
 
 def _pass_lines(axis: Any, report: AuditReport) -> str:
     rates = report.pass_rates.rates
-    ks = [one.k for one in rates]
-    axis.plot(ks, [100 * one.passed for one in rates], "o-", color=_COLOURS[0], label="pass^k")
-    axis.plot(ks, [100 * one.joint for one in rates], "o-", color=_COLOURS[1], label="joint^k")
+    ks = [rate.k for rate in rates]
+    axis.plot(ks, [100 * rate.passed for rate in rates], "o-", color=_COLOURS[0], label="pass^k")
+    axis.plot(ks, [100 * rate.joint for rate in rates], "o-", color=_COLOURS[1], label="joint^k")
     axis.set(xlabel="k", ylabel="%", ylim=(0, 105))
     axis.set_xticks(ks)
     axis.legend(frameon=False)

@@ -46,7 +46,7 @@ class ResultsFolder:
         self.address = address
         with _reading(address):
             self._files, self._root = fsspec.core.url_to_fs(address)
-            self._names: list[str] = [one["name"] for one in self._files.ls(self._root, detail=True)]
+            self._names: list[str] = [entry["name"] for entry in self._files.ls(self._root, detail=True)]
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -69,19 +69,19 @@ class ResultsFolder:
         Raises:
             InputError: two files have one number, or a number is too large: a trace might count twice.
         """
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for name in sorted(self._names):
             match = _PART.fullmatch(name.rpartition("/")[2])
             if match is None:
                 continue
             number = int(match[1])
-            if number in found or number >= self.manifest.partitions:
+            if number in names or number >= self.manifest.partitions:
                 raise InputError(
                     f"{name}: is a second part {number}, or one of more than {self.manifest.partitions}; expected the "
                     "parts of one audit: remove those of other runs"
                 )
-            found[number] = name
-        return dict(sorted(found.items()))
+            names[number] = name
+        return dict(sorted(names.items()))
 
     @property
     def missing(self) -> list[int]:
@@ -131,10 +131,10 @@ def _require_verdicts(schema: pa.Schema, path: str) -> None:
             path,
         )
     for field in VERDICTS:
-        found = schema.field(field.name).type if field.name in schema.names else None
-        if found != field.type:
+        data_type = schema.field(field.name).type if field.name in schema.names else None
+        if data_type != field.type:
             raise ContentError(
-                f"column '{field.name}' is {found or 'missing'}; expected {field.type}: judge the traces anew", path
+                f"column '{field.name}' is {data_type or 'missing'}; expected {field.type}: judge the traces anew", path
             )
 
 
@@ -209,9 +209,11 @@ class VerdictBatch:
         self.weeks = weeks_of(column(rows, "ended"))
         self.rules = Entries(_parents(rows["rules"]), codes.of(pc.list_flatten(rows["rules"])))
         counts = pc.list_flatten(rows["counts"])
-        self.counts = Entries(_parents(rows["counts"]), codes.of(_field(counts, "rule")), integers(counts, "count"))
+        self.counts = Entries(
+            _parents(rows["counts"]), codes.of(pc.struct_field(counts, "rule")), integers(counts, "count")
+        )
         listed = pc.list_flatten(rows["violations"])
-        self.violations = Entries(_parents(rows["violations"]), codes.of(_field(listed, "rule")), listed)
+        self.violations = Entries(_parents(rows["violations"]), codes.of(pc.struct_field(listed, "rule")), listed)
         self.severities = _severities(rows["decision"])
         self.unchecked = _filled(pc.list_value_length(rows["errors"]), 0) > 0
 
@@ -230,11 +232,7 @@ def column(rows: pa.RecordBatch, name: str) -> Any:
 
 def integers(structs: Any, name: str) -> Any:
     """A field of structs as integers; nulls are 0."""
-    return _filled(_field(structs, name), 0)
-
-
-def _field(structs: Any, name: str) -> Any:
-    return pc.struct_field(structs, name)
+    return _filled(pc.struct_field(structs, name), 0)
 
 
 def _filled(values: Any, missing: Any) -> Any:
@@ -246,13 +244,13 @@ def _parents(lists: Any) -> Any:
 
 
 def _severities(decisions: Any) -> Any:
-    names = [one.value for one in Decision]
+    names = [decision.value for decision in Decision]
     codes = pc.index_in(decisions, pa.array(names))
     if codes.null_count:
         raise InputError(
             f"a verdict has no decision or an unknown one; expected {', '.join(names)}: judge the traces anew"
         )
-    return np.array([one.severity for one in Decision])[codes.to_numpy()]
+    return np.array([decision.severity for decision in Decision])[codes.to_numpy()]
 
 
 def weeks_of(times: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import GuardError, InputError, LedgerError
-from guardagent.session.snapshot import HistoryChangedError, HistoryEntry, Journal, SessionEndedError
+from guardagent.session.calls import HistoryChangedError, HistoryEntry, SessionEndedError
 
 USED = "the approval of this call was used already; propose the call again with a new id"
 REJECTED = "a reviewer rejected this call; propose it again"
@@ -43,16 +43,6 @@ class RecordedRequest:
     rules: tuple[str, ...]
     root: str
     rejected: bool = False
-
-
-class ConversationJournal(Journal, Protocol):
-    """The history of a conversation, and the ids of the calls that were proposed in it."""
-
-    def add_call_id(self, call_id: str) -> None:
-        """Stores the id of a proposed call that is not in flight."""
-
-    def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
-        """Returns the ids that were never proposed in this conversation."""
 
 
 class Ledger(Protocol):
@@ -195,7 +185,7 @@ class FinalLedger:
 
     def journal(self, conversation: str, policy: str) -> ConversationJournal:
         journal = self._ledger.journal(conversation, policy)
-        if journal is None or not hasattr(journal, "ends_for_good"):
+        if journal is None or not hasattr(journal, "ends_for_good"):  # it may be another package's
             raise InputError("this ledger keeps no histories for servers; expected sqlite:, postgresql: or redis:")
         journal.ends_for_good = True
         return journal
@@ -230,7 +220,7 @@ class EntryStore(Protocol):
         """Whether the id is stored."""
 
 
-class StoredJournal:
+class ConversationJournal:
     """The journal of a conversation in a ledger; known entries are not read again.
 
     Args:
@@ -272,9 +262,11 @@ class StoredJournal:
         self._known += 1
 
     def add_call_id(self, call_id: str) -> None:
+        """Stores the id of a proposed call that is not in flight."""
         self._ledger.add_call_id(self._conversation, call_id)
 
     def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
+        """Returns the ids that were never proposed in this conversation."""
         return {one for one in call_ids if not self._ledger.has_call_id(self._conversation, one)}
 
 

@@ -11,26 +11,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
-from guardagent._support.redis import Command, RedisFormat, RedisServer
+from guardagent._support.redis import Command, RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
     USED,
+    ConversationJournal,
     RecordedRequest,
-    StoredJournal,
     refused_place,
     stored_name,
 )
 from guardagent.errors import InputError, LedgerError
 
 MAX_TRIES = 50  # while other processes write approvals of the same call, or entries of the same conversation
-_FORMAT = RedisFormat(
+_FORMAT = StoreFormat(
     "ledger",
-    "guardagent_ledger",
     1,
     "continue with the release that created it, or choose another prefix: then old approvals are void",
     LedgerError,
+    "guardagent_ledger",
 )
 
 
@@ -107,8 +109,8 @@ class RedisLedger:
                 return
         raise LedgerError(f"other processes kept adding to conversation {conversation!r}; it was not ended: try again")
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal:
-        return StoredJournal(self, conversation, policy)
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
+        return ConversationJournal(self, conversation, policy)
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
@@ -164,9 +166,7 @@ class RedisLedger:
             raise InputError(USED)
 
 
-def open_with_tls(rest: str) -> RedisLedger:
-    """Opens `rediss://…`."""
-    return RedisLedger(rest, "rediss")
+open_with_tls = partial(RedisLedger, scheme="rediss")
 
 
 def _request(text: str | None) -> RecordedRequest | None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import abc
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from guardagent._support.stores import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
     USED,
+    ConversationJournal,
     RecordedRequest,
-    StoredJournal,
     refused_place,
     stored_name,
 )
 from guardagent.errors import InputError, LedgerError
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
 
@@ -27,19 +29,23 @@ _ADVICE = "continue with the release that created it, or begin a new one: then o
 class TableLedger(abc.ABC):
     """A `Ledger` in the tables of a database. A conversation has one writer at a time.
 
+    A transaction with the lock of a conversation alone writes its approvals and its end.
+
+    Args:
+        tables: the tables.
+
     Attributes:
         name: identifies the ledger.
     """
 
-    name: str
+    def __init__(self, tables: TableStore) -> None:
+        self._tables = tables
+        with tables.connected() as db:
+            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
 
-    @abc.abstractmethod
-    def _connected(self) -> AbstractContextManager[Any]:
-        """Gives a connection; each statement is a transaction of its own."""
-
-    @abc.abstractmethod
-    def _transaction(self, conversation: str, /) -> AbstractContextManager[Any]:
-        """Opens a transaction. No other one writes the approvals or the end of this conversation meanwhile."""
+    def close(self) -> None:
+        """Closes the file or the idle connections; the next use opens new ones."""
+        self._tables.close()
 
     @abc.abstractmethod
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
@@ -48,23 +54,23 @@ class TableLedger(abc.ABC):
     # --- approvals
 
     def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
-        with self._transaction(_conversation(call)) as db:
+        with self._tables.transaction(_conversation(call)) as db:
             root = _root(db, edited or call)
             _require_unused(db, call.digest, root)
             _put(db, call, RecordedRequest(tuple(rules), root))
 
     def recorded_request(self, call: HostCall) -> RecordedRequest | None:
-        with self._connected() as db:
+        with self._tables.connected() as db:
             found = _recorded_request(db, call)
             _require_unused(db, call.digest, found.root if found else call.digest)
             return found
 
     def reject(self, call: HostCall) -> None:
-        with self._transaction(_conversation(call)) as db:
+        with self._tables.transaction(_conversation(call)) as db:
             _put(db, call, RecordedRequest((), _root(db, call), rejected=True))
 
     def use(self, call: HostCall) -> None:
-        with self._transaction(_conversation(call)) as db:
+        with self._tables.transaction(_conversation(call)) as db:
             question = _recorded_request(db, call)
             used = {call.digest, question.root if question else call.digest}
             _require_unused(db, *used)
@@ -77,7 +83,7 @@ class TableLedger(abc.ABC):
 
     def end(self, conversation: str) -> None:
         name = stored_name(conversation)
-        with self._transaction(name) as db:
+        with self._tables.transaction(name) as db:
             db.execute("DELETE FROM questions WHERE conversation = ?", (name,))
             db.execute("DELETE FROM proposed WHERE conversation = ?", (name,))
             while last := _last(db, name):  # an entry may be added meanwhile
@@ -86,26 +92,26 @@ class TableLedger(abc.ABC):
                     db.execute("DELETE FROM entries WHERE conversation = ? AND place <= ?", (name, last))
                     return
 
-    def journal(self, conversation: str, policy: str) -> StoredJournal:
-        return StoredJournal(self, conversation, policy)
+    def journal(self, conversation: str, policy: str) -> ConversationJournal:
+        return ConversationJournal(self, conversation, policy)
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
         query = "SELECT policy FROM entries WHERE conversation = ? AND entry IS NOT NULL LIMIT 1"
-        with self._connected() as db:
+        with self._tables.connected() as db:
             found = db.execute(query, (stored_name(conversation),)).fetchone()
         return None if found is None else str(found[0])
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
         query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
-        with self._connected() as db:
+        with self._tables.connected() as db:
             return list(db.execute(query, (stored_name(conversation), after)).fetchall())
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
         name = stored_name(conversation)
         if self._add_entry((name, place, policy, entry), None if call_id is None else stored_name(call_id)):
             return
-        with self._connected() as db:
+        with self._tables.connected() as db:
             found = db.execute(
                 "SELECT entry FROM entries WHERE conversation = ? AND place = ?", (name, place)
             ).fetchone()
@@ -114,13 +120,13 @@ class TableLedger(abc.ABC):
             raise refused_place(conversation, place, last)
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
-        with self._connected() as db:
+        with self._tables.connected() as db:
             row = stored_name(conversation), stored_name(call_id)
             db.execute("INSERT INTO proposed VALUES (?, ?) ON CONFLICT DO NOTHING", row)
 
     def has_call_id(self, conversation: str, call_id: str) -> bool:
         query = "SELECT 1 FROM proposed WHERE conversation = ? AND id = ?"
-        with self._connected() as db:
+        with self._tables.connected() as db:
             return db.execute(query, (stored_name(conversation), stored_name(call_id))).fetchone() is not None
 
 
@@ -128,23 +134,23 @@ def _conversation(call: HostCall) -> str:
     return stored_name(str(call.conversation))
 
 
-def _last(db: Any, name: str) -> int:
+def _last(db: StatementRunner, name: str) -> int:
     """Returns the place of the last entry, or 0."""
     query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
     return db.execute(query, (name,)).fetchone()[0]  # type: ignore[no-any-return]
 
 
-def _recorded_request(db: Any, call: HostCall) -> RecordedRequest | None:
+def _recorded_request(db: StatementRunner, call: HostCall) -> RecordedRequest | None:
     row = db.execute("SELECT rules, root, rejected FROM questions WHERE digest = ?", (call.digest,)).fetchone()
     return RecordedRequest(tuple(json.loads(row[0])), row[1], bool(row[2])) if row else None
 
 
-def _root(db: Any, call: HostCall) -> str:
+def _root(db: StatementRunner, call: HostCall) -> str:
     question = _recorded_request(db, call)
     return question.root if question else call.digest
 
 
-def _put(db: Any, call: HostCall, one: RecordedRequest) -> None:
+def _put(db: StatementRunner, call: HostCall, one: RecordedRequest) -> None:
     row = (call.digest, _conversation(call), one.root, json.dumps(one.rules), int(one.rejected))
     db.execute(
         """INSERT INTO questions VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE
@@ -153,7 +159,7 @@ def _put(db: Any, call: HostCall, one: RecordedRequest) -> None:
     )
 
 
-def _require_unused(db: Any, *digests: str) -> None:
+def _require_unused(db: StatementRunner, *digests: str) -> None:
     for digest in digests:
         if db.execute("SELECT 1 FROM used WHERE digest = ?", (digest,)).fetchone():
             raise InputError(USED)
@@ -161,24 +167,36 @@ def _require_unused(db: Any, *digests: str) -> None:
 
 # --- databases
 
-_SQLITE_TABLES = (
-    "CREATE TABLE ledger (name TEXT NOT NULL)",
-    """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
-                               rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
-    "CREATE INDEX questions_of ON questions (conversation)",
-    "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
-    """CREATE TABLE entries (conversation TEXT NOT NULL, place INTEGER NOT NULL, policy TEXT NOT NULL,
-                             entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
-    "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
-)
-_SQLITE_FORMAT = SqliteFormat(
+_FORMAT = StoreFormat(
     "ledger",
-    "SqliteLedger",
-    0x47414C42,
     1,
-    (*_SQLITE_TABLES, "INSERT INTO ledger VALUES (lower(hex(randomblob(8))))"),
     _ADVICE,
     LedgerError,
+    "guardagent_ledger",
+    (
+        "CREATE TABLE ledger (name text NOT NULL)",
+        "INSERT INTO ledger VALUES (gen_random_uuid())",
+        """CREATE TABLE questions (digest text PRIMARY KEY, conversation text NOT NULL, root text NOT NULL,
+                               rules text NOT NULL, rejected integer NOT NULL)""",
+        "CREATE INDEX questions_of ON questions (conversation)",
+        "CREATE TABLE used (digest text PRIMARY KEY)",
+        """CREATE TABLE entries (conversation text, place bigint, policy text NOT NULL, entry text,
+                             PRIMARY KEY (conversation, place))""",
+        "CREATE TABLE proposed (conversation text, id text, PRIMARY KEY (conversation, id))",
+    ),
+    (
+        "CREATE TABLE ledger (name TEXT NOT NULL)",
+        """CREATE TABLE questions (digest TEXT PRIMARY KEY, conversation TEXT NOT NULL, root TEXT NOT NULL,
+                               rules TEXT NOT NULL, rejected INTEGER NOT NULL) WITHOUT ROWID""",
+        "CREATE INDEX questions_of ON questions (conversation)",
+        "CREATE TABLE used (digest TEXT PRIMARY KEY) WITHOUT ROWID",
+        """CREATE TABLE entries (conversation TEXT NOT NULL, place INTEGER NOT NULL, policy TEXT NOT NULL,
+                             entry TEXT, PRIMARY KEY (conversation, place)) WITHOUT ROWID""",
+        "CREATE TABLE proposed (conversation TEXT, id TEXT, PRIMARY KEY (conversation, id)) WITHOUT ROWID",
+        "INSERT INTO ledger VALUES (lower(hex(randomblob(8))))",
+    ),
+    creator="SqliteLedger",
+    application=0x47414C42,
 )
 
 
@@ -199,23 +217,11 @@ class SqliteLedger(TableLedger):
         if not str(path):
             raise InputError("'sqlite:' has no path; expected an address such as 'sqlite:ledger.db'")
         self.path = Path(path)
-        self._file = SqliteFile(self.path, _SQLITE_FORMAT)
-        with self._connected() as db:
-            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
-
-    def close(self) -> None:
-        """Closes the file; the next use opens it again."""
-        self._file.close()
-
-    def _connected(self) -> AbstractContextManager[Any]:
-        return self._file.connected()
-
-    def _transaction(self, _conversation: str) -> AbstractContextManager[Any]:
-        return self._file.transaction()
+        super().__init__(SqliteFile(self.path, _FORMAT))
 
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
         query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
-        with self._file.transaction() as db:
+        with self._tables.transaction() as db:
             if db.execute(query, row[:1]).fetchone()[0] != row[1] - 1:
                 return False
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
@@ -224,17 +230,6 @@ class SqliteLedger(TableLedger):
             return True
 
 
-_POSTGRES_TABLES = (
-    "CREATE TABLE ledger (name text NOT NULL)",
-    "INSERT INTO ledger VALUES (gen_random_uuid())",
-    """CREATE TABLE questions (digest text PRIMARY KEY, conversation text NOT NULL, root text NOT NULL,
-                               rules text NOT NULL, rejected integer NOT NULL)""",
-    "CREATE INDEX questions_of ON questions (conversation)",
-    "CREATE TABLE used (digest text PRIMARY KEY)",
-    """CREATE TABLE entries (conversation text, place bigint, policy text NOT NULL, entry text,
-                             PRIMARY KEY (conversation, place))""",
-    "CREATE TABLE proposed (conversation text, id text, PRIMARY KEY (conversation, id))",
-)
 _ADD_NEXT_ENTRY = """
 WITH added AS (
     INSERT INTO entries SELECT ?, ?, ?, ?
@@ -261,24 +256,11 @@ class PostgresLedger(TableLedger):
     """
 
     def __init__(self, rest: str) -> None:
-        from guardagent._support.postgres import PostgresFormat, PostgresServer  # here: requires psycopg
+        from guardagent._support.postgres import PostgresServer  # here: requires psycopg
 
-        tables = PostgresFormat("ledger", "guardagent_ledger", 1, _POSTGRES_TABLES, _ADVICE, LedgerError)
-        self._server = PostgresServer(rest, tables)
-        with self._connected() as db:
-            self.name = db.execute("SELECT name FROM ledger").fetchone()[0]
-
-    def close(self) -> None:
-        """Closes idle connections; the next use opens new ones."""
-        self._server.close()
-
-    def _connected(self) -> AbstractContextManager[Any]:
-        return self._server.connected()
-
-    def _transaction(self, conversation: str) -> AbstractContextManager[Any]:
-        return self._server.transaction(conversation)
+        super().__init__(PostgresServer(rest, _FORMAT))
 
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
         conversation, place = row[:2]
         call = call_id or "", call_id is not None
-        return bool(self._server.repeatable(_ADD_NEXT_ENTRY, (*row, conversation, place - 1, *call))[0][0])
+        return bool(self._tables.repeatable(_ADD_NEXT_ENTRY, (*row, conversation, place - 1, *call))[0][0])

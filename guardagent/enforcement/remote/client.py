@@ -32,7 +32,6 @@ from guardagent.enforcement.names import Coverage, ToolSpec
 from guardagent.enforcement.remote.guard import HostFacts, PendingRequest, RemoteConversation
 from guardagent.enforcement.wire import (
     MAX_BYTES,
-    Fields,
     WireError,
     dumps,
     loads,
@@ -43,6 +42,7 @@ from guardagent.enforcement.wire import (
     write_tool,
     write_value,
 )
+from guardagent.enforcement.wire.values import WireField, WireShape, strings
 from guardagent.errors import InputError, RemoteError
 from guardagent.types import Verdict, freeze
 
@@ -105,13 +105,9 @@ def read_attached(value: Any) -> AttachedTools:
     Raises:
         WireError: it has not the expected form.
     """
-    fields = Fields(value)
-    return AttachedTools(
-        fields.string("id"),
-        ServerCoverage(reported=fields.strings("coverage")),
-        fields.boolean("reads_messages"),
-        fields.boolean("judges_answers"),
-    )
+    fields = _ATTACHED.read(value, is_open=True)
+    coverage = ServerCoverage(reported=fields.pop("coverage"))
+    return AttachedTools(coverage=coverage, **fields)
 
 
 def read_judged(value: Any) -> JudgedByServer:
@@ -120,14 +116,10 @@ def read_judged(value: Any) -> JudgedByServer:
     Raises:
         WireError: it has not the expected form.
     """
-    fields = Fields(value)
-    verdict, in_flight = read_verdict(fields.value("verdict"), "verdict"), fields.boolean("in_flight")
-    approval, args = fields.value("approval", None), fields.object("args", None)
-    fields.end()
-    if in_flight and verdict.label:
+    judged = JudgedByServer(**_JUDGED.read(value))
+    if judged.in_flight and judged.verdict.label:
         raise WireError("in_flight", "is true for a call that may not run")
-    args = None if args is None else freeze(read_value(args, "args"))
-    return JudgedByServer(verdict, in_flight, _approval_id(approval), args)
+    return judged
 
 
 def read_only_verdict(value: Any) -> Verdict:
@@ -136,19 +128,32 @@ def read_only_verdict(value: Any) -> Verdict:
     Raises:
         WireError: it has not the expected form.
     """
-    fields = Fields(value)
-    verdict = read_verdict(fields.value("verdict"), "verdict")
-    fields.end()
+    verdict: Verdict = _VERDICT.read(value)["verdict"]
     return verdict
 
 
-def _approval_id(value: Any) -> str | None:
+def _approval_id(value: Any, _where: str) -> str | None:
     """The id of an approval, which the server gives alone or with the approval's other fields."""
     found = value.get("id") if isinstance(value, dict) else value
     if found is not None and not isinstance(found, str):
         raise WireError("approval", "has no id; expected a string")
     return found
 
+
+def _frozen(value: Any, where: str) -> Any:
+    return freeze(read_value(value, where))
+
+
+_ATTACHED = WireShape(
+    id=WireField(str), coverage=strings(), reads_messages=WireField(bool), judges_answers=WireField(bool)
+)
+_VERDICT = WireShape(verdict=WireField(read=read_verdict))
+_JUDGED = WireShape(
+    verdict=WireField(read=read_verdict),
+    in_flight=WireField(bool),
+    approval=WireField(None, None, _approval_id),
+    args=WireField(dict, None, _frozen),
+)
 
 # --- the address and the token
 

@@ -15,21 +15,26 @@ from dataclasses import replace
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.enforcement.approval import Approval, ApprovalRequest
+from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.wire.values import (
     MAX_DEPTH,
-    Fields,
     WireError,
+    WireField,
+    WireShape,
     below,
+    choice,
     complete,
+    items,
     read_number,
     read_value,
     shown,
+    strings,
+    typed,
     write_value,
 )
-from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, freeze, json_text
+from guardagent.types import EMPTY, Decision, Usage, Verdict, Violation, json_text
 from guardagent.types.values import readable_copy
 
 _log = logging.getLogger("guardagent")
@@ -122,44 +127,48 @@ def write_call(call: HostCall, where: str = "call") -> dict[str, Any]:
     return written
 
 
-def read_call(value: Any, conversation: str, where: str = "call") -> HostCall:
-    """Returns the call of a JSON value, in a conversation.
-
-    Raises:
-        WireError: it is not of this form.
-    """
-    fields = Fields(value, where)
-    call = HostCall(
-        fields.string("tool"),
-        _read_mapping(fields, "args"),
-        conversation,
-        fields.string("id"),
-        tags=frozenset(fields.strings("tags", ())),
-        facts=_read_mapping(fields, "facts", EMPTY),
-        seen=fields.strings("seen", None),
-        messages=fields.items("messages", read_mapping, None),
-        principal=_read_mapping(fields, "principal", None),
-        **{name: fields.string(name, None) for name in _OPTIONAL},
-    )
-    fields.end()
-    return call
-
-
 def read_mapping(value: Any, where: str) -> dict[str, Any]:
     """Returns the mapping of a JSON object.
 
     Raises:
         WireError: it is not the form of a mapping.
     """
-    found = read_value(value, where)
-    if not isinstance(found, dict):
-        raise WireError(where, f"is {shown(found)}; expected an object")
-    return found
+    mapping = read_value(value, where)
+    if not isinstance(mapping, dict):
+        raise WireError(where, f"is {shown(mapping)}; expected an object")
+    return mapping
 
 
-def _read_mapping(fields: Fields, name: str, *default: Any) -> Any:
-    found = fields.value(name, *default)
-    return found if default and found is default[0] else read_mapping(found, fields.place(name))
+CALL = WireShape(
+    id=WireField(str),
+    tool=WireField(str),
+    args=WireField(dict, read=read_mapping),
+    agent=WireField(str, None),
+    step=WireField(str, None),
+    action=WireField(str, None),
+    tags=strings(()),
+    facts=WireField(dict, EMPTY, read_mapping),
+    seen=strings(None),
+    messages=items(read_mapping, None, items={"type": "object"}),
+    principal=WireField(dict, None, read_mapping),
+)
+
+
+def read_call(value: Any, conversation: str, where: str = "call", *, claim: str | None = None) -> HostCall:
+    """Returns the call of a JSON value, in a conversation.
+
+    Args:
+        value: the value.
+        conversation: the conversation.
+        where: the path of the value.
+        claim: what `HostCall.claim` becomes.
+
+    Raises:
+        WireError: it is not of this form.
+    """
+    call = CALL.read(value, where)
+    call["tags"] = frozenset(call["tags"])
+    return HostCall(conversation=conversation, claim=claim, **call)
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:
@@ -182,7 +191,6 @@ def _strings(values: Iterable[Any], where: str) -> list[str]:
 # --- verdicts
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_CHECKERS = ("program", "generated", "policy", "structure")
 
 
 def write_verdict(verdict: Verdict) -> dict[str, Any]:
@@ -197,58 +205,56 @@ def write_verdict(verdict: Verdict) -> dict[str, Any]:
     return written
 
 
+def _read_usage(value: Any, where: str) -> Usage:
+    return Usage(**_USAGE.read(value, where))
+
+
+def _read_violation(value: Any, where: str) -> Violation:
+    return Violation(**_VIOLATION.read(value, where))
+
+
+_VIOLATION = WireShape(policy=WireField(str), message=WireField(str), evidence=WireField(), remedy=WireField(str, None))
+_USAGE = WireShape(
+    calls=WireField(int),
+    cached=WireField(int),
+    prompt_tokens=WireField(int, None),
+    completion_tokens=WireField(int, None),
+    cost=WireField(float, None),
+    seconds=WireField(float),
+)
+_VERDICT = WireShape(
+    decision=choice(*map(str, Decision)),
+    reasons=strings(),
+    violations=items(_read_violation),
+    errors=strings(),
+    details=WireField(dict),
+    answer=WireField(str, None),
+    risk=WireField(str, None),
+    checked_by=choice("program", "generated", "policy", "structure"),
+    model_calls=WireField(int),
+    usage=WireField(dict, None, _read_usage),
+    elapsed_ms=WireField(float),
+    label=WireField(int),
+)
+
+
 def read_verdict(value: Any, where: str = "verdict") -> Verdict:
     """Returns the verdict of a JSON value.
 
     Raises:
         WireError: it is not of this form, or its parts contradict each other.
     """
-    fields = Fields(value, where)
-    verdict = Verdict(
-        Decision(fields.choice("decision", tuple(map(str, Decision)))),
-        fields.strings("reasons"),
-        fields.items("violations", _violation),
-        fields.strings("errors"),
-        fields.object("details"),
-        fields.string("answer", None),
-        fields.string("risk", None),
-        fields.choice("checked_by", _CHECKERS),
-        _usage(fields),
-        float(fields.number("elapsed_ms")),
-    )
-    label = fields.integer("label")
-    fields.end()
+    fields = _VERDICT.read(value, where)
+    label, calls, usage = fields.pop("label"), fields.pop("model_calls"), fields["usage"]
+    if usage is None:
+        fields["usage"] = Usage(calls)
+    elif usage.calls != calls:
+        raise WireError(below(where, "model_calls"), f"is {calls}, but the usage has {usage.calls} calls")
+    fields |= {"decision": Decision(fields["decision"]), "elapsed_ms": float(fields["elapsed_ms"])}
+    verdict = Verdict(**fields)
     if label != verdict.label:
         raise WireError(f"{where}.label", f"is {label}, but the decision is {verdict.decision}")
     return verdict
-
-
-def _violation(value: Any, where: str) -> Violation:
-    fields = Fields(value, where)
-    violation = Violation(
-        fields.string("policy"), fields.string("message"), fields.value("evidence"), fields.string("remedy", None)
-    )
-    fields.end()
-    return violation
-
-
-def _usage(fields: Fields) -> Usage:
-    calls, usage = fields.integer("model_calls"), fields.object("usage", None)
-    if usage is None:
-        return Usage(calls)
-    inner = Fields(usage, fields.place("usage"))
-    found = Usage(
-        inner.integer("calls"),
-        inner.integer("cached"),
-        inner.integer("prompt_tokens", None),
-        inner.integer("completion_tokens", None),
-        inner.number("cost", None),
-        inner.number("seconds"),
-    )
-    inner.end()
-    if found.calls != calls:
-        raise WireError(fields.place("model_calls"), f"is {calls}, but the usage has {found.calls} calls")
-    return found
 
 
 def _without_evidence(violation: Violation) -> Violation:
@@ -261,7 +267,13 @@ def _escape(half: re.Match[str]) -> str:
 
 # --- approvals
 
-_CHOICES = ("approve", "reject", "edit")
+_APPROVAL = WireShape(
+    choice=choice("approve", "reject", "edit"),
+    args=WireField(dict, None, read_mapping),
+    reason=WireField(str, ""),
+    by=WireField(str, None),
+    of=WireField(str, None),
+)
 
 
 def write_approval(approval: Approval, where: str = "approval") -> dict[str, Any]:
@@ -285,51 +297,12 @@ def read_approval(value: Any, where: str = "approval") -> Approval:
     Raises:
         WireError: it is not of this form; or an edit has no arguments, or another choice has some.
     """
-    fields = Fields(value, where)
-    choice, args = fields.choice("choice", _CHOICES), fields.object("args", None)
-    if (choice == "edit") is (args is None):
-        raise WireError(fields.place("args"), f"expected the new arguments for 'edit', and none for {choice!r}")
-    approval = Approval(
-        choice,
-        EMPTY if args is None else read_mapping(args, fields.place("args")),
-        fields.string("reason", ""),
-        fields.string("by", None),
-        fields.string("of", None),
-    )
-    fields.end()
-    return approval
-
-
-def write_request(request: ApprovalRequest, where: str = "request") -> dict[str, Any]:
-    """Returns an approval request as JSON.
-
-    Raises:
-        WireError: a part of it has no JSON form.
-    """
-    names = ("tool", "conversation", "id", "agent", "digest")
-    written = {name: write_value(getattr(request, name), f"{where}.{name}") for name in names}
-    args = write_value(request.args, f"{where}.args")
-    return {**written, "args": args, "verdict": write_verdict(request.verdict)}
-
-
-def read_request(value: Any, where: str = "request") -> ApprovalRequest:
-    """Returns the approval request of a JSON value.
-
-    Raises:
-        WireError: it is not of this form.
-    """
-    fields = Fields(value, where)
-    request = ApprovalRequest(
-        fields.string("tool"),
-        freeze(read_mapping(fields.value("args"), fields.place("args"))),
-        read_verdict(fields.value("verdict"), fields.place("verdict")),
-        fields.string("conversation"),
-        fields.string("id"),
-        fields.string("agent", None),
-        fields.string("digest"),
-    )
-    fields.end()
-    return request
+    fields = _APPROVAL.read(value, where)
+    if (fields["choice"] == "edit") is (fields["args"] is None):
+        expected = f"expected the new arguments for 'edit', and none for {fields['choice']!r}"
+        raise WireError(below(where, "args"), expected)
+    fields["args"] = EMPTY if fields["args"] is None else fields["args"]
+    return Approval(**fields)
 
 
 # --- outcomes
@@ -362,23 +335,27 @@ def write_outcome(outcome: Outcome, where: str = "outcome") -> dict[str, Any]:
     return {**written, "other_outputs": outputs[1:]} if outputs[1:] else written
 
 
+def _read_failed(value: Any, where: str) -> bool | None:
+    if not isinstance(value, bool | None):
+        raise WireError(where, "expected true, false or null")
+    return value
+
+
+OUTCOME = WireShape(
+    output=WireField(read=read_value),
+    failed=WireField(read=_read_failed, more={"type": ["boolean", "null"]}),
+    ended=WireField(bool),
+    other_outputs=items(read_value, ()),
+)
+
+
 def read_outcome(value: Any, where: str = "outcome") -> Outcome:
     """Returns the outcome of a JSON value.
 
     Raises:
         WireError: it is not of this form.
     """
-    fields = Fields(value, where)
-    outcome = Outcome(
-        read_value(fields.value("output"), fields.place("output")),
-        fields.value("failed"),
-        fields.boolean("ended"),
-        fields.items("other_outputs", read_value, ()),
-    )
-    if not isinstance(outcome.failed, bool | None):
-        raise WireError(fields.place("failed"), "expected true, false or null")
-    fields.end()
-    return outcome
+    return Outcome(**OUTCOME.read(value, where))
 
 
 # --- tools
@@ -401,19 +378,25 @@ def write_tool(tool: ToolSpec, where: str = "tools[]") -> dict[str, Any]:
     return {**written, "unlisted_arguments": unlisted} if unlisted else written
 
 
+def _read_unlisted(value: Any, where: str) -> frozenset[str] | None:
+    if value is None:
+        return None
+    return frozenset(typed(name, str, f"{where}[{at}]") for at, name in enumerate(typed(value, list, where)))
+
+
+TOOL = WireShape(
+    name=WireField(str),
+    description=WireField(str, ""),
+    parameters=WireField(dict, {}, read_mapping),
+    unlisted_arguments=WireField(None, frozenset(), _read_unlisted, strings(None).schema),
+)
+
+
 def read_tool(value: Any, where: str = "tools[]") -> ToolSpec:
     """Returns the tool of a JSON value.
 
     Raises:
         WireError: it is not of this form.
     """
-    fields = Fields(value, where)
-    unlisted = fields.strings("unlisted_arguments", ()) if fields.value("unlisted_arguments", ()) is not None else None
-    tool = ToolSpec(
-        fields.string("name"),
-        read_mapping(fields.value("parameters", {}), fields.place("parameters")),
-        fields.string("description", ""),
-        unlisted_arguments=None if unlisted is None else frozenset(unlisted),
-    )
-    fields.end()
-    return tool
+    fields = TOOL.read(value, where)
+    return ToolSpec(schema=fields.pop("parameters"), **fields)

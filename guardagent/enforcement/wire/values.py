@@ -10,7 +10,7 @@
 | a mapping whose only key is `$object` | `{"$object": ["dict", {…}]}` |
 
 Other values have no form, as in `HostCall.digest`. A JSON number that no float prints as is read as a `Decimal`, so all
-of its digits count. `Fields` reads the fields of a JSON object: each once, with its type, and no others.
+of its digits count. A `WireShape` has the fields of a JSON object with their types: it reads one, and gives its schema.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ import datetime as dt
 import decimal
 import math
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from guardagent.errors import InputError, name_hint
 
 # --- the fields of objects
 
-T = TypeVar("T")
 _MISSING: Any = object()
-_NAMES = {str: "a string", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
+_KINDS: dict[type, tuple[str, str]] = {
+    str: ("string", "a string"),
+    bool: ("boolean", "true or false"),
+    int: ("integer", "a whole number"),
+    float: ("number", "a number"),
+    dict: ("object", "an object"),
+    list: ("array", "a list"),
+}
+"""The types of JSON values, each with its name in schemas and its name in messages."""
 
 
 class WireError(InputError):
@@ -46,96 +54,122 @@ class WireError(InputError):
         self.where, self.problem = where, problem
 
 
-class Fields:
-    """The fields of one JSON object. Each method reads one; `end` refuses those that nobody has read.
+Reader = Callable[[Any, str], Any]
+"""Makes a value from its JSON form and its path."""
 
-    Args:
-        value: the result of `loads`.
-        where: the path of the object.
 
-    Raises:
-        WireError: it is no object.
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """A field of a JSON object.
+
+    Attributes:
+        kind: the type of its JSON value, where `float` includes `int`; None for any value.
+        default: its value if it is missing, and that of null if it is None. Without one, the field is required.
+        read: makes its value; None to keep the JSON value.
+        more: more of its JSON schema.
     """
 
-    def __init__(self, value: Any, where: str = "") -> None:
-        self._where = where
-        self._values: dict[str, Any] = self._typed(value, dict, where)
-        self._read: set[str] = set()
+    kind: type | None = None
+    default: Any = _MISSING
+    read: Reader | None = None
+    more: Mapping[str, Any] | None = None
 
-    def string(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads a string; one with a default may be missing, and null if that is None."""
-        return self._scalar(name, str, default)
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Its JSON schema."""
+        schema = dict(self.more or {})
+        if self.kind is not None:
+            name = _KINDS[self.kind][0]
+            schema.setdefault("type", [name, "null"] if self.default is None else name)
+        return schema
 
-    def boolean(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads true or false; as `string`."""
-        return self._scalar(name, bool, default)
 
-    def integer(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads an integer; as `string`."""
-        return self._scalar(name, int, default)
+class WireShape:
+    """The fields of a JSON object: they read it, and give its JSON schema. There are no others.
 
-    def number(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads an integer or a float; as `string`."""
-        value = self.value(name, default)
-        if value is not default and type(value) not in (int, float):
-            raise WireError(self.place(name), f"is {shown(value)}; expected a number")
-        return value
+    Args:
+        fields: the fields by their names, in the order in which they are read.
+    """
 
-    def choice(self, name: str, choices: Collection[str], default: Any = _MISSING) -> Any:
-        """Reads one of some strings."""
-        value = self.string(name, default)
-        if value is not default and value not in choices:
-            raise WireError(self.place(name), f"is {shown(value)}; expected one of {', '.join(choices)}")
-        return value
+    def __init__(self, **fields: WireField) -> None:
+        self._fields = fields
 
-    def object(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads an object, as it is."""
-        return self._scalar(name, dict, default)
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the object."""
+        required = [name for name, field in self._fields.items() if field.default is _MISSING]
+        properties = {name: field.schema for name, field in self._fields.items()}
+        about = {"properties": properties, "required": required} if properties else {}
+        return {"type": "object", **about, "additionalProperties": False}
 
-    def items(self, name: str, read: Callable[[Any, str], T], default: Any = _MISSING) -> Any:
-        """Reads a list with a reader of its items, which gets each item and its path. Returns a tuple."""
-        value = self._scalar(name, list, default)
-        if value is default:
-            return default
-        return tuple(read(item, f"{self.place(name)}[{at}]") for at, item in enumerate(value))
+    def read(self, value: Any, where: str = "", *, is_open: bool = False) -> dict[str, Any]:
+        """Returns the values of all fields by their names.
 
-    def strings(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads a list of strings. Returns a tuple."""
-        return self.items(name, lambda item, where: self._typed(item, str, where), default)
-
-    def value(self, name: str, default: Any = _MISSING) -> Any:
-        """Reads any value, as it is."""
-        self._read.add(name)
-        if name in self._values:
-            return self._values[name]
-        if default is _MISSING:
-            raise WireError(self._where, f"the field {name!r} is missing")
-        return default
-
-    def place(self, name: str) -> str:
-        """Returns the path of a field."""
-        return below(self._where, name)
-
-    def end(self) -> None:
-        """Refuses unknown fields.
+        Args:
+            value: the result of `loads`.
+            where: the path of the object.
+            is_open: whether unknown fields are ignored.
 
         Raises:
-            WireError: there is one.
+            WireError: it is not an object with these fields and no others.
         """
-        unknown = self._values.keys() - self._read
-        if unknown:
-            name = min(unknown)
-            raise WireError(self.place(name[:60]), f"unknown field{name_hint(name[:60], self._read)}")
+        values = typed(value, dict, where)
+        read: dict[str, Any] = {}
+        for name, field in self._fields.items():
+            item = values.get(name, field.default)
+            if item is _MISSING:
+                raise WireError(where, f"the field {name!r} is missing")
+            if item is not field.default:
+                place = below(where, name)
+                item = item if field.kind is None else typed(item, field.kind, place)
+                item = item if field.read is None else field.read(item, place)
+            read[name] = item
+        if not is_open and (unknown := values.keys() - read.keys()):
+            name = min(unknown)[:60]
+            raise WireError(below(where, name), f"unknown field{name_hint(name, self._fields)}")
+        return read
 
-    def _scalar(self, name: str, kind: type, default: Any) -> Any:
-        value = self.value(name, default)
-        return value if value is default else self._typed(value, kind, self.place(name))
 
-    @staticmethod
-    def _typed(value: Any, kind: type, where: str) -> Any:
-        if type(value) is not kind:
-            raise WireError(where, f"is {shown(value)}; expected {_NAMES[kind]}")
+def items(read: Reader, default: Any = _MISSING, **more: Any) -> WireField:
+    """Returns a field with a list, whose value is a tuple.
+
+    Args:
+        read: makes an item.
+        default: as for a `WireField`.
+        more: more of its JSON schema.
+    """
+
+    def read_all(values: Any, where: str) -> tuple[Any, ...]:
+        return tuple(read(value, f"{where}[{at}]") for at, value in enumerate(values))
+
+    return WireField(list, default, read_all, more)
+
+
+def strings(default: Any = _MISSING) -> WireField:
+    """Returns a field with a list of strings, whose value is a tuple."""
+    return items(lambda value, where: typed(value, str, where), default, items={"type": "string"})
+
+
+def choice(*choices: str) -> WireField:
+    """Returns a required field with one of some strings."""
+
+    def read(value: Any, where: str) -> Any:
+        if typed(value, str, where) not in choices:
+            raise WireError(where, f"is {shown(value)}; expected one of {', '.join(choices)}")
         return value
+
+    return WireField(read=read, more={"enum": list(choices)})
+
+
+def typed(value: Any, kind: type, where: str) -> Any:
+    """Returns a JSON value of a type.
+
+    Raises:
+        WireError: it has another type.
+    """
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise WireError(where, f"is {shown(value)}; expected {_KINDS[kind][1]}")
+    return value
 
 
 def below(where: str, name: str) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from guardagent.frameworks._template import extractor as live
 from guardagent.frameworks._template.package import PACKAGES as PACKAGES
-from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import Arguments, Values
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
 
 CONSTANTS: dict[str, object] = {}
+extract = live.extract
 KINDS = (
     ClassStub("Step", "acme_flows", fields={"name": REQUIRED, "tool": REQUIRED}),
     ClassStub(
@@ -29,13 +28,6 @@ KINDS = (
 
 def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and live.recognises(value)
-
-
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of a flow, with notes on what its source does not determine."""
-    stage = converter_of(value.interpreter)
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(_interpreter: Interpreter, _target: object, _arguments: Arguments, _line: int) -> Values | None:

@@ -8,25 +8,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.agents import ADK
-from guardagent.frameworks.adk.package import OBJECTS as OBJECTS
 from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
-    ProgramEvaluator,
+    Program,
     ValueConverter,
-    converter_of,
     copy_of,
     identity,
     make,
@@ -83,7 +79,7 @@ def _settle_function(stub: ObjectStub) -> None:
     stub.attributes["_func"] = stub.attributes["func"]
     name = stub.attributes["name"]
     if name.known == (None,) or not (name.known or name.complete):
-        stage = converter_of(stub.interpreter)
+        stage = stub.interpreter.converter
         names = [_name_of(stage, one) for one in stub.attributes["func"].known]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
 
@@ -93,7 +89,7 @@ def _name_of(stage: ValueConverter, one: object) -> str:
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
-def node(interpreter: ProgramEvaluator, wrapped: Values, options: Arguments, line: int) -> Values:
+def node(interpreter: Program, wrapped: Values, options: Arguments, line: int) -> Values:
     """The nodes that `node(...)` returns."""
     worker = options.get("parallel_worker")
     stub = [_node_of(interpreter, one, options, line) for one in wrapped.known]
@@ -102,13 +98,13 @@ def node(interpreter: ProgramEvaluator, wrapped: Values, options: Arguments, lin
     return Values(tuple(stub), wrapped.complete)
 
 
-def _worker(interpreter: ProgramEvaluator, one: ObjectStub, line: int) -> ObjectStub:
+def _worker(interpreter: Program, one: ObjectStub, line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
     assert kind is not None
     return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
 
 
-def _node_of(interpreter: ProgramEvaluator, one: object, options: Arguments, line: int) -> ObjectStub:
+def _node_of(interpreter: Program, one: object, options: Arguments, line: int) -> ObjectStub:
     """The node that ADK creates for a value."""
     overrides = {key: options.keywords[key] for key in ("name", "require_confirmation") if key in options.keywords}
     if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
@@ -122,7 +118,7 @@ def _node_of(interpreter: ProgramEvaluator, one: object, options: Arguments, lin
     return _create(interpreter, "FunctionNode", {"func": exactly(one), **overrides}, line)
 
 
-def _create(interpreter: ProgramEvaluator, name: str, fields: dict[str, Values], line: int) -> ObjectStub:
+def _create(interpreter: Program, name: str, fields: dict[str, Values], line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow.{name}")
     assert kind is not None
     return make(interpreter, kind, Arguments((), fields), line)
@@ -249,7 +245,7 @@ class _EdgeParser:
         if len(route.known) == 1 and route.complete:
             return route
         note = f"line {self._line}: the source does not determine a route of {self._workflow.name!r}"
-        converter_of(self._interpreter).note(note)
+        self._interpreter.converter.note(note)
         known = [one for one in route.known if isinstance(one, str | int)]
         return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
 
@@ -283,14 +279,14 @@ class _EdgeParser:
         """The stub for unknown nodes."""
         if self._unknown is None:
             note = f"line {self._line}: the source does not determine all nodes of {self._workflow.name!r}"
-            converter_of(self._interpreter).note(note)
+            self._interpreter.converter.note(note)
             fields = {"name": exactly("unknown"), "func": UNKNOWN}
             self._unknown = self._nodes["unknown"] = _create(self._interpreter, "FunctionNode", fields, self._line)
         return self._unknown
 
     def _widen(self) -> None:
         """Connects every node with every other and with an unknown node, as not all edges are known."""
-        converter_of(self._interpreter).note(
+        self._interpreter.converter.note(
             f"line {self._line}: the source does not determine all edges of {self._workflow.name!r}; all possible "
             f"edges are assumed"
         )
@@ -326,13 +322,6 @@ def unwrapped(value: object) -> object:
             break
         value = agents.known[0]
     return value
-
-
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of an agent, a workflow, an app or a runner, with notes on what the source does not determine."""
-    stage = converter_of(value.interpreter)
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -375,7 +364,7 @@ def _from_server(interpreter: Interpreter, path: str, arguments: Arguments, line
 def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
     """An agent that a YAML file describes, which is not read."""
     files = (arguments.get("config_path", 0) or UNKNOWN).strings or ("a file",)
-    converter_of(interpreter).note(
+    interpreter.converter.note(
         f"line {line}: the agent is described in {' or '.join(sorted(files))}, which is not read"
     )
     return exactly(make(interpreter, _LLM, Arguments(open=True), line))
@@ -444,7 +433,7 @@ def _snake_case(name: str) -> str:
 def _settle_adapted_tool(stub: ObjectStub) -> None:
     """Names a tool of another framework: by its name there, or by its class or function."""
     if stub.attributes["name"].known == (None,):
-        stage = converter_of(stub.interpreter)
+        stage = stub.interpreter.converter
         inner = stub.attributes["tool"]
         names = [getattr(stage.convert(one), "name", "") or getattr(stage.convert(one), "__name__", "")
                  for one in inner.known]  # fmt: skip
@@ -455,7 +444,7 @@ def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
     stub.attributes["_require_confirmation"] = stub.attributes.get("require_confirmation", _NO)
     if stub.attributes["name"].known == (None,):
-        stage = converter_of(stub.interpreter)
+        stage = stub.interpreter.converter
         names = [str(getattr(stage.convert(one), "__name__", getattr(stage.convert(one), "name", "function")))
                  for one in stub.attributes["func"].known]  # fmt: skip
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
@@ -623,6 +612,7 @@ def _shipped_tools() -> dict[str, object]:
 
 
 _SHIPPED_TOOLS = _shipped_tools()
+extract = live.extract
 CONSTANTS: dict[str, object] = {
     **{
         path: value

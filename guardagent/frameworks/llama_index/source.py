@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,16 +16,15 @@ from guardagent.frameworks.llama_index import extractor as live
 from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES, EventStep, is_event
 from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
+    Program,
     bases_of,
-    class_shown,
-    converter_of,
     defined_name,
     make,
+    record_start,
 )
 from guardagent.workflow.python_source.types import annotated_types
 from guardagent.workflow.python_source.values import (
@@ -50,7 +49,7 @@ _EVENTS = {
     "Event": "", "StartEvent": "Event", "StopEvent": "Event", "InputRequiredEvent": "Event",
     "HumanResponseEvent": "Event", "StepFailedEvent": "Event", "WorkflowFailedEvent": "StopEvent",
 }  # fmt: skip
-_FREE: WeakKeyDictionary[Interpreter, list[tuple[Class, object, Arguments]]] = WeakKeyDictionary()
+_FREE: WeakKeyDictionary[Program, list[tuple[Class, object, Arguments]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +128,7 @@ def _steps(workflow: ObjectStub, made_of: Class) -> Iterator[tuple[str, EventSte
                 if options is not None and isinstance(method, Function | PartialFunction):
                     bound = PartialFunction(method, Arguments((exactly(workflow),)))
                     found[node.name] = _step(workflow, node.name, bound, options)
-    for owner, function, options in _FREE.get(interpreter, []):  # type: ignore[call-overload]
+    for owner, function, options in _FREE.get(interpreter, []):
         if owner.tree is made_of.tree and isinstance(function, Function):
             name = str(getattr(function.tree, "name", "step"))
             found[name] = _step(workflow, name, function, (options, "step"))
@@ -158,7 +157,7 @@ def _options(interpreter: Any, owner: Class, node: ast.FunctionDef | ast.AsyncFu
 def _step(
     workflow: ObjectStub, name: str, function: Function | PartialFunction, how: tuple[Arguments, str]
 ) -> EventStep:
-    shown = converter_of(workflow.interpreter).function(function)
+    shown = workflow.interpreter.converter.function(function)
     return EventStep(name, shown, workflow, _declaration(workflow.interpreter, function, *how))
 
 
@@ -194,7 +193,7 @@ def _read_parameters(interpreter: Any, function: Function, result: StepDeclarati
             result.resources.append(DeclaredResource(one.arg, FactoryReference(factory)))
             continue
         parts = list(annotated_types(interpreter, one.annotation, function.scope))
-        taken = [(class_shown(interpreter, part.type), part.within) for part in parts]
+        taken = [(interpreter.class_shown(part.type), part.within) for part in parts]
         listed = [kind for kind, within in taken if is_event(kind) and {"list", "List"} & set(within)]
         if listed:
             result.collection_param = (one.arg, tuple(listed))
@@ -215,7 +214,7 @@ def _resource(interpreter: Any, annotation: ast.expr, function: Function) -> obj
                     made = [*mark.args[:1], *(one.value for one in mark.keywords if one.arg == "factory")]
                     known = [one for node in made for one in interpreter.value(node, function.scope).known]
                     functions = [one for one in known if isinstance(one, Function | PartialFunction)]
-                    return converter_of(interpreter).function(functions[0]) if functions else UNKNOWN
+                    return interpreter.converter.function(functions[0]) if functions else UNKNOWN
     return None
 
 
@@ -223,7 +222,7 @@ def _read_results(interpreter: Any, function: Function, result: StepDeclaration)
     returns = getattr(function.tree, "returns", None)
     parts = list(annotated_types(interpreter, returns, function.scope)) if returns is not None else []
     kept = [one for one in parts if one.type is not None or one.within]
-    kinds = [(class_shown(interpreter, one.type), {"list", "List"} & set(one.within)) for one in kept
+    kinds = [(interpreter.class_shown(one.type), {"list", "List"} & set(one.within)) for one in kept
              if path_of(one.type).rpartition(".")[2] not in {"list", "List"}]  # fmt: skip
     result.return_types = [kind for kind, _ in kinds] if parts else [object]
     result.is_fan_out = any(listed for _, listed in kinds)
@@ -234,11 +233,6 @@ def _settle_workflow(stub: ObjectStub) -> None:
     stub.attributes["declared_steps"] = exactly(DeclaredSteps(stub))
 
 
-def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    owner.interpreter.started.append(owner)
-    return UNKNOWN
-
-
 def _event_kinds(module: str) -> Iterator[ClassStub]:
     made: dict[str, ClassStub] = {}
     for name, base in _EVENTS.items():
@@ -246,7 +240,7 @@ def _event_kinds(module: str) -> Iterator[ClassStub]:
         yield made[name]
 
 
-STARTS = {"run": _started}
+STARTS = {"run": record_start}
 STEP_KINDS = tuple(
     kind
     for module in ("workflows", "llama_index.core.workflow")
@@ -352,7 +346,7 @@ def _members(stub: ObjectStub) -> Iterable[ObjectStub]:
         else:
             yield _unknown_agent(stub, path_of(one).rpartition(".")[2] or "agent")
     if not listed.complete or not all(item.complete for item in items):
-        converter_of(stub.interpreter).note(f"line {stub.line}: not all agents of the team are known from the source")
+        stub.interpreter.converter.note(f"line {stub.line}: not all agents of the team are known from the source")
         yield _unknown_agent(stub, "unknown")
 
 
@@ -393,6 +387,7 @@ AGENT_KINDS = (
 
 # --- the reader
 
+extract = live.extract
 CONSTANTS: dict[str, object] = {}
 KINDS = (*STEP_KINDS, *AGENT_KINDS)
 
@@ -411,13 +406,6 @@ def opened(interpreter: Interpreter, value: ObjectStub | Class) -> ObjectStub:
     created = made[-1] if made else interpreter.make(value)
     assert isinstance(created, ObjectStub)
     return created
-
-
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of a workflow, a team or an agent, with notes on what the source does not determine."""
-    stage = converter_of(value.interpreter)
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from guardagent.frameworks.openai_agents import extractor as live
 from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
     ReferenceStub,
-    converter_of,
     copy_of,
     defined_name,
     make,
@@ -34,6 +31,7 @@ from guardagent.workflow.python_source.values import (
     path_of,
 )
 
+extract = live.extract
 CONSTANTS: dict[str, object] = {}
 _RUNS = {f"Runner.{how}" for how in ("run", "run_sync", "run_streamed")}
 _GUARDRAILS = {"input_guardrail": "InputGuardrail", "output_guardrail": "OutputGuardrail"}
@@ -41,13 +39,6 @@ _GUARDRAILS = {"input_guardrail": "InputGuardrail", "output_guardrail": "OutputG
 
 def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and is_a(value, "agents.agent", "AgentBase")
-
-
-def extract(value: ObjectStub, name: str) -> Graph:
-    """The graph of an agent, with notes on what the source does not determine."""
-    stage = converter_of(value.interpreter)
-    graph = live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:

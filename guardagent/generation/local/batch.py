@@ -145,7 +145,7 @@ class GuardedBatch:
             InputError: a request is invalid; no turn has begun.
         """
         added = [self.add(request) for request in requests]
-        while not all(one.is_done for one in added):
+        while not all(turn.is_done for turn in added):
             self.step()
         return added
 
@@ -189,12 +189,12 @@ def guarded_generate_batch(
     """
     batch = GuardedBatch(model, tokenizer, slots)
     turns = batch.run(requests)
-    failed = [one.error for one in turns if one.error is not None]
+    failed = [turn.error for turn in turns if turn.error is not None]
     if failed:
-        for one in turns:
-            _withdraw(one)
+        for batch_turn in turns:
+            _withdraw(batch_turn)
         raise ExceptionGroup(f"{len(failed)} of {len(turns)} turns failed", failed)
-    return [one.result() for one in turns]
+    return [turn.result() for turn in turns]
 
 
 def _guarded(pending: PendingTurn, work: Any) -> None:

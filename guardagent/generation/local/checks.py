@@ -21,8 +21,7 @@ from guardagent.generation.local.turn import InvalidToken, MalformedCall, Partia
 from guardagent.generation.local.vocabulary import end_tokens, vocabulary_of
 from guardagent.policy.logic.reasoner import Reasoner
 from guardagent.session.session import Session
-from guardagent.session.state import Permit
-from guardagent.types import EMPTY, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Permit, Verdict, freeze, thaw
 
 Ended = Literal["end", "length", "gave up"]
 ReserveCalls = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Sequence[Verdict]]
@@ -198,7 +197,7 @@ class TurnChecker:
         denied = [verdict for verdict in verdicts if verdict.label]
         if not denied:
             pairs = zip(self.calls, verdicts, strict=True)
-            return tuple(GeneratedCall(tool, freeze(args), one, one.permit) for (tool, args), one in pairs)
+            return tuple(GeneratedCall(tool, freeze(args), pair, pair.permit) for (tool, args), pair in pairs)
         self.deny(max(denied, key=lambda verdict: verdict.decision.severity))
         self._withdraw(self._session, verdicts)
         return None
@@ -310,18 +309,21 @@ class MaskedTurn:
 
     def _push(self, token: int) -> bool:
         try:
-            found = self._turn.push(token)
+            token_push = self._turn.push(token)
         except (InvalidToken, MalformedCall):
             return False
-        return all(self._accept(written) for written in found)
+        for written in token_push:
+            if not self._accept(written):
+                return False
+            if written.is_complete:
+                self._turn.accept()
+        return True
 
     def _accept(self, written: PartialCall) -> bool:
-        if not self._complies(written):
-            return False
-        if written.is_complete:
+        complies = self._complies(written)
+        if complies and written.is_complete:
             self._checker.accept(written.tool, written.args)
-            self._turn.accept()
-        return True
+        return complies
 
     def _complies(self, written: PartialCall) -> bool:
         if not written.is_complete:
@@ -343,17 +345,11 @@ class MaskedTurn:
 
     def _would_comply(self, token: int) -> bool:
         try:
-            found = self._turn.completed_by(token)
+            partial_calls = self._turn.completed_by(token)
         except MalformedCall:
             return False
         mark = self._checker.mark()
         try:
-            return all(self._would_accept(written) for written in found)
+            return all(self._accept(written) for written in partial_calls)
         finally:
             self._checker.rollback(mark)
-
-    def _would_accept(self, written: PartialCall) -> bool:
-        stands = self._complies(written)
-        if stands and written.is_complete:
-            self._checker.accept(written.tool, written.args)
-        return stands

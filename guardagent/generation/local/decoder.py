@@ -166,33 +166,12 @@ class TurnRequest:
         vocabulary = vocabulary_of(tokenizer, ends)
         format_used = vocabulary.format(self.tool_format)
         is_parallel = format_used.is_parallel if self.parallel is None else self.parallel
-        return Decoder(
-            engine,
-            self._sampler(engine.defaults),
-            TurnBuffer(
-                vocabulary,
-                format_used,
-                list(schemas.values()),
-                self.tool_choice if schemas else "none",
-                prompt_end(tokenizer, prompt),
-            ),
-            TurnChecker(
-                self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
-            ),
-            ends=frozenset(ends),
-            prompt=prompt,
-            is_exact=self.mode == "exact",
-            max_tokens=self.max_new_tokens,
-            max_written=8 * self.max_new_tokens if self.max_total_tokens is None else self.max_total_tokens,
-            max_backtracks=self.max_backtracks,
-            ending=self.ending,
+        choice: ToolChoice = self.tool_choice if schemas else "none"
+        turn = TurnBuffer(vocabulary, format_used, list(schemas.values()), choice, prompt_end(tokenizer, prompt))
+        checker = TurnChecker(
+            self.session, schemas, is_parallel=is_parallel, facts=self.facts, agent=self.agent, reserve=self.reserve
         )
-
-    def _sampler(self, defaults: Any) -> Sampler:
-        return Sampler(
-            defaults, do_sample=self.do_sample, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p,
-            generator=self.generator, seed=self.seed, processors=self.logits_processor,
-        )  # fmt: skip
+        return Decoder(self, engine, turn, checker, frozenset(ends), prompt)
 
 
 def _check_count(name: str, value: object, least: int) -> None:
@@ -208,17 +187,12 @@ class Decoder:
     """Generates one turn, a token at a time.
 
     Args:
+        request: its options.
         engine: runs the model; the prompt is its sequence.
-        sampler: chooses tokens.
         turn: the tokens so far.
         checker: checks the calls.
         ends: the tokens that end a turn.
         prompt: the tokens of the prompt.
-        is_exact: whether to restart a denied call from its beginning.
-        max_tokens: the most tokens of the turn.
-        max_written: the most tokens generated, discarded ones included.
-        max_backtracks: the most backtracks.
-        ending: the text for the user after giving up.
 
     Attributes:
         result: the turn; None until it has ended. Its calls are in flight from then on, and none before.
@@ -226,22 +200,18 @@ class Decoder:
 
     def __init__(
         self,
+        request: TurnRequest,
         engine: ModelEngine,
-        sampler: Sampler,
         turn: TurnBuffer,
         checker: TurnChecker,
-        *,
         ends: frozenset[int],
         prompt: Sequence[int],
-        is_exact: bool,
-        max_tokens: int,
-        max_written: int,
-        max_backtracks: int,
-        ending: Ending,
     ) -> None:
-        self._engine, self._sampler, self._turn, self._checker = engine, sampler, turn, checker
-        self._ends, self._is_exact, self._ending = ends, is_exact, ending
-        self._max_tokens, self._max_written, self._max_backtracks = max_tokens, max_written, max_backtracks
+        self._request, self._engine, self._turn, self._checker, self._ends = request, engine, turn, checker, ends
+        self._sampler = Sampler(engine.defaults, request)
+        self._is_exact = request.mode == "exact"
+        total = request.max_total_tokens
+        self._max_written = 8 * request.max_new_tokens if total is None else total
         self._prompt = list(prompt)
         self.result: GeneratedTurn | None = None
         self._written = self._backtracks = self._discarded = 0
@@ -280,7 +250,7 @@ class Decoder:
             why += f"; reasons for the last call: {'; '.join(verdict.reasons)}"
         text = self._turn.free_text()
         gap = "\n\n" if text.strip() else ""
-        closing = ending_text(self._ending, verdict)
+        closing = ending_text(self._request.ending, verdict)
         self._turn.drop_calls()
         return self._result(f"{text}{gap}{closing}" if closing else text, (), "gave up", why)
 
@@ -307,8 +277,8 @@ class Decoder:
         Raises:
             _NoAllowedCall: the limit of generated tokens is reached, discarded ones included.
         """
-        if len(self._turn.tokens) >= self._max_tokens:
-            return "length", f"the turn has reached the limit of {self._max_tokens} tokens"
+        if len(self._turn.tokens) >= self._request.max_new_tokens:
+            return "length", f"the turn has reached the limit of {self._request.max_new_tokens} tokens"
         if self._written >= self._max_written:
             raise _NoAllowedCall(
                 f"{self._max_written} tokens were generated, discarded ones included, which is the limit"
@@ -350,39 +320,41 @@ class Decoder:
 
     def _add(self, token: int) -> None:
         self._written += 1
-        found: Sequence[PartialCall] | None
+        partial_calls: Sequence[PartialCall] | None
         try:
-            found = self._turn.push(token)
+            partial_calls = self._turn.push(token)
         except InvalidToken:
             self._invalid.setdefault(len(self._turn.tokens), set()).add(token)
             return
         except MalformedCall as problem:
             self._checker.deny(unchecked_verdict(str(problem), checked_by="policy"))
-            found = None
+            partial_calls = None
         self._engine.step(token)
         if self._trie is not None:
             self._trie.push(token)
-        if found is None:
+        if partial_calls is None:
             self._backtrack(len(self._turn.tokens) - 1)
-        elif found:
-            self._check_completed(found)
+        elif partial_calls:
+            self._check_completed(partial_calls)
 
-    def _check_completed(self, found: Sequence[PartialCall]) -> None:
+    def _check_completed(self, partial_calls: Sequence[PartialCall]) -> None:
         """Checks what the last token completes; if any of it fails, backtracks."""
         mark, root = self._checker.mark(), self._turn.root
-        for at, written in enumerate(found):
-            if not self._complies(written, found[at + 1 :]):
+        for at, written in enumerate(partial_calls):
+            if not self._complies(written, partial_calls[at + 1 :]):
                 self._checker.rollback(mark)
                 self._turn.root = root
                 self._backtrack(self._turn.token_at(written.start))
                 return
-        if found[-1].is_complete or self._turn.root != root:
+        if partial_calls[-1].is_complete or self._turn.root != root:
             self._trie = None
 
     def _complies(self, written: PartialCall, later: Sequence[PartialCall]) -> bool:
         """Judges a complete call; queries whether a partial one can comply, unless the same token completes it."""
         if not written.is_complete:
-            return any(one.is_complete for one in later) or self._checker.can_comply(written.tool, written.args)
+            return any(partial_call.is_complete for partial_call in later) or self._checker.can_comply(
+                written.tool, written.args
+            )
         verdict = self._checker.check(written.tool, written.args)
         if verdict is not None and verdict.label:
             self._checker.deny(verdict)
@@ -402,8 +374,8 @@ class Decoder:
         Raises:
             _NoAllowedCall: the backtracks are used up, or another attempt would repeat the denied call.
         """
-        if self._backtracks >= self._max_backtracks:
-            raise _NoAllowedCall(f"no allowed call was found in {self._max_backtracks + 1} attempts")
+        if self._backtracks >= self._request.max_backtracks:
+            raise _NoAllowedCall(f"no allowed call was found in {self._request.max_backtracks + 1} attempts")
         if self._is_exact and not self._sampler.do_sample:
             raise _NoAllowedCall("the likeliest call is denied, and would repeat without sampling; try mode='fast'")
         self._backtracks += 1
@@ -463,30 +435,16 @@ class Sampler:
 
     Args:
         defaults: a generation configuration for options that are None.
-        do_sample: whether to sample; otherwise the likeliest token is chosen.
-        temperature, top_k, top_p: as in transformers.
-        generator: a `torch.Generator`.
-        seed: the seed of a new generator; without both, torch's default generator is used.
-        processors: further processors of transformers, applied before anything is forbidden.
+        request: the options, as in transformers; its processors are applied before anything is forbidden. Without a
+            generator and a seed, torch's default generator is used.
     """
 
-    def __init__(
-        self,
-        defaults: Any,
-        *,
-        do_sample: bool | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        generator: Any = None,
-        seed: int | None = None,
-        processors: Iterable[Processor] = (),
-    ) -> None:
-        self.do_sample = bool(_value_or(do_sample, getattr(defaults, "do_sample", None)))
-        self._generator, self._seed = generator, seed
-        self._processors = [*_penalties(defaults), *processors]
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        settings = {name: _value_or(value, getattr(defaults, name, None)) for name, value in options.items()}
+    def __init__(self, defaults: Any, request: TurnRequest) -> None:
+        self.do_sample = bool(_value_or(request.do_sample, getattr(defaults, "do_sample", None)))
+        self._generator, self._seed = request.generator, request.seed
+        self._processors = [*_penalties(defaults), *request.logits_processor]
+        names = ("temperature", "top_k", "top_p")
+        settings = {name: _value_or(getattr(request, name), getattr(defaults, name, None)) for name in names}
         self._warpers = _warpers(**settings) if self.do_sample else []
 
     @property
@@ -547,14 +505,14 @@ def _penalties(defaults: Any) -> list[Processor]:
 def _warpers(temperature: float | None, top_k: int | None, top_p: float | None) -> list[Processor]:
     from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-    found: list[Processor] = []
+    processors: list[Processor] = []
     try:
-        found += [TemperatureLogitsWarper(float(temperature))] if temperature not in (None, 1.0) else []
-        found += [TopKLogitsWarper(top_k)] if top_k else []
-        found += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
+        processors += [TemperatureLogitsWarper(float(temperature))] if temperature not in (None, 1.0) else []
+        processors += [TopKLogitsWarper(top_k)] if top_k else []
+        processors += [TopPLogitsWarper(top_p)] if top_p is not None and top_p < 1 else []
     except (TypeError, ValueError) as error:
         raise InputError(f"the sampling options are invalid: {error}") from None
-    return found
+    return processors
 
 
 # --- token sequences that the decoder must not try again

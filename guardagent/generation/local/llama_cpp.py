@@ -129,12 +129,12 @@ class LlamaCpp:
         return 0 <= first <= max(0, length - self._window)
 
     def _end_tokens(self) -> tuple[int, ...]:
-        found = _ENDS.get(self._model)
-        if found is None:
+        end = _ENDS.get(self._model)
+        if end is None:
             vocabulary, is_end = self._api.llama_model_get_vocab(self._model.model), self._api.llama_vocab_is_eog
-            found = tuple(token for token in range(self._model.n_vocab()) if is_end(vocabulary, token))
-            _ENDS[self._model] = found
-        return found
+            end = tuple(token for token in range(self._model.n_vocab()) if is_end(vocabulary, token))
+            _ENDS[self._model] = end
+        return end
 
 
 def engine(model: Any) -> LlamaCpp | None:

@@ -60,30 +60,42 @@ class TransformersBatch:
         self._free.append(sequence.row)
 
     def compute(self, sequences: Sequence[TransformersSequence]) -> None:
-        pending = [one for one in sequences if not one.is_computed]
-        for one in pending:
-            if len(one.tokens) - one.cached > 1:  # a prompt is computed alone
-                self._compute_row(one)
+        pending = [sequence for sequence in sequences if not sequence.is_computed]
+        for pending_sequence in pending:
+            if len(pending_sequence.tokens) - pending_sequence.cached > 1:  # a prompt is computed alone
+                self._compute_row(pending_sequence)
         if one_token := [one for one in pending if not one.is_computed]:
             self._compute_rows(one_token)
 
     # --- computing
 
-    def _compute_row(self, one: TransformersSequence) -> None:
-        tokens = one.tokens[one.cached :]
-        positions = torch.arange(one.cached, len(one.tokens), device=self._model.device)[None]
-        one.take(self._forward(slice(one.row, one.row + 1), [tokens], positions, len(one.tokens))[0])
+    def _compute_row(self, transformers_sequence: TransformersSequence) -> None:
+        tokens = transformers_sequence.tokens[transformers_sequence.cached :]
+        positions = torch.arange(
+            transformers_sequence.cached, len(transformers_sequence.tokens), device=self._model.device
+        )[None]
+        transformers_sequence.take(
+            self._forward(
+                slice(transformers_sequence.row, transformers_sequence.row + 1),
+                [tokens],
+                positions,
+                len(transformers_sequence.tokens),
+            )[0]
+        )
 
     def _compute_rows(self, sequences: Sequence[TransformersSequence]) -> None:
-        last = self.slots if self._invariant else 1 + max(one.row for one in sequences)
+        last = self.slots if self._invariant else 1 + max(sequence.row for sequence in sequences)
         tokens, places = [0] * last, [self.max_length] * last
-        for one in sequences:
-            tokens[one.row], places[one.row] = one.tokens[-1], one.cached
-        width = self.max_length if self._invariant else 1 + max(one.cached for one in sequences)
+        for transformers_sequence in sequences:
+            tokens[transformers_sequence.row], places[transformers_sequence.row] = (
+                transformers_sequence.tokens[-1],
+                transformers_sequence.cached,
+            )
+        width = self.max_length if self._invariant else 1 + max(sequence.cached for sequence in sequences)
         positions = torch.tensor(places, device=self._model.device)[:, None]
         logits = self._forward(slice(last), [[token] for token in tokens], positions, width)
-        for one in sequences:
-            one.take(logits[one.row])
+        for transformers_sequence in sequences:
+            transformers_sequence.take(logits[transformers_sequence.row])
 
     def _forward(self, rows: slice, tokens: Sequence[Sequence[int]], positions: Any, width: int) -> Any:
         """The logits [rows, vocabulary] after the last tokens."""

@@ -97,12 +97,16 @@ class TurnBuffer:
         self._text = bytearray()
         self._ends: list[int] = []
         self._blocks: list[tuple[int, int]] = []  # the offsets of closed blocks in the text
-        self._thoughts = [Thought(0, 0, one) for one in vocabulary.thinking if one.is_open_after(prompt)][:1]
+        self._thoughts = [
+            Thought(0, 0, thinking_marks)
+            for thinking_marks in vocabulary.thinking
+            if thinking_marks.is_open_after(prompt)
+        ][:1]
         self._opened = 0  # the offset of the open block
         self._settled, self._settled_at = bytearray(), 0  # the settled free text, and its end in the text
         self._first: int | None = None  # the token in which the first block opens
         self.block: CallBlock | None = None
-        marks = [len(one.opening.encode()) for one in vocabulary.thinking]
+        marks = [len(thinking_marks.opening.encode()) for thinking_marks in vocabulary.thinking]
         self._longest = max([tool_format.longest, *marks])
         if choice == "required" and not self._thoughts:
             self._force_block()
@@ -149,7 +153,7 @@ class TurnBuffer:
     @property
     def _free(self) -> int:
         """The start of the free text in which a block may open."""
-        ends = [one.end for one in self._thoughts[-1:] if one.end is not None]
+        ends = [thought.end for thought in self._thoughts[-1:] if thought.end is not None]
         return max([0, *ends, *(end for _, end in self._blocks[-1:])])
 
     @property
@@ -185,8 +189,10 @@ class TurnBuffer:
 
     def _thought_opening(self, before: int) -> Thought | None:
         """The next opening of thinking, if no block opens before it."""
-        found = [one for marks in self._vocabulary.thinking if (one := self._opening_of(marks, before)) is not None]
-        first = min(found, key=lambda one: one.start, default=None)
+        openings = [
+            opening for marks in self._vocabulary.thinking if (opening := self._opening_of(marks, before)) is not None
+        ]
+        first = min(openings, key=lambda one: one.start, default=None)
         block = self._opening(before) if first is not None else None
         return None if block is not None and first is not None and block[0] <= first.start else first
 
@@ -213,10 +219,10 @@ class TurnBuffer:
 
     def _find_block(self, before: int) -> list[PartialCall]:
         """Looks for the opening of a block in free text."""
-        found = self._opening(before)
-        if found is None:
+        opening = self._opening(before)
+        if opening is None:
             return []
-        begins, behind = found
+        begins, behind = opening
         place = len(self.tokens) - 1
         if self._choice == "none" or (block := self._open_block(begins, behind, before)) is None:
             self.cut(place)
@@ -251,11 +257,11 @@ class TurnBuffer:
         block.readers.append(None if reader is None else reader.copy())
         if reader is not None:
             return self._resume(block, block.readers[-1], before)
-        found = self._opening(before)  # within the opening of a required block
-        if found is None:
+        opening = self._opening(before)  # within the opening of a required block
+        if opening is None:
             return []
-        self._opened = found[0]
-        return self._resume(block, self._format.reader(self._tools), found[1])
+        self._opened = opening[0]
+        return self._resume(block, self._format.reader(self._tools), opening[1])
 
     def _resume(self, block: CallBlock, reader: BlockReader | None, start: int) -> list[PartialCall]:
         assert reader is not None
@@ -282,9 +288,9 @@ class TurnBuffer:
 
     def _cut_thoughts(self, end: int) -> None:
         self._thoughts = [
-            one if one.end is None or one.end <= end else replace(one, end=None)
-            for one in self._thoughts
-            if one.inside <= end
+            thought if thought.end is None or thought.end <= end else replace(thought, end=None)
+            for thought in self._thoughts
+            if thought.inside <= end
         ]
 
     def drop_calls(self) -> None:
@@ -337,16 +343,16 @@ class TurnBuffer:
         Each result is a prefix of the later ones and of the final `free_text`. It ends before a text that may still
         become a mark of a block or of thinking.
         """
-        found, self._settled_at = self._free_bytes(self._settled_at, self._settled_end())
-        self._settled += found
+        free, self._settled_at = self._free_bytes(self._settled_at, self._settled_end())
+        self._settled += free
         return getincrementaldecoder("utf-8")(errors="replace").decode(bytes(self._settled))
 
     def thinking_text(self) -> str:
         """The text of the blocks of thinking, without marks and special tokens, separated by line breaks."""
         kept, blocks = self._kept_bytes(0), []
-        for one in self._thoughts:
-            end = len(self._text) if one.end is None else one.end - len(one.marks.closing.encode())
-            inside = slice(one.inside, end)
+        for thought in self._thoughts:
+            end = len(self._text) if thought.end is None else thought.end - len(thought.marks.closing.encode())
+            inside = slice(thought.inside, end)
             blocks.append(bytes(compress(self._text[inside], kept[inside])).decode(errors="replace"))
         return "\n".join(blocks)
 
@@ -376,7 +382,7 @@ class TurnBuffer:
         if end <= since:
             return b"", since
         kept, at = self._kept_bytes(since), since
-        hidden = [*self._blocks, *((one.start, one.end or len(self._text)) for one in self._thoughts)]
+        hidden = [*self._blocks, *((thought.start, thought.end or len(self._text)) for thought in self._thoughts)]
         if self.block is not None:
             hidden.append((self._opened, len(self._text)))
         for begins, ends in sorted([*hidden, (len(self._text), len(self._text))]):
@@ -390,7 +396,9 @@ class TurnBuffer:
     def _headers(self, start: int, end: int) -> list[tuple[int, int]]:
         headers = self._format.headers
         return (
-            [] if headers is None or end <= start else [one.span() for one in headers.finditer(self._text, start, end)]
+            []
+            if headers is None or end <= start
+            else [match.span() for match in headers.finditer(self._text, start, end)]
         )
 
 

@@ -46,11 +46,11 @@ class Vocabulary:
 
     def bytes_of(self, token: int) -> bytes:
         """The bytes that a token adds to the text; for a special token, its name."""
-        found = self._bytes.get(token)
-        if found is None:
-            found = self._guide.decode_bytes([token]) if token < self.size else b""
-            self._bytes[token] = found
-        return found
+        byte = self._bytes.get(token)
+        if byte is None:
+            byte = self._guide.decode_bytes([token]) if token < self.size else b""
+            self._bytes[token] = byte
+        return byte
 
     @cached_property
     def is_ending(self) -> Any:
@@ -89,13 +89,13 @@ class Vocabulary:
             InputError: the grammar library does not support one of the schemas.
         """
         key = (tool_format, before, *((tool.name, tool.schema_text) for tool in tools))
-        if (found := self._matchers.get(key)) is None:
+        if (matcher := self._matchers.get(key)) is None:
             while len(self._matchers) >= _MAX_GRAMMARS:
                 del self._matchers[next(iter(self._matchers))]
             head = self.literals(before) if isinstance(before, str) and before else _literal_bytes(before)
             text = f"start: {head} block\n{tool_format.grammar(tools, self.tokens, self.literal)}"
-            found = self._matchers[key] = self._compiled(text)
-        return found.deep_copy()
+            matcher = self._matchers[key] = self._compiled(text)
+        return matcher.deep_copy()
 
     def _compiled(self, text: str) -> Any:
         from llguidance import LLMatcher
@@ -144,9 +144,9 @@ def prompt_tokens(tokenizer: Any, messages: Any, tools: Iterable[Any]) -> list[i
         return list(tokenizer(messages)["input_ids"])
     if not isinstance(messages, Sequence):
         raise InputError(f"'messages' is a {type(messages).__name__}; {_EXPECTED}")
-    if all(type(one) is int for one in messages):
+    if all(type(message) is int for message in messages):
         return list(messages)
-    if not all(isinstance(one, Mapping) for one in messages):
+    if not all(isinstance(message, Mapping) for message in messages):
         raise InputError(f"'messages' contains an item that is not a message; {_EXPECTED}")
     return _of_chat(tokenizer, messages, tools)
 
@@ -172,9 +172,9 @@ def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
         InputError: neither defines one, or the tokenizer is not a fast tokenizer.
     """
     _check_tokenizer(tokenizer)
-    for found in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
-        if found is not None:
-            return [int(one) for one in found] if isinstance(found, Iterable) else [int(found)]
+    for token in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
+        if token is not None:
+            return [int(one) for one in token] if isinstance(token, Iterable) else [int(token)]
     raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")
 
 

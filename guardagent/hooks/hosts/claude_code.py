@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from guardagent.hooks.calls import add_hooks, remove_hooks
-from guardagent.hooks.hook_event import (
-    HookAnswer,
-    HookDecision,
-    HookEvent,
-    HookHost,
-    HookKind,
-    HookOutput,
-    denied,
-    object_field,
-    text_field,
-)
-from guardagent.types import EMPTY
-
-_TOOL_KINDS = (HookKind.BEFORE, HookKind.AFTER)
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput, denied
 
 
 class Host(HookHost):
@@ -30,6 +18,7 @@ class Host(HookHost):
     title: ClassVar[str] = "Claude Code"
     documentation: ClassVar[str] = "the hooks reference of November 2026, Claude Code 2.1.317"
     asks: ClassVar[bool] = True
+    settings_path: ClassVar[str] = ".claude/settings.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
         "PostToolUse": HookKind.AFTER,
@@ -43,21 +32,13 @@ class Host(HookHost):
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
-        name = text_field(payload, "hook_event_name")
-        kind = self.events.get(name, HookKind.OTHER)
-        is_tool = kind in _TOOL_KINDS
-        return HookEvent(
-            kind,
-            name,
-            text_field(payload, "session_id"),
-            text_field(payload, "cwd", ""),
-            text_field(payload, "tool_name") if is_tool else "",
-            object_field(payload, "tool_input") if is_tool else EMPTY,
-            text_field(payload, "tool_use_id", "") if is_tool else "",
-            payload.get("agent_id") or None,
-            payload.get("tool_response", payload.get("error")),
-            self.has_failed(name, payload),
-            payload.get("stop_hook_active") is True,
+        event = self.common_fields(payload)
+        return replace(
+            event,
+            agent=payload.get("agent_id") or None,
+            output=payload.get("tool_response", payload.get("error")),
+            failed=self.has_failed(event.name, payload),
+            repeated=payload.get("stop_hook_active") is True,
         )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
@@ -81,9 +62,6 @@ class Host(HookHost):
                 return HookOutput(json.dumps({"decision": "block", "reason": answer.reason}))
             return denied(answer.reason)
         return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
-
-    def settings_file(self, project: Path | None) -> Path:
-        return (Path.home() if project is None else project) / ".claude" / "settings.json"
 
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
         local = () if project is None else (project / ".claude" / "settings.local.json",)

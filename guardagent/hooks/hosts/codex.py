@@ -18,6 +18,7 @@ class Host(ClaudeCodeHost):
     title: ClassVar[str] = "Codex CLI"
     documentation: ClassVar[str] = "the hooks documentation of November 2026, Codex CLI 0.153"
     asks: ClassVar[bool] = False
+    settings_path: ClassVar[str] = ".codex/hooks.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
         "PostToolUse": HookKind.AFTER,
@@ -49,9 +50,6 @@ class Host(ClaudeCodeHost):
         if answer.decision is HookDecision.ALLOW and event.kind is HookKind.BEFORE:
             return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
         return super().write(event, answer)
-
-    def settings_file(self, project: Path | None) -> Path:
-        return (Path.home() if project is None else project) / ".codex" / "hooks.json"
 
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
         folders = [Path.home() / ".codex", *([] if project is None else [project / ".codex"])]

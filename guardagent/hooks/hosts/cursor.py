@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from guardagent.errors import InputError
 from guardagent.hooks.calls import is_ours
-from guardagent.hooks.hook_event import (
-    HookAnswer,
-    HookDecision,
-    HookEvent,
-    HookHost,
-    HookKind,
-    HookOutput,
-    object_field,
-    text_field,
-)
-from guardagent.types import EMPTY
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput
 
 
 class Host(HookHost):
@@ -28,6 +18,7 @@ class Host(HookHost):
     title: ClassVar[str] = "Cursor"
     documentation: ClassVar[str] = "the hooks page of November 2026"
     asks: ClassVar[bool] = False
+    settings_path: ClassVar[str] = ".cursor/hooks.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "preToolUse": HookKind.BEFORE,
         "postToolUse": HookKind.AFTER,
@@ -41,22 +32,15 @@ class Host(HookHost):
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
-        name = text_field(payload, "hook_event_name")
-        kind = self.events.get(name, HookKind.OTHER)
-        is_tool = kind in (HookKind.BEFORE, HookKind.AFTER)
+        event = self.common_fields(payload, session="conversation_id")
         roots = payload.get("workspace_roots")
         root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
         loops = payload.get("loop_count")
-        return HookEvent(
-            kind,
-            name,
-            text_field(payload, "conversation_id"),
-            text_field(payload, "cwd", "") or root,
-            text_field(payload, "tool_name") if is_tool else "",
-            object_field(payload, "tool_input") if is_tool else EMPTY,
-            text_field(payload, "tool_use_id", "") if is_tool else "",
+        return replace(
+            event,
+            cwd=event.cwd or root,
             output=payload.get("tool_output", payload.get("error_message")),
-            failed=_has_failed(name, payload),
+            failed=_has_failed(event.name, payload),
             repeated=type(loops) is int and loops > 0,
             ran=payload.get("failure_type") != "permission_denied",
         )
@@ -76,9 +60,6 @@ class Host(HookHost):
             return HookOutput(json.dumps({"followup_message": answer.reason}))
         return HookOutput("{}")
 
-    def settings_file(self, project: Path | None) -> Path:
-        return (Path.home() if project is None else project) / ".cursor" / "hooks.json"
-
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         settings.setdefault("version", 1)
         events = settings.setdefault("hooks", {})
@@ -95,7 +76,7 @@ class Host(HookHost):
         if not isinstance(events, dict):
             return 0
         for event, hooks in list(events.items()):
-            others = [one for one in hooks if not is_ours(one)] if isinstance(hooks, list) else hooks
+            others = [hook for hook in hooks if not is_ours(hook)] if isinstance(hooks, list) else hooks
             count += len(hooks) - len(others)
             events[event] = others
             if not others:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from guardagent.hooks.calls import add_hooks, remove_hooks
-from guardagent.hooks.hook_event import (
-    HookAnswer,
-    HookDecision,
-    HookEvent,
-    HookHost,
-    HookKind,
-    HookOutput,
-    object_field,
-    text_field,
-)
-from guardagent.types import EMPTY
+from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput
 
 
 class Host(HookHost):
@@ -27,6 +17,7 @@ class Host(HookHost):
     title: ClassVar[str] = "Gemini CLI"
     documentation: ClassVar[str] = "the hooks reference of November 2026"
     asks: ClassVar[bool] = False
+    settings_path: ClassVar[str] = ".gemini/settings.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "BeforeTool": HookKind.BEFORE,
         "AfterTool": HookKind.AFTER,
@@ -38,17 +29,9 @@ class Host(HookHost):
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
-        name = text_field(payload, "hook_event_name")
-        kind = self.events.get(name, HookKind.OTHER)
-        is_tool = kind in (HookKind.BEFORE, HookKind.AFTER)
         response = payload.get("tool_response")
-        return HookEvent(
-            kind,
-            name,
-            text_field(payload, "session_id"),
-            text_field(payload, "cwd", ""),
-            text_field(payload, "tool_name") if is_tool else "",
-            object_field(payload, "tool_input") if is_tool else EMPTY,
+        return replace(
+            self.common_fields(payload, call_id=""),
             output=response,
             failed=_has_failed(response),
             repeated=payload.get("stop_hook_active") is True,
@@ -58,9 +41,6 @@ class Host(HookHost):
         if answer.decision is not HookDecision.ALLOW:
             return HookOutput(json.dumps({"decision": "deny", "reason": answer.reason}))
         return HookOutput(json.dumps({"systemMessage": answer.note} if answer.note else {}))
-
-    def settings_file(self, project: Path | None) -> Path:
-        return (Path.home() if project is None else project) / ".gemini" / "settings.json"
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         add_hooks(settings, commands, name="guardagent", timeout=self.seconds * 1000)

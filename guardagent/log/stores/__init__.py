@@ -6,14 +6,15 @@ A store is named by the suffix of its files or the scheme of its addresses: `run
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError, UnknownNameError
-from guardagent.log.chain import Entry
+from guardagent.errors import InputError, LogError, UnknownNameError
+from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.rotation import Rotation, current_path
 
 STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardagent.stores")
@@ -110,12 +111,28 @@ def open_reader(source: LogSource) -> LogReader:
             Lines.
     """
     files = [source] if isinstance(source, Path | str) else list(source)
-    files = [_log_in(one) if not is_address(one) and Path(one).is_dir() else one for one in files]
-    modules = [_module(one) for one in files]
-    if not files or (len(files) > 1 and not all(getattr(one, "ROTATES", False) for one in modules)):
+    files = [_log_in(file) if not is_address(file) and Path(file).is_dir() else file for file in files]
+    modules = [_module(file) for file in files]
+    if not files or (len(files) > 1 and not all(getattr(module, "ROTATES", False) for module in modules)):
         raise InputError("several files are one log only as JSON Lines; expected one log, or .jsonl files in order")
     reader: LogReader = modules[0].LogReader(*map(_place, files))
     return reader
+
+
+@contextlib.contextmanager
+def write_errors(path: Path, close: Callable[[], None], library_error: type[Exception] = OSError) -> Iterator[None]:
+    """Raises LogError for any error of a file; after one of the system or of a library, the file is opened again."""
+    try:
+        yield
+    except (OSError, library_error) as error:
+        with contextlib.suppress(library_error):
+            close()
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise LogError(f"{path}: the log cannot be written: {cause}") from None
+    except InputError as error:
+        raise LogError(f"the log cannot be written: {error}") from None
+    except DamagedLogError as damaged:
+        raise LogError(f"{path}: {damaged}; nothing is added to it") from None
 
 
 def is_address(log: Path | str) -> bool:
@@ -131,13 +148,13 @@ def _log_in(folder: Path | str) -> Path:
     """Returns the one log in a folder; the earlier files of a log belong to it."""
     known = (*STORES, *_ALIASES)
     try:
-        found = [one for one in Path(folder).iterdir() if not one.name.startswith(".")]
+        paths = [path for path in Path(folder).iterdir() if not path.name.startswith(".")]
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
-    logs = {current_path(one) for one in found if one.suffix.removeprefix(".") in known}
+    logs = {current_path(path) for path in paths if path.suffix.removeprefix(".") in known}
     if len(logs) == 1:
         return logs.pop()
-    names = ", ".join(sorted(one.name for one in logs))
+    names = ", ".join(sorted(log.name for log in logs))
     raise InputError(f"{Path(folder)}: has {f'several logs: {names}' if logs else 'no log'}; expected one, or its file")
 
 
@@ -153,5 +170,5 @@ def _module(log: Path | str) -> Any:
         raise InputError(
             f"no log has an address that begins with {kind!r}; expected postgresql://HOST/DATABASE, or a file"
         )
-    known = [f".{one}" for one in (*STORES, *_ALIASES) if _ALIASES.get(one, one) != "postgres"]
+    known = [f".{store}" for store in (*STORES, *_ALIASES) if _ALIASES.get(store, store) != "postgres"]
     raise UnknownNameError("kind of log", Path(log).suffix, known, where=str(log))

@@ -23,7 +23,7 @@ from guardagent._support.files import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.rotation import Rotation, archive_path, archives, continued_record
-from guardagent.log.stores import EntryFactory
+from guardagent.log.stores import EntryFactory, write_errors
 
 BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)
@@ -70,10 +70,10 @@ def _is_complete(tail: bytes) -> bool:
     Raises:
         DamagedLogError: something else follows the entry, which no interrupted write leaves behind.
     """
-    found = _LINE.match(tail)
-    if len(tail) >= _MAX_LINE or (found and found.end() < len(tail)):
+    match = _LINE.match(tail)
+    if len(tail) >= _MAX_LINE or (match and match.end() < len(tail)):
         raise DamagedLogError("has a changed end of line")
-    return found is not None
+    return match is not None
 
 
 def _end(tail: bytes, notes: list[str] | None) -> Iterator[Entry]:
@@ -86,12 +86,12 @@ def _end(tail: bytes, notes: list[str] | None) -> Iterator[Entry]:
 
 
 def _entry(line: bytes) -> Entry:
-    found = _LINE.fullmatch(line)
+    match = _LINE.fullmatch(line)
     try:
-        text, prev, seq, digest = (part.decode("ascii") for part in found.groups()) if found else ("",) * 4
+        text, prev, seq, digest = (part.decode("ascii") for part in match.groups()) if match else ("",) * 4
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise DamagedLogError("has a changed line")
     return Entry(int(seq), text, prev, digest)
 
@@ -168,20 +168,13 @@ class Store:
         """Gives the locked file."""
         import fcntl
 
-        try:
+        with write_errors(self._path, self.close):
             handle = self._locked()
             try:
                 yield handle
             finally:
                 if self._handle is not None:
                     fcntl.flock(self._handle, fcntl.LOCK_UN)
-        except OSError as error:
-            self.close()
-            raise LogError(f"{self._path}: the log cannot be written: {error.strerror}") from None
-        except InputError as error:
-            raise LogError(f"the log cannot be written: {error}") from None
-        except DamagedLogError as damaged:
-            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
 
     def _locked(self) -> int:
         """Opens and locks the current file, also if another process began it meanwhile."""
@@ -191,7 +184,7 @@ class Store:
             opened = os.fstat(handle)
             if os.path.samestat(opened, os.stat(self._path)):  # noqa: PTH116 - faster
                 return handle
-            rotated = any(os.path.samestat(opened, one.stat()) for _, one in archives(self._path))
+            rotated = any(os.path.samestat(opened, path.stat()) for _, path in archives(self._path))
             self.close()
             if not rotated:
                 raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
@@ -304,9 +297,9 @@ def _archives_before(path: Path, file: BufferedReader) -> list[Path]:
     """Returns the earlier files; not those that follow, nor the file itself if it has its later name already."""
     first, opened = first_entry(file), os.fstat(file.fileno())
     return [
-        one
-        for number, one in archives(path)
-        if (first is None or number < first.seq) and not os.path.samestat(opened, one.stat())
+        path
+        for number, path in archives(path)
+        if (first is None or number < first.seq) and not os.path.samestat(opened, path.stat())
     ]
 
 

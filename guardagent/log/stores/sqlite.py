@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from guardagent._support.files import folder_lock, sync_folder
+from guardagent._support.files import folder_lock
+from guardagent._support.stores import connect_file, create_file, file_identity, write_transaction
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
-from guardagent.log.stores import EntryFactory
+from guardagent.log.stores import EntryFactory, write_errors
 
 _APPLICATION = 0x47414C47
 _VERSION = 1
@@ -53,14 +54,8 @@ class Store:
         with self._log_errors():
             db = self._connection()
             self._require_same_file()
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with write_transaction(db):
                 db.executemany(_INSERT, make(_last(db), ()))
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk has already ended it
-                    db.execute("ROLLBACK")
-                raise
 
     def close(self) -> None:
         """Closes the file; the last process to do so merges everything into the one file."""
@@ -68,44 +63,26 @@ class Store:
             self._db.close()
         self._db = None
 
-    @contextlib.contextmanager
-    def _log_errors(self) -> Iterator[None]:
-        """Raises LogError for any error, after which a new connection is opened."""
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            with contextlib.suppress(sqlite3.Error):
-                self.close()
-            cause = error.strerror if isinstance(error, OSError) else error
-            raise LogError(f"{self._path}: the log cannot be written: {cause}") from None
-        except InputError as error:
-            raise LogError(f"the log cannot be written: {error}") from None
-        except DamagedLogError as damaged:
-            raise LogError(f"{self._path}: {damaged}; nothing is added to it") from None
+    def _log_errors(self) -> contextlib.AbstractContextManager[None]:
+        return write_errors(self._path, self.close, sqlite3.Error)
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
             with contextlib.ExitStack() as undo:
                 if not self._path.exists() or not self._path.stat().st_size:
                     _create(self._path, fresh=self._file is None)
-                db = sqlite3.connect(
-                    f"{self._path.resolve().as_uri()}?mode=rw",
-                    uri=True,
-                    timeout=_LOCK_TIMEOUT,
-                    isolation_level=None,
-                    check_same_thread=False,
-                )
+                db = connect_file(self._path, _LOCK_TIMEOUT)
                 undo.callback(db.close)
                 _require_log(db, self._path)
                 db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-                self._file = self._file or _identity(self._path)
+                self._file = self._file or file_identity(self._path)
                 undo.pop_all()
             self._db = db
         return self._db
 
     def _require_same_file(self) -> None:
         """Makes sure that the file was not replaced: SQLite would write to a removed one."""
-        if _identity(self._path) != self._file:
+        if file_identity(self._path) != self._file:
             raise LogError(f"{self._path}: is another file than the one opened: the log was moved or replaced")
 
 
@@ -151,7 +128,7 @@ class LogReader:
 
 
 def _create(path: Path, *, fresh: bool) -> None:
-    """Creates a temporary file and renames it; a file that was open before and is gone is not created again."""
+    """Creates the file, which appears complete; one that was open before and is gone is not created again."""
     if not fresh:
         raise LogError(f"{path}: no longer exists: the log was moved or removed")
     with folder_lock(path.parent):
@@ -159,18 +136,7 @@ def _create(path: Path, *, fresh: bool) -> None:
             return
         if _wal(path).exists():  # SQLite would read it as part of the new file
             raise LogError(f"{path}: no longer exists, but {_wal(path).name!r} has entries of it: move the log back")
-        temporary = path.with_name(f".{path.name}.new")
-        for suffix in ("", "-journal", "-wal", "-shm"):  # of a process that was killed here
-            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as db:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            db.execute(f"PRAGMA user_version = {_VERSION}")
-            for statement in _SCHEMA:
-                db.execute(statement)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        create_file(path, _APPLICATION, _VERSION, _SCHEMA)
 
 
 def _require_log(db: sqlite3.Connection, path: Path) -> None:
@@ -189,20 +155,15 @@ def _last(db: sqlite3.Connection) -> Entry | None:
     return Entry(*row) if row else None
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - faster, and called at every commit
-    return found.st_dev, found.st_ino
-
-
 def _state(path: Path) -> tuple[bool, int, int]:
     """Returns whether a WAL file exists, and the main file's modification time and size."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return _wal(path).exists(), found.st_mtime_ns, found.st_size
+    return _wal(path).exists(), status.st_mtime_ns, status.st_size
 
 
 def _connect_reading(path: Path, wal: bool, *_: int) -> sqlite3.Connection:  # noqa: FBT001

@@ -89,8 +89,8 @@ class _PartialChoice:
         text = getattr(delta, "content", None) or getattr(delta, "refusal", None)
         self.strings += [text] if isinstance(text, str) else []
         size = len(self.strings[-1]) if isinstance(text, str) else 0
-        for one in getattr(delta, "tool_calls", None) or ():
-            size += self.calls.setdefault(_index(one), _PartialCall()).add(one)
+        for fragment in getattr(delta, "tool_calls", None) or ():
+            size += self.calls.setdefault(_index(fragment), _PartialCall()).add(fragment)
         if function := getattr(delta, "function_call", None):
             self.legacy_call = self.legacy_call or _PartialCall()
             size += self.legacy_call.add_function(function)
@@ -479,16 +479,16 @@ class Backend:
         answer = await self._create(payload, temperature)
         if "stream" in payload:
             return await self._assembled(answer, payload.get("n", 1))
-        found = [
+        checked_candidates = [
             checked_candidate(
-                getattr(one.message, "content", None) or getattr(one.message, "refusal", None),
-                written_calls(one.message),
-                getattr(one, "finish_reason", None),
+                getattr(choice.message, "content", None) or getattr(choice.message, "refusal", None),
+                written_calls(choice.message),
+                getattr(choice, "finish_reason", None),
                 MAX_ANSWER,
             )
-            for one in self._choices(answer)
+            for choice in self._choices(answer)
         ]
-        return ChatAnswer(tuple(found), self._usage(answer))
+        return ChatAnswer(tuple(checked_candidates), self._usage(answer))
 
     async def _assembled(self, chunks: Any, candidates: int) -> ChatAnswer:
         """Returns the answers of a stream once it has ended."""
@@ -658,18 +658,18 @@ class MarkedRequest:
 
     def with_marks(self, marks: Sequence[str]) -> list[Message]:
         """Returns the messages with other marks."""
-        strings = ("".join(marks[one] if isinstance(one, int) else one for one in part) for part in self.parts)
+        strings = ("".join(marks[piece] if isinstance(piece, int) else piece for piece in part) for part in self.parts)
         return [replace(message, content=text) for message, text in zip(self.messages, strings, strict=True)]
 
     def constant_marks(self) -> tuple[str, ...]:
         """Returns a mark for each of `marks` that is the same in every run, and occurs nowhere in the strings."""
-        text = "\n".join(one for part in self.parts for one in part if isinstance(one, str))
-        seed, found = self.digest(), list[str]()
-        while len(found) < len(self.marks):
+        text = "\n".join(piece for part in self.parts for piece in part if isinstance(piece, str))
+        seed, constant_marks = self.digest(), list[str]()
+        while len(constant_marks) < len(self.marks):
             seed = hashlib.sha256(seed.encode()).hexdigest()
             if seed[:_LENGTH] not in text:
-                found.append(seed[:_LENGTH])
-        return tuple(found)
+                constant_marks.append(seed[:_LENGTH])
+        return tuple(constant_marks)
 
 
 def marked_request(messages: Sequence[Message]) -> MarkedRequest:
@@ -680,21 +680,21 @@ def marked_request(messages: Sequence[Message]) -> MarkedRequest:
 
 
 def _declared(text: str) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     place = 0
     while sign := _SIGN.search(text, place):
         declared, fence = sign.groups()
         place = sign.end()
-        if declared and declared not in found:
-            found.append(declared)
-        elif fence in found:
+        if declared and declared not in names:
+            names.append(declared)
+        elif fence in names:
             end = text.find(f"\n</data {fence}>", place - 1)
             place = len(text) if end < 0 else end
-    return found
+    return names
 
 
 def _split(text: str, marks: Sequence[str]) -> list[str | int]:
     """Returns the strings between the marks, and the positions of the marks."""
     if not marks:
         return [text]
-    return [marks.index(one) if one in marks else one for one in re.split(f"({'|'.join(marks)})", text)]
+    return [marks.index(part) if part in marks else part for part in re.split(f"({'|'.join(marks)})", text)]

@@ -111,10 +111,10 @@ class ScriptedChat:
         """
         with self._lock:
             self.requests.append([dict(message) for message in messages])
-            answers = [one for _ in range(candidates) if (one := next(self._left, None)) is not None]
+            answers = [reply for _ in range(candidates) if (reply := next(self._left, None)) is not None]
         if not answers:
             raise ModelError("the script has no further answer")
-        return ChatAnswer(tuple(_candidate(one) for one in answers), Usage(completion_tokens=len(answers)))
+        return ChatAnswer(tuple(_candidate(answer) for answer in answers), Usage(completion_tokens=len(answers)))
 
 
 def _candidate(answer: ScriptedAnswer | GuardError) -> ChatCandidate:

@@ -22,12 +22,12 @@ _MAX_DEPTH = 20
 
 def recipients(arguments: dict[str, Any]) -> list[str]:
     """The addresses under 'to', 'cc', 'bcc', 'reply_to' and the like, in lower case; other text there as it is."""
-    found: dict[str, None] = {}
+    recipients: dict[str, None] = {}
     for text in _under(_without_names(arguments), _RECIPIENT):
         plain = unicodedata.normalize("NFKC", text).lower()
-        addresses = [one.rstrip(".") for one in _BETWEEN.split(plain) if "@" in one]
-        found.update(dict.fromkeys(addresses or [plain]))
-    return list(found)
+        addresses = [part.rstrip(".") for part in _BETWEEN.split(plain) if "@" in part]
+        recipients.update(dict.fromkeys(addresses or [plain]))
+    return list(recipients)
 
 
 def hidden_recipients(arguments: dict[str, Any]) -> list[str]:
@@ -60,19 +60,19 @@ def resembles(address: str, domains: list[str]) -> bool:
     domain = address.rpartition("@")[2]
     if not domain.isascii() or "xn--" in domain:
         return True
-    return any(_looks_like(domain, one.lower()) for one in domains)
+    return any(_looks_like(domain, known_domain.lower()) for known_domain in domains)
 
 
 def _looks_like(domain: str, own: str) -> bool:
     if domain == own or domain.endswith(f".{own}"):
         return False
-    plain, mine = (one.replace("rn", "m").replace("vv", "w").translate(_ALIKE) for one in (domain, own))
+    plain, mine = (name.replace("rn", "m").replace("vv", "w").translate(_ALIKE) for name in (domain, own))
     return plain == mine or f".{own}." in f".{domain}" or (len(own) >= 6 and _differ_by_one(domain, own))
 
 
-def _differ_by_one(one: str, other: str) -> bool:
+def _differ_by_one(domain: str, other: str) -> bool:
     """Whether a letter is missing, added or another."""
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((domain, other), key=len)
     if len(long) - len(short) > 1:
         return False
     at = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
@@ -84,10 +84,10 @@ def _without_names(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         value = _parsed(value)
     if isinstance(value, dict):
-        has_address = any(isinstance(one, str) and "@" in one for one in value.values())
+        has_address = any(isinstance(part, str) and "@" in part for part in value.values())
         names = ("name", "displayName", "display_name", "type") if has_address else ()
-        return {key: _without_names(one) for key, one in value.items() if key not in names or "@" in str(one)}
-    return [_without_names(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_names(part) for key, part in value.items() if key not in names or "@" in str(part)}
+    return [_without_names(part) for part in value] if isinstance(value, list) else value
 
 
 def _under(value: Any, names: re.Pattern[str]) -> Iterator[str]:
@@ -104,13 +104,13 @@ def _leaves(
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         value = _parsed(value)
     if isinstance(value, dict) and depth < _MAX_DEPTH:
-        for name, one in value.items():
+        for name, part in value.items():
             own = re.sub(r"[^a-z]", "", str(name).lower())
             inner = own if names is None or names.fullmatch(own) or not key else key
-            yield from _leaves(one, inner, depth + 1, names=names, keep_empty=keep_empty)
+            yield from _leaves(part, inner, depth + 1, names=names, keep_empty=keep_empty)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for one in value:
-            yield from _leaves(one, key, depth + 1, names=names, keep_empty=keep_empty)
+        for part in value:
+            yield from _leaves(part, key, depth + 1, names=names, keep_empty=keep_empty)
     elif keep_empty or (value not in (None, "", False) and (names is None or names.fullmatch(key))):
         yield key, str(value)
 

@@ -74,10 +74,10 @@ def file_findings(arguments: dict[str, Any], action: str, workspace: str, folder
 
 
 def _action(arguments: Mapping[str, Any]) -> str:
-    found = [value for key, value in arguments.items() if plain_name(key) in _ACTIONS]
-    if found and all(isinstance(one, str) and _READING.match(one) for one in found):
+    values = [value for key, value in arguments.items() if plain_name(key) in _ACTIONS]
+    if values and all(isinstance(value, str) and _READING.match(value) for value in values):
         return "read"
-    return "remove" if any(isinstance(one, str) and _REMOVING.match(one) for one in found) else "write"
+    return "remove" if any(isinstance(value, str) and _REMOVING.match(value) for value in values) else "write"
 
 
 def _values(arguments: Any, action: str) -> Iterator[tuple[bool, Any]]:
@@ -93,7 +93,7 @@ def _values(arguments: Any, action: str) -> Iterator[tuple[bool, Any]]:
 def _of_argument(name: str, value: Any, action: str) -> Iterator[tuple[bool, Any]]:
     folder = name in _FOLDERS
     if folder or name in _PATHS or (name == "pattern" and action == "list"):
-        if isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
             yield from _values(value, action)
         elif value not in (None, "", []) or not (folder or action in _WITHOUT_PATH):
             yield folder, value
@@ -107,10 +107,10 @@ def _of_argument(name: str, value: Any, action: str) -> Iterator[tuple[bool, Any
 
 
 def _of_path(text: str, base: str, action: str, inside: tuple[str, ...]) -> Iterator[str]:
-    found = places(text, base, inside) if text.strip() else None
-    if found is None:
+    file_places = places(text, base, inside) if text.strip() else None
+    if file_places is None:
         yield "unreadable"
-    for place in found or ():
+    for place in file_places or ():
         yield from _of_place(place, action)
 
 

@@ -86,7 +86,7 @@ def is_secret(path: str) -> bool:
     return bool(_SECRETS.search(path)) or (
         any(sign in name for sign in "*?[")
         and bool(re.search(r"[a-z]", re.sub(r"\[.*?\]", "", name)))
-        and any(fnmatch.fnmatchcase(one, name) for one in _EXAMPLES)
+        and any(fnmatch.fnmatchcase(example, name) for example in _EXAMPLES)
     )
 
 
@@ -118,7 +118,9 @@ class FilePlace:
     @property
     def lower(self) -> str:
         """For comparisons of names: in lower case, without the endings that Windows ignores."""
-        return "/".join(re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", one) for one in self.path.lower().split("/"))
+        return "/".join(
+            re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", part) for part in self.path.lower().split("/")
+        )
 
 
 def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
@@ -131,10 +133,10 @@ def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
     Raises:
         InputError: one is not absolute.
     """
-    for one in (workspace, *folders):
-        if one and not one.startswith("/"):
-            raise InputError(f"'{one}' is no absolute path; write 'workspace' and 'folders' with the whole path")
-    return tuple(os.path.realpath(one or Path.cwd()) for one in (workspace, *folders))
+    for folder in (workspace, *folders):
+        if folder and not folder.startswith("/"):
+            raise InputError(f"'{folder}' is no absolute path; write 'workspace' and 'folders' with the whole path")
+    return tuple(os.path.realpath(root or Path.cwd()) for root in (workspace, *folders))
 
 
 def places(text: str, base: str, inside: tuple[str, ...]) -> list[FilePlace] | None:
@@ -147,7 +149,7 @@ def places(text: str, base: str, inside: tuple[str, ...]) -> list[FilePlace] | N
     """
     if len(text) > MAX_CHARACTERS or _FORBIDDEN.search(text) or _VARIABLE.search(text):
         return None
-    return [_place(one, base, inside) for one in dict.fromkeys(_spellings(text))]
+    return [_place(spelling, base, inside) for spelling in dict.fromkeys(_spellings(text))]
 
 
 def _spellings(text: str) -> Iterator[str]:

@@ -64,8 +64,8 @@ def git_kinds(words: Sequence[Word], limits: GitLimits) -> Iterator[str]:
     if not all(plain) or prod(map(len, plain)) > MAX_VALUES:
         yield "unreadable"
         plain = [word[:1] or ("\0",) for word in plain]
-    for one in product(*plain):
-        yield from _of_words(list(one), limits)
+    for combination in product(*plain):
+        yield from _of_words(list(combination), limits)
 
 
 def _of_words(plain: list[str], limits: GitLimits) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _plain(words: Sequence[Word]) -> list[Word]:
     """The values of the words after `git`; the text of a message may be unknown."""
     found: list[Word] = []
     for word in words[1:]:
-        is_message = bool(found) and found[-1][:1] in {(one,) for one in _MESSAGE}
+        is_message = bool(found) and found[-1][:1] in {(option,) for option in _MESSAGE}
         found.append(("",) if is_message and not word else word)
     return found
 
@@ -106,13 +106,13 @@ def _of_subcommand(name: str, words: list[str], limits: GitLimits) -> Iterator[s
             if name.startswith("credential") or name in ("daemon", "shell", "instaweb", "send-email")
             else "unreadable"
         )
-    if any(_RUNNING.match(one) for one in options):
+    if any(_RUNNING.match(option) for option in options):
         yield "code"
     if name in ("commit", "push", "merge", "am", "rebase", "pull", "cherry-pick") and (
-        "--no-verify" in options or (name == "commit" and any(_has_flag(one, "n", "mFCctu") for one in options))
+        "--no-verify" in options or (name == "commit" and any(_has_flag(option, "n", "mFCctu") for option in options))
     ):
         yield "checks"
-    operands = [one for one in words if not one.startswith("-")]
+    operands = [word for word in words if not word.startswith("-")]
     yield from (kind for check in _CHECKS for kind in check(name, words, options, operands, limits))
 
 
@@ -122,7 +122,7 @@ def _options(words: list[str]) -> Iterator[str]:
         if word.startswith("-"):
             yield word
         if re.match(r"--[a-z-]{2,}$", word):
-            yield from (one for one in _DANGEROUS if one.startswith(word))
+            yield from (option for option in _DANGEROUS if option.startswith(word))
 
 
 def _has_flag(option: str, flag: str, valued: str = "") -> bool:
@@ -135,9 +135,9 @@ def _has_flag(option: str, flag: str, valued: str = "") -> bool:
 def _push(name: str, _: list[str], options: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
     if name != "push":
         return
-    if any(one.startswith(("--force", "--mirror")) or _has_flag(one, "f", "o") for one in options):
+    if any(option.startswith(("--force", "--mirror")) or _has_flag(option, "f", "o") for option in options):
         yield "force"
-    if any(one in ("--delete", "--prune", "--mirror") or _has_flag(one, "d", "o") for one in options):
+    if any(option in ("--delete", "--prune", "--mirror") or _has_flag(option, "d", "o") for option in options):
         yield "delete_remote"
     here = "HEAD" if limits.branch is None else limits.branch
     named = [here if ref in ("HEAD", "@") else ref for ref in operands[1:] if here or ref not in ("HEAD", "@")]
@@ -157,17 +157,17 @@ def _push(name: str, _: list[str], options: set[str], operands: list[str], limit
 def _address(name: str, _: list[str], __: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
     """The other repositories of a command."""
     if name == "remote" and operands[:1] in (["add"], ["set-url"]):
-        yield from (kind for one in (operands[2:] or [""]) for kind in _of_address(one, limits))
+        yield from (kind for operand in (operands[2:] or [""]) for kind in _of_address(operand, limits))
     elif name == "remote" and operands[:1] in (["rm"], ["remove"]):
         yield "discard"
     elif name in ("push", "fetch", "pull", "clone", "ls-remote", "archive") or (
         name == "submodule" and "add" in operands
     ):
-        for one in operands[1:] if name == "submodule" else operands[:1]:
-            if _REMOTE_HELPER.match(one):
+        for address in operands[1:] if name == "submodule" else operands[:1]:
+            if _REMOTE_HELPER.match(address):
                 yield "code"
-            if name in ("push", "submodule", "pull") and re.search(r"://|^[\w.-]+@[\w.-]+:|^/|^\.", one):
-                yield from _of_address(one, limits)
+            if name in ("push", "submodule", "pull") and re.search(r"://|^[\w.-]+@[\w.-]+:|^/|^\.", address):
+                yield from _of_address(address, limits)
 
 
 def _of_address(text: str, limits: GitLimits) -> Iterator[str]:
@@ -180,42 +180,48 @@ def _of_address(text: str, limits: GitLimits) -> Iterator[str]:
         host = short[1] if short else url.hostname or ""
     except ValueError:
         host = ""
-    if host.lower() not in [one.lower() for one in limits.hosts] or (not short and url.password):
+    if host.lower() not in [host.lower() for host in limits.hosts] or (not short and url.password):
         yield "remote"
 
 
 def _discard(name: str, words: list[str], options: set[str], operands: list[str], _: GitLimits) -> Iterator[str]:
     first = operands[0] if operands else ""
-    forced = any(one == "--force" or _has_flag(one, "f") for one in options)
+    forced = any(option == "--force" or _has_flag(option, "f") for option in options)
     if (
         (name == "reset" and {"--hard", "--merge", "--keep"} & options)
-        or (name == "clean" and not any(one == "--dry-run" or _has_flag(one, "n", "e") for one in options))
-        or (name == "checkout" and (forced or "--" in words or any(_is_path(one) for one in operands)))
-        or (name == "restore" and not any(one in ("--staged", "-S") for one in options))
+        or (name == "clean" and not any(option == "--dry-run" or _has_flag(option, "n", "e") for option in options))
+        or (name == "checkout" and (forced or "--" in words or any(_is_path(operand) for operand in operands)))
+        or (name == "restore" and not any(option in ("--staged", "-S") for option in options))
         or (name == "restore" and {"--worktree", "-W"} & options)
         or (
             name in ("switch", "checkout")
             and (
                 forced
-                or any(one == "--discard-changes" or _has_flag(one, "BC", "") for one in options)
+                or any(option == "--discard-changes" or _has_flag(option, "BC", "") for option in options)
                 or {"-B", "-C"} & options
             )
         )
         or (
             name == "branch"
-            and (forced or any(one == "--force" or _has_flag(one, "D") or _has_flag(one, "M") for one in options))
+            and (
+                forced
+                or any(option == "--force" or _has_flag(option, "D") or _has_flag(option, "M") for option in options)
+            )
         )
-        or (name == "tag" and (forced or any(one == "--delete" or _has_flag(one, "d", "mFu") for one in options)))
+        or (
+            name == "tag"
+            and (forced or any(option == "--delete" or _has_flag(option, "d", "mFu") for option in options))
+        )
         or (name == "stash" and first in ("drop", "clear"))
         or (name == "reflog" and first in ("expire", "delete"))
-        or (name == "gc" and any(one.startswith("--prune") for one in options))
+        or (name == "gc" and any(option.startswith("--prune") for option in options))
         or name == "prune"
         or (name == "apply" and "--unsafe-paths" in options)
         or (name == "worktree" and (first == "prune" or (first == "remove" and forced)))
         or (name == "rm" and (forced or "." in operands or "*" in operands) and "--cached" not in options)
         or (name == "submodule" and first == "deinit")
         or (name == "symbolic-ref" and len(operands) > 1)
-        or (name == "fetch" and (forced or any(one.startswith("+") for one in operands)))
+        or (name == "fetch" and (forced or any(operand.startswith("+") for operand in operands)))
     ):
         yield "discard"
 
@@ -229,9 +235,11 @@ def _is_path(operand: str) -> bool:
 
 
 def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
-    if name == "rebase" and any(one in ("--interactive", "--root") or _has_flag(one, "i", "xsX") for one in options):
+    if name == "rebase" and any(
+        option in ("--interactive", "--root") or _has_flag(option, "i", "xsX") for option in options
+    ):
         yield "rewrite"
-    if (name == "rebase" and any(one == "-x" or one.startswith("--exec") for one in options)) or (
+    if (name == "rebase" and any(option == "-x" or option.startswith("--exec") for option in options)) or (
         name,
         *operands[:1],
     ) in (
@@ -239,10 +247,12 @@ def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __
         ("submodule", "foreach"),
     ):
         yield "code"
-    if (name == "difftool" and "-x" in options) or (name == "grep" and any(one.startswith("-O") for one in options)):
+    if (name == "difftool" and "-x" in options) or (
+        name == "grep" and any(option.startswith("-O") for option in options)
+    ):
         yield "code"
     if name in ("clone", "ls-remote", "fetch") and (
-        {"-u", "-c", "--config"} & options or any(one.startswith("--config=") for one in options)
+        {"-u", "-c", "--config"} & options or any(option.startswith("--config=") for option in options)
     ):
         yield "code" if name in ("clone", "ls-remote") else ""
 

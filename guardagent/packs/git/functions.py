@@ -36,13 +36,15 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
     """
     branch = arguments.get("git_branch")
     limits = GitLimits(tuple(protected), tuple(hosts), branch if isinstance(branch, str) else None)
-    values = list(named_values(arguments, _COMMANDS)) or [one for one in arguments.values() if isinstance(one, str)]
+    values = list(named_values(arguments, _COMMANDS)) or [
+        argument for argument in arguments.values() if isinstance(argument, str)
+    ]
     kinds: set[str] = set() if values else {"unreadable"}
     for value in values:
         texts = strings(value)
         if texts is None:
             kinds |= set() if value in (None, "", []) else {"unreadable"}
-        elif isinstance(value, str) or any(" " in one for one in texts[:1]):
+        elif isinstance(value, str) or any(" " in text for text in texts[:1]):
             kinds.update(kind for text in texts for kind in _of_script(text, limits, 0))
         else:
             kinds.update(_of_script(shlex.join(texts), limits, 0))
@@ -68,7 +70,7 @@ def git_tool_findings(
     for text in _texts(arguments):
         if text.startswith(("-", "+")) or re.match(r"[\w+.-]+::|file:", text):
             kinds.add("discard" if text.startswith(("-", "+")) else "code")
-    refs = [one for value in named_values(arguments, _REFS) for one in (strings(value) or ["\0"])]
+    refs = [string for value in named_values(arguments, _REFS) for string in (strings(value) or ["\0"])]
     if pushes:
         words = [("git",), ("push",), ("origin",), *((ref,) for ref in refs or ["HEAD"])]
         kinds.update(git_kinds(words, limits))

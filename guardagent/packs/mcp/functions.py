@@ -63,8 +63,8 @@ def skeleton(name: str) -> str:
 
 def own_name(name: str) -> str:
     """The name of a tool without its server, as in 'mcp__SERVER__TOOL'; empty for a single common word."""
-    found = name.split("__", 2)[2] if name.startswith("mcp__") and name.count("__") > 1 else name
-    return found if re.search(r"[a-z][_.-]?[A-Z]|[_.-]", found) else ""
+    part = name.split("__", 2)[2] if name.startswith("mcp__") and name.count("__") > 1 else name
+    return part if re.search(r"[a-z][_.-]?[A-Z]|[_.-]", part) else ""
 
 
 def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -84,23 +84,23 @@ def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, st
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         value = _parsed(value)
     if isinstance(value, dict) and depth < _MAX_DEPTH:
-        for name, one in value.items():
-            yield from _leaves(one, re.sub(r"[^a-z]", "", str(name).lower()), depth + 1)
+        for name, part in value.items():
+            yield from _leaves(part, re.sub(r"[^a-z]", "", str(name).lower()), depth + 1)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for one in value:
-            yield from _leaves(one, key, depth + 1)
+        for part in value:
+            yield from _leaves(part, key, depth + 1)
     elif value is not None:
         yield key, str(value)
 
 
 def _keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for name, one in value.items():
+        for name, part in value.items():
             yield re.sub(r"[^a-z]", "", str(name).lower())
-            yield from _keys(one)
+            yield from _keys(part)
     elif isinstance(value, list):
-        for one in value:
-            yield from _keys(one)
+        for part in value:
+            yield from _keys(part)
 
 
 def _parsed(text: str) -> Any:

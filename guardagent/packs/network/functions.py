@@ -72,10 +72,10 @@ _LISTENS = re.compile(
 
 def network_use(arguments: dict[str, Any], hosts: Sequence[str]) -> list[str]:
     """The use of the network by a shell command: `network`, `other` hosts than those of a list, and `listens`."""
-    found: set[str] = set()
+    network_use: set[str] = set()
     for text in _texts(arguments):
-        found |= _of_script(text, tuple(hosts))
-    return sorted(found)
+        network_use |= _of_script(text, tuple(hosts))
+    return sorted(network_use)
 
 
 def reads_secret(arguments: dict[str, Any]) -> bool:
@@ -112,20 +112,20 @@ def _of_command(command: ShellCommand, hosts: tuple[str, ...]) -> Iterator[str]:
     if not (name in _CLIENTS or (action is not None and action.search(text)) or _IN_CODE.search(code)):
         return
     named = [
-        plain_host(one)
+        plain_host(match)
         for word in (*words, command.text or "")
-        for one in (*_URL.findall(word), *_REMOTE.findall(word))
+        for match in (*_URL.findall(word), *_REMOTE.findall(word))
     ]
     if name in ("ssh", "mosh", "ping", "nc", "ncat", "telnet", "curl", "wget", "http"):
         named += [
-            plain_host(one.rpartition("@")[2].partition("/")[0].partition(":")[0])
-            for one in words[-2:]
-            if _names_host(one)
+            plain_host(word.rpartition("@")[2].partition("/")[0].partition(":")[0])
+            for word in words[-2:]
+            if _names_host(word)
         ]
     if named and all(map(_LOCAL.fullmatch, named)):
         return
     yield "network"
-    if hosts and not all(is_known(one, hosts) or _LOCAL.fullmatch(one) for one in named):
+    if hosts and not all(is_known(named_host, hosts) or _LOCAL.fullmatch(named_host) for named_host in named):
         yield "other"
 
 

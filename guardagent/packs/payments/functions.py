@@ -52,8 +52,8 @@ def recipients(arguments: dict[str, Any]) -> list[str]:
 
 def strangers(arguments: dict[str, Any], payees: list[Any]) -> list[str]:
     """The recipients in a call that are not in a list of known ones."""
-    known = {_plain(one) for one in payees}
-    return [one for one in recipients(arguments) if one not in known]
+    known = {_plain(payee) for payee in payees}
+    return [recipient for recipient in recipients(arguments) if recipient not in known]
 
 
 def payee(arguments: dict[str, Any]) -> str | None:
@@ -76,29 +76,29 @@ def _total(value: Any, key: str = "", depth: int = 0) -> Fraction | None:
     if depth > _MAX_DEPTH:
         return None
     if isinstance(value, list):
-        return _sum(_total(one, key, depth + 1) for one in value)
+        return _sum(_total(entry, key, depth + 1) for entry in value)
     if not isinstance(value, dict):
         return _number(key, value) if _AMOUNT.fullmatch(key) else None
-    parts = {name: _total(one, _key(name), depth + 1) for name, one in value.items()}
+    parts = {name: _total(entry, _key(name), depth + 1) for name, entry in value.items()}
     own = [part for name, part in parts.items() if part is not None and _AMOUNT.fullmatch(_key(name))]
     nested = _sum(part for name, part in parts.items() if not _AMOUNT.fullmatch(_key(name)))
     return max([*own, *([] if nested is None else [nested])], default=None)
 
 
 def _sum(parts: Iterable[Fraction | None]) -> Fraction | None:
-    found = [part for part in parts if part is not None]
-    return sum(found, Fraction(0)) if found else None
+    amounts = [part for part in parts if part is not None]
+    return sum(amounts, Fraction(0)) if amounts else None
 
 
 def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The values that are no lists and mappings, with the plain form of their keys; content that is JSON is read."""
     value = _parsed(value)
     if depth <= _MAX_DEPTH and isinstance(value, dict):
-        for name, one in value.items():
-            yield from _leaves(one, _key(name), depth + 1)
+        for name, part in value.items():
+            yield from _leaves(part, _key(name), depth + 1)
     elif depth <= _MAX_DEPTH and isinstance(value, list):
-        for one in value:
-            yield from _leaves(one, key, depth + 1)
+        for part in value:
+            yield from _leaves(part, key, depth + 1)
     else:
         yield key, value
 
@@ -111,10 +111,10 @@ def _parsed(value: Any) -> Any:
     if not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
         return value
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return found if isinstance(found, dict | list) else value
+    return parsed if isinstance(parsed, dict | list) else value
 
 
 def _number(key: str, value: Any) -> Fraction | None:

@@ -27,10 +27,10 @@ def shows_error(output: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            str(key): _plain(one)
-            for key, one in value.items()
+            str(key): _plain(part)
+            for key, part in value.items()
             if not _NUMBERING.fullmatch(re.sub(r"[^a-z]", "", str(key).lower()))
         }
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     return " ".join(value.casefold().split()) if isinstance(value, str) else value if value is None else str(value)

@@ -36,14 +36,14 @@ def readings(value: Any) -> list[str] | None:
 
     The strings of a mapping stand with their keys, as in 'key: value'.
     """
-    found: dict[str, None] = {}
+    readings: dict[str, None] = {}
     size = 0
     for text in _texts(value, "", 0):
         size += len(text)
         if size > _MAX_CHARACTERS:
             return None
-        found.update(dict.fromkeys(_decoded(text, 0)))
-    return list(found)
+        readings.update(dict.fromkeys(_decoded(text, 0)))
+    return list(readings)
 
 
 def assignments(text: str) -> list[dict[str, str]]:
@@ -51,12 +51,12 @@ def assignments(text: str) -> list[dict[str, str]]:
 
     'password is value' counts, too. A name has its letters only, in lower case.
     """
-    found = []
+    assignments = []
     for match in _ASSIGNMENT.finditer(text):
         name = re.sub(r"[^a-z]", "", (match["name"] or match["option"] or "password").lower())
         if _SECRET.search(name):
-            found.append({"name": name, "value": match[match.lastgroup or 0]})
-    return found
+            assignments.append({"name": name, "value": match[match.lastgroup or 0]})
+    return assignments
 
 
 def disorder(text: str) -> float:
@@ -80,11 +80,11 @@ def _texts(value: Any, key: str, depth: int) -> Iterator[str]:
         name, content = value.get("name", value.get("key")), value.get("value")
         if isinstance(name, str) and isinstance(content, str):
             yield f"{name}: {content}"
-        for own, one in value.items():
-            yield from _texts(one, str(own), depth)
+        for own, part in value.items():
+            yield from _texts(part, str(own), depth)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one, key, depth)
+        for part in value:
+            yield from _texts(part, key, depth)
     elif value is not None:
         text = "".join(sign for sign in str(value) if unicodedata.category(sign) != "Cf")
         yield f"{key}: {text}" if key else text
@@ -106,10 +106,10 @@ def _decoded(text: str, depth: int) -> Iterator[str]:
     plain = unquote(text)
     inner = [plain] if plain != text else []
     words = {word for match in _BASE64.findall(text) for word in (match, *match.split("/")) if len(word) >= _SHORTEST}
-    inner += [found for word in sorted(words) if (found := _of_base64(word))]
-    inner += [found for match in _HEX.finditer(text) if (found := _printable(bytes.fromhex(match[0])))]
-    for one in inner:
-        yield from _decoded(one, depth + 1)
+    inner += [printable for word in sorted(words) if (printable := _of_base64(word))]
+    inner += [printable for match in _HEX.finditer(text) if (printable := _printable(bytes.fromhex(match[0])))]
+    for inner_text in inner:
+        yield from _decoded(inner_text, depth + 1)
 
 
 def _of_base64(word: str) -> str:

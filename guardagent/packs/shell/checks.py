@@ -59,7 +59,7 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
     if command.name == "tar" and any(
-        re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names", one) for one in options(command)
+        re.fullmatch(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names", option) for option in options(command)
     ):
         yield "outside"
     if command.name == "git" and _changes_settings(plain_words(command)):
@@ -78,34 +78,36 @@ def _outputs(command: ShellCommand) -> Iterator[Word]:
 
 def _targets(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command changes."""
-    name, found = command.name or "", operands(command)
+    name, words = command.name or "", operands(command)
     if copies_example(command):
         return ()
-    if name == "ln" and len(found) == 2 and all(found) and not found[0][0].startswith(("/", "~")):
-        return ((posixpath.join(posixpath.dirname(found[1][0]), found[0][0]),), found[1])
+    if name == "ln" and len(words) == 2 and all(words) and not words[0][0].startswith(("/", "~")):
+        return ((posixpath.join(posixpath.dirname(words[1][0]), words[0][0]),), words[1])
     if name in _ALL or _replaces_files(command):
-        return found
+        return words
     if name in _LAST:
-        return value_after(command, "-t", "--target-directory") or found[-1:]
+        return value_after(command, "-t", "--target-directory") or words[-1:]
     if name in _AFTER_MODE or name in ("perl", "ruby"):
-        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", one) for one in options(command))
-        return found[1:] if in_place else ()
+        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", option) for option in options(command))
+        return words[1:] if in_place else ()
     if name == "sed":
         scripts = value_after(command, "-e", "-f", "--expression", "--file")
-        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in options(command))
-        return () if not in_place else tuple(one for one in found if one not in scripts) if scripts else found[1:]
+        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", option) for option in options(command))
+        return () if not in_place else tuple(word for word in words if word not in scripts) if scripts else words[1:]
     if name == "dd":
-        return tuple((value[3:],) for word in found for value in word if value.startswith("of="))
-    if name in ("docker", "podman") and ("cp",) in found[:2]:
-        return tuple(word for word in found[-1:] if not word or ":" not in word[0])
-    if name == "git" and found[:1] == (("clone",),):
-        return found[2:3]
+        return tuple((value[3:],) for word in words for value in word if value.startswith("of="))
+    if name in ("docker", "podman") and ("cp",) in words[:2]:
+        return tuple(word for word in words[-1:] if not word or ":" not in word[0])
+    if name == "git" and words[:1] == (("clone",),):
+        return words[2:3]
     return value_after(command, *_AFTER_OPTION.get(name, ()))
 
 
 def _replaces_files(command: ShellCommand) -> bool:
     """Whether `gzip` and its like put a compressed file in the place of each."""
-    keeps = any(re.fullmatch(r"-[a-zA-Z0-9]*[ckltV]\w*|--(?:stdout|keep|list|test)", one) for one in options(command))
+    keeps = any(
+        re.fullmatch(r"-[a-zA-Z0-9]*[ckltV]\w*|--(?:stdout|keep|list|test)", option) for option in options(command)
+    )
     return command.name in _COMPRESSORS and not keeps
 
 
@@ -127,7 +129,7 @@ _MOVES = {
     "rsync": re.compile("--remove-source-files"),
 }
 _NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
-_EXCLUDED_GROUPS = [(one, group) for one in _NOT for group in ("(", "\\(")]
+_EXCLUDED_GROUPS = [(negation, group) for negation in _NOT for group in ("(", "\\(")]
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 
@@ -143,23 +145,23 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "delete"
     if name == "find" and ("-delete" in words or set(words) & set(_DELETERS)):
         yield from _of_find(command, workspace)
-    if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", one) for one in words[:-1])):
+    if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", word) for word in words[:-1])):
         yield "delete"
-    if name == "git" and "clean" in words and any("f" in one and "n" not in one for one in options(command)):
+    if name == "git" and "clean" in words and any("f" in option and "n" not in option for option in options(command)):
         yield "delete"
     if name in ("docker", "podman") and words[1:2] == ["prune"]:
         yield "delete"
 
 
 def _deleted(command: ShellCommand) -> tuple[Word, ...]:
-    name, found = command.name or "", operands(command)
-    if name == "gio" and found[:1] in ((("trash",),), (("remove",),)):
-        return found[1:]
+    name, words = command.name or "", operands(command)
+    if name == "gio" and words[:1] in ((("trash",),), (("remove",),)):
+        return words[1:]
     if name in _MOVES and any(map(_MOVES[name].fullmatch, options(command))):
-        return found
-    if name == "rsync" and any(re.match("--del(?:ete)?", one) for one in options(command)):
-        return found[-1:]
-    return found if name in _DELETERS else ()
+        return words
+    if name == "rsync" and any(re.match("--del(?:ete)?", option) for option in options(command)):
+        return words[-1:]
+    return words if name in _DELETERS else ()
 
 
 def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
@@ -190,8 +192,8 @@ def _is_narrowed(words: list[str]) -> bool:
 def _asks_for_name(words: list[str]) -> bool:
     """Whether a name is asked for. To exclude one, or to take every name, is not enough."""
     return any(
-        one in _NARROWING and before not in _NOT and (one == "-empty" or any(map(str.isalnum, pattern)))
-        for before, one, pattern in zip(["", *words], words, [*words[1:], ""], strict=False)
+        word in _NARROWING and before not in _NOT and (word == "-empty" or any(map(str.isalnum, pattern)))
+        for before, word, pattern in zip(["", *words], words, [*words[1:], ""], strict=False)
     )
 
 
@@ -319,7 +321,7 @@ _DEBUGGER_COMMAND = re.compile(
 
 
 def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
-    if any(found(command) for found in _UNREADABLE):
+    if any(test(command) for test in _UNREADABLE):
         yield "unreadable"
     if INTERPRETERS.fullmatch(command.name or ""):
         yield from _of_foreign_code(command, workspace)
@@ -336,10 +338,10 @@ def _is_dynamic(command: ShellCommand) -> bool:
 
 def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
     codes = inline_code(command.words)
-    found = [code_effects(command.name or "", code) for code in codes or ()]
-    if codes is None or None in found:
+    effects = [code_effects(command.name or "", code) for code in codes or ()]
+    if codes is None or None in effects:
         yield "unreadable"
-    yield from (kind for one in found if one for kind in one.kinds(command.folder, workspace))
+    yield from (kind for effect in effects if effect for kind in effect.kinds(command.folder, workspace))
 
 
 def _has_script(command: ShellCommand) -> bool:
@@ -353,10 +355,10 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in _EDITORS and (
         name in ("ed", "ex")
         or any(
-            one.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
-            for one in words
+            word.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
+            for word in words
         )
-        or (name == "man" and any(one.startswith(("-P", "-H", "--pager", "--html")) for one in words))
+        or (name == "man" and any(word.startswith(("-P", "-H", "--pager", "--html")) for word in words))
     ):
         return True
     if name in ("xargs", "parallel") and set(words) & SHELLS:
@@ -368,10 +370,10 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in _SHELL_SETTINGS:
         return bool(words)
     if name in ("gdb", "lldb"):
-        commands = [after for one, after in pairwise(words) if one in ("-ex", "--ex", "-eval-command", "-o", "-O")]
+        commands = [after for word, after in pairwise(words) if word in ("-ex", "--ex", "-eval-command", "-o", "-O")]
         plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
         return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
-            one[0] == "-" for one in words if one and one not in plain
+            word[0] == "-" for word in words if word and word not in plain
         )
     if name in _COMPILERS and any(map(_COMPILERS[name].match, words)):
         return True
@@ -386,14 +388,14 @@ def _gives_code_to_console(command: ShellCommand, text: str) -> bool:
     """Whether the console of a framework gets code that does more than to compute and print."""
     if _READS_CODE.search(text) and (command.sources or command.text or command.reads):
         return True
-    codes = ((found["code"], language) for pattern, language in _CONSOLES if (found := pattern.search(text)))
+    codes = ((match["code"], language) for pattern, language in _CONSOLES if (match := pattern.search(text)))
     return any(code_effects(language, code) is None or _CHANGES_ROWS.search(code) for code, language in codes)
 
 
 def _make_runs_by_option(words: list[str]) -> bool:
     is_other = {"/dev/stdin", "-f-", "-", SUBSTITUTED} & set(words)
     return bool(is_other) or any(
-        one.startswith(("SHELL=", ".SHELLFLAGS=", "--eval", "-E", "MAKEFLAGS=")) for one in words
+        word.startswith(("SHELL=", ".SHELLFLAGS=", "--eval", "-E", "MAKEFLAGS=")) for word in words
     )
 
 

@@ -39,29 +39,29 @@ def plain_words(command: ShellCommand) -> list[str]:
 
 def after_options(words: list[str]) -> list[list[str]]:
     """The words from each place where a subcommand can be: behind options, which may have a value of their own."""
-    found = [words]
+    after_options = [words]
     for at, word in enumerate(words[:MAX_OPTIONS]):
         if not word.startswith(("-", "+")) and not (at and words[at - 1].startswith("-") and "=" not in words[at - 1]):
             break
-        found.append(words[at + 1 :])
-    return found
+        after_options.append(words[at + 1 :])
+    return after_options
 
 
 def copies_example(command: ShellCommand) -> bool:
     """Whether a command makes settings of a project from its example: `cp .env.example .env`."""
-    found = [word[0] if len(word) == 1 else "" for word in operands(command)]
-    return command.name == "cp" and len(found) == 2 and "/" not in found[1] and _EXAMPLE.search(found[0]) is not None
+    names = [word[0] if len(word) == 1 else "" for word in operands(command)]
+    return command.name == "cp" and len(names) == 2 and "/" not in names[1] and _EXAMPLE.search(names[0]) is not None
 
 
 def value_after(command: ShellCommand, *names: str) -> tuple[Word, ...]:
     """The values of options: `-o FILE`, `--output FILE` and `--output=FILE`."""
-    found: list[Word] = []
+    words: list[Word] = []
     for at, word in enumerate(command.words[1:], 1):
         if word and word[0] in names:
-            found.extend(command.words[at + 1 : at + 2])
+            words.extend(command.words[at + 1 : at + 2])
         elif word and word[0].startswith("--") and word[0].partition("=")[0] in names:
-            found.append(tuple(value.partition("=")[2] for value in word))
-    return tuple(found)
+            words.append(tuple(value.partition("=")[2] for value in word))
+    return tuple(words)
 
 
 # --- commands and scripts among the arguments
@@ -115,7 +115,7 @@ _RUNNER_VALUES = "p w python with project directory env-file extra group n name 
 _RUNS = re.compile(
     r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
 )
-_MODULE_PROGRAMS = frozenset((one,) for one in "pytest mypy pip pipx poetry twine coverage alembic flask".split())
+_MODULE_PROGRAMS = frozenset((part,) for part in "pytest mypy pip pipx poetry twine coverage alembic flask".split())
 _SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -156,7 +156,7 @@ def _without_version(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def printed_words(command: ShellCommand) -> tuple[Word, ...]:
     """The arguments that `xargs` reads, if they are printed by `echo` or `printf`, or are listed files."""
     sources = command.sources
-    stages = [[word[0] if len(word) == 1 else "" for word in one.words] for one in sources]
+    stages = [[word[0] if len(word) == 1 else "" for word in source.words] for source in sources]
     if files := listed(stages):
         return (files,)
     if len(sources) != 1 or sources[0].name not in ("echo", "printf"):
@@ -167,14 +167,14 @@ def printed_words(command: ShellCommand) -> tuple[Word, ...]:
 def _with_inputs(command: ShellCommand, words: tuple[Word, ...], inputs: tuple[Word, ...]) -> tuple[Word, ...]:
     """The words of the command that `xargs` or `parallel` runs; with `-I{}`, in place of `{}`."""
     before = [word[0] for word in command.words[1 : len(command.words) - len(words)] if word]
-    at = next((n for n, one in enumerate(before) if one.startswith("-I")), None)
+    at = next((n for n, option in enumerate(before) if option.startswith("-I")), None)
     is_parallel = command.name == "parallel" and any("{}" in value for word in words for value in word)
     if at is None and not is_parallel:
         return (*words, *inputs)
     sign = "{}" if at is None else before[at][2:] or "".join(before[at + 1 : at + 2]) or "{}"
     values = [value for word in inputs for value in word]
     return tuple(
-        tuple(one.replace(sign, value) for one in word for value in values) if word and sign in word[0] else word
+        tuple(text.replace(sign, value) for text in word for value in values) if word and sign in word[0] else word
         for word in words
     )
 
@@ -195,13 +195,13 @@ def _without_options(words: tuple[Word, ...], valued: list[str], skipped: int) -
 def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
     words = command.words
     folders = tuple(word for word in words[1:] if word and not word[0].startswith(("-", "(", "!")))[:1]
-    names = [after for one, after in pairwise(words) if one == ("-name",) and len(after) == 1]
+    names = [after for word, after in pairwise(words) if word == ("-name",) and len(after) == 1]
     if folders and len(names) == 1 and names[0] != ("*",):  # what is found has this name
         folders = (tuple(f"{folder.rstrip('/')}/{names[0][0]}" for folder in folders[0]),)
     for at, word in enumerate(words):
         if word and word[0] in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((n for n in range(at, len(words)) if words[n] and words[n][0] in (";", "+")), len(words))
-            body = (folders[0] if folders and one == ("{}",) else one for one in words[at + 1 : end])
+            body = (folders[0] if folders and word == ("{}",) else word for word in words[at + 1 : end])
             yield replace(command, words=tuple(body), sources=())
 
 
@@ -224,13 +224,15 @@ def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
     at = next((n for n, word in enumerate(words) if word and word[0] in ("-x", "-X", "--exec", "--exec-batch")), None)
     if at is not None:
         plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
-        ends = [after[0] for one, after in pairwise(words[:at]) if one in (("-e",), ("--extension",)) and after]
-        folder = next((one for one in reversed(plain) if one not in ends and "/" in one), ".").rstrip("/")
-        found = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
+        ends = [after[0] for word, after in pairwise(words[:at]) if word in (("-e",), ("--extension",)) and after]
+        folder = next(
+            (argument for argument in reversed(plain) if argument not in ends and "/" in argument), "."
+        ).rstrip("/")
+        patterns = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
         body = words[at + 1 :]
         is_named = any(re.search(r"\{[/.]{0,2}\}", value) for word in body for value in word)
-        named = tuple(found if word and re.fullmatch(r"\{[/.]{0,2}\}", word[0]) else word for word in body)
-        yield replace(command, words=named if is_named else (*body, found), sources=())
+        named = tuple(patterns if word and re.fullmatch(r"\{[/.]{0,2}\}", word[0]) else word for word in body)
+        yield replace(command, words=named if is_named else (*body, patterns), sources=())
 
 
 def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
@@ -260,9 +262,9 @@ def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
 def _of_options(words: tuple[Word, ...]) -> Iterator[str]:
     """The values of options that are named like one that runs a command, such as `--preview '...'`."""
     for at, word in enumerate(words):
-        found = _RUNS.fullmatch(word[0]) if word else None
-        if found is not None:
-            values = (found["value"],) if found["value"] else words[at + 1] if at + 1 < len(words) else ()
+        match = _RUNS.fullmatch(word[0]) if word else None
+        if match is not None:
+            values = (match["value"],) if match["value"] else words[at + 1] if at + 1 < len(words) else ()
             yield from (value for value in values if " " in value)
 
 
@@ -284,7 +286,7 @@ def _with_parameters(text: str | None, arguments: tuple[Word, ...]) -> str | Non
 
 def _of_eval(words: tuple[Word, ...]) -> Iterator[str | None]:
     texts = [_only(word) for word in words]
-    yield None if None in texts else " ".join(one for one in texts if one is not None)
+    yield None if None in texts else " ".join(text for text in texts if text is not None)
 
 
 def _of_ssh(words: tuple[Word, ...]) -> Iterator[str | None]:
@@ -303,14 +305,14 @@ def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
     if words[:1] in ((("exec",),), (("x",),), (("dlx",),)) or any(
         word and word[0] in ("-c", "--call") for word in words[:1]
     ):
-        found = [after for one, after in pairwise(words) if one in (("-c",), ("--call",))]
-        yield from map(_only, found)
+        packages = [after for word, after in pairwise(words) if word in (("-c",), ("--call",))]
+        yield from map(_only, packages)
     if words[:2] == (("pkg",), ("set",)):  # `npm pkg set scripts.NAME='...'`
         yield from (value.partition("=")[2] for word in words[2:] for value in word if value.startswith("scripts."))
 
 
 def _of_tar(words: tuple[Word, ...]) -> Iterator[str | None]:
-    yield from (_only(after) for one, after in pairwise(words) if one == ("-I",))
+    yield from (_only(after) for word, after in pairwise(words) if word == ("-I",))
 
 
 def _of_make_variables(words: tuple[Word, ...]) -> Iterator[str | None]:
@@ -414,17 +416,17 @@ def unpacked(command: ShellCommand, sources: tuple[ShellCommand, ...] = ()) -> U
     """The files that a command unpacks from its arguments or from the output of others."""
     folders = [value for word in value_after(command, "-C", "--directory", "-d") for value in word]
     folder = place(command, folders[0] if folders else "")
-    names = frozenset(name for one in (command, *sources) for name in _archive_names(one))
+    names = frozenset(name for source in (command, *sources) for name in _archive_names(source))
     return Unpacked(folder, is_own=folder != place(command, ""), names=names)
 
 
 def cloned(command: ShellCommand) -> Iterator[Unpacked]:
     """The folder of a repository that a command fetches: `git clone URL [FOLDER]`."""
     if command.name == "git" and plain_words(command)[:1] == ["clone"]:
-        found = [word[0] for word in operands(command)[1:] if len(word) == 1]
-        at = next((n for n, one in enumerate(found) if re.search(r"://|^[\w.-]+@", one)), None)
+        names = [word[0] for word in operands(command)[1:] if len(word) == 1]
+        at = next((n for n, name in enumerate(names) if re.search(r"://|^[\w.-]+@", name)), None)
         if at is not None:
-            name = found[at + 1] if at + 1 < len(found) else found[at].rstrip("/").rpartition("/")[2]
+            name = names[at + 1] if at + 1 < len(names) else names[at].rstrip("/").rpartition("/")[2]
             yield Unpacked(place(command, name.removesuffix(".git")), is_own=True, names=frozenset())
 
 
@@ -460,12 +462,12 @@ def recipes(text: str) -> str:
     defined = {**_PROGRAMS, **dict(_DEFINITION.findall(text))}
     lines = "\n".join(first or second for first, second in _RECIPE.findall(re.sub(r"\\\n\s*", " ", text)))
     for _ in range(3):  # variables that are made of others
-        lines = re.sub(r"(?<!\$)" + _VARIABLE.pattern, lambda found: _variable_value(found, defined), lines)
+        lines = re.sub(r"(?<!\$)" + _VARIABLE.pattern, lambda match: _variable_value(match, defined), lines)
     return re.sub(r"^\s*[@+-]+\s*", "", lines, flags=re.MULTILINE).replace("$$", "$")
 
 
-def _variable_value(found: re.Match[str], defined: dict[str, str]) -> str:
-    name = found[1] or found[2]
+def _variable_value(match: re.Match[str], defined: dict[str, str]) -> str:
+    name = match[1] or match[2]
     return "target" if name is None else defined.get(name, f"$${{{name}}}")
 
 
@@ -490,7 +492,7 @@ class WrittenFile:
 
     def followed_by(self, more: WrittenFile) -> WrittenFile:
         """The file with what is appended, or written in its place: each may be what runs."""
-        texts = [one.text for one in (self, more) if one.text is not None]
+        texts = [file.text for file in (self, more) if file.text is not None]
         return WrittenFile((*self.kinds, *more.kinds), "\n".join(texts) if texts else None)
 
 
@@ -507,7 +509,7 @@ def output_kinds(commands: Iterable[ShellCommand]) -> tuple[str, ...]:
     """The kinds of running the output of commands."""
     names = {name for command in commands for name in _program_names(command)}
     kinds = (("remote_code", names & _DOWNLOADERS), ("obfuscated", names & _DECODERS))
-    return tuple(kind for kind, found in kinds if found)
+    return tuple(kind for kind, tests in kinds if tests)
 
 
 def _program_names(command: ShellCommand) -> Iterator[str]:
@@ -518,22 +520,22 @@ def _program_names(command: ShellCommand) -> Iterator[str]:
 
 def written_files(commands: Iterable[ShellCommand]) -> Files:
     """The files that a script downloads or writes."""
-    found = Files()
-    for command in (inner for one in commands for inner in (one, *inner_commands(one))):
+    files = Files()
+    for command in (inner for outer in commands for inner in (outer, *inner_commands(outer))):
         text = printed((command,))
         file = WrittenFile(output_kinds((command, *command.sources)) if text is None else (), text)
         for path in _written(command):
-            known = found.written.get(place(command, path))
-            found.written[place(command, path)] = file if known is None else known.followed_by(file)
-        found.written.update(_copied(command, found))
-        found.cloned.extend(cloned(command))
+            known = files.written.get(place(command, path))
+            files.written[place(command, path)] = file if known is None else known.followed_by(file)
+        files.written.update(_copied(command, files))
+        files.cloned.extend(cloned(command))
         if unpacks(command):
             archives = [value for word in command.words[1:] for value in word]
-            files = [found.written.get(place(command, value)) for value in archives]
-            kinds = (*output_kinds(command.sources), *(kind for one in files if one for kind in one.kinds))
+            unpacked_files = [files.written.get(place(command, value)) for value in archives]
+            kinds = (*output_kinds(command.sources), *(kind for file in unpacked_files if file for kind in file.kinds))
             if "remote_code" in kinds:
-                found.unpacked.append(unpacked(command, command.sources))
-    return found
+                files.unpacked.append(unpacked(command, command.sources))
+    return files
 
 
 def _copied(command: ShellCommand, files: Files) -> dict[str, WrittenFile]:
@@ -592,19 +594,20 @@ def _of_file(
                 yield from effects.kinds(command.folder, workspace)
         is_path = "/" in value or not is_program
         if is_path and any(
-            one.has(path, is_script=is_shell) for one in (*files.unpacked, *(files.cloned if is_shell else ()))
+            unpacked_folder.has(path, is_script=is_shell)
+            for unpacked_folder in (*files.unpacked, *(files.cloned if is_shell else ()))
         ):
             yield "remote_code"
 
 
 def _of_makefiles(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
-    for path in (place(command, one) for one in makefiles(command)):
+    for path in (place(command, makefile) for makefile in makefiles(command)):
         file = files.written.get(path)
         if file is not None:
             yield from file.kinds
             if file.text is not None:
                 yield (recipes(file.text),)
-        if any(one.has(path, is_script=False) for one in files.unpacked):
+        if any(unpacked.has(path, is_script=False) for unpacked in files.unpacked):
             yield "remote_code"
 
 
@@ -612,8 +615,8 @@ def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
     code = r"-[a-zA-Z]*c|--command" if is_shell else r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
     if any(re.fullmatch(code, word) for word in plain_words(command)):
         return False
-    found = operands(command)
-    return not found or found[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
+    words = operands(command)
+    return not words or words[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
 
 
 def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Iterator[str | tuple[str]]:

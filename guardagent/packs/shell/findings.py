@@ -89,11 +89,11 @@ class _Findings:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
             yield from self.of_command(inner, files, depth + 1)
-        for found in (*incoming(command, files, self._workspace), *((text,) for text in inner_scripts(command))):
-            if isinstance(found, str):
-                yield found
-            elif found[0] is not None:
-                yield from self.of_script(found[0], command.folder, depth + 1)
+        for texts in (*incoming(command, files, self._workspace), *((text,) for text in inner_scripts(command))):
+            if isinstance(texts, str):
+                yield texts
+            elif texts[0] is not None:
+                yield from self.of_script(texts[0], command.folder, depth + 1)
             else:
                 yield "unreadable"
                 yield from output_kinds(command.sources)
@@ -108,10 +108,18 @@ def _own_names(script: ShellScript, text: str) -> bool:
 
 def _filtered(commands: Iterable[ShellCommand]) -> set[int]:
     """The commands that print the environment for a search for a word: `env | grep -i proxy`."""
-    searches = (one for one in commands if one.name in ("grep", "egrep", "rg") and one.sources and not one.writes)
-    words = ((one, {word[0] if word else "" for word in one.words[1:]} - {"-i", "-E", "-n"}) for one in searches)
-    found = (one.sources[0] for one, patterns in words if all(map(_ENVIRONMENT_NAME.fullmatch, patterns)) and patterns)
-    return {id(one) for one in found if one.words in ((("env",),), (("printenv",),)) and not one.writes}
+    searches = (
+        command
+        for command in commands
+        if command.name in ("grep", "egrep", "rg") and command.sources and not command.writes
+    )
+    words = (
+        (search, {word[0] if word else "" for word in search.words[1:]} - {"-i", "-E", "-n"}) for search in searches
+    )
+    sources = (
+        word.sources[0] for word, patterns in words if all(map(_ENVIRONMENT_NAME.fullmatch, patterns)) and patterns
+    )
+    return {id(source) for source in sources if source.words in ((("env",),), (("printenv",),)) and not source.writes}
 
 
 def _of_whole(script: ShellScript, text: str) -> Iterator[str]:

@@ -88,12 +88,12 @@ class CodeEffects:
     writes: bool = False
 
     def kinds(self, folder: str | None, workspace: str) -> Iterator[str]:
-        for one in self.files:
-            path = resolved(one, folder, workspace)
+        for file in self.files:
+            path = resolved(file, folder, workspace)
             yield from changed(path) if self.writes else read(path)
-        for one in self.others:
-            path = resolved(one, folder or "", workspace) or ""
-            is_changed = self.writes and (is_elsewhere(one) or zone(path) == "startup")
+        for file in self.others:
+            path = resolved(file, folder or "", workspace) or ""
+            is_changed = self.writes and (is_elsewhere(file) or zone(path) == "startup")
             yield from changed(path) if is_changed else read(path)
 
 
@@ -102,8 +102,8 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
     if interpreter.startswith("python"):
         return _of_python(code)
     if interpreter in _NODES:
-        found = read_javascript(code)
-        return None if found is None else CodeEffects(*found)
+        javascript = read_javascript(code)
+        return None if javascript is None else CodeEffects(*javascript)
     if interpreter == "perl":
         is_plain = (
             len(code) < MAX_PERL and _PERL.fullmatch(code) and not re.search(r"\(\?\??\{|@\{|\$\{|\$\(|@\(", code)
@@ -114,7 +114,7 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
 
 def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
     """The code among the words of an interpreter; None if it has code that is unknown or in an unknown form."""
-    found: list[str] = []
+    inline_code: list[str] = []
     name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
     if name == "deno" and rest[:1] == ["eval"]:
         return None
@@ -135,21 +135,21 @@ def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
         if re.fullmatch(rf"{option}|-EncodedCommand", word):
             if after is None or (name == "perl" and not re.fullmatch(r"-[pnilw0-9]*(?:i\.\w+)?e", word)):
                 return None
-            found.append(after)
+            inline_code.append(after)
             if name.startswith("python"):  # what follows are arguments of the code
                 break
             at += 1
-    return tuple(found)
+    return tuple(inline_code)
 
 
 def _of_module(words: list[str | None]) -> tuple[str, ...] | None:
     """The code among the words of `python -m NAME`: statements of `timeit`, commands of `pdb`."""
     if words[:1] == ["timeit"]:
-        pairs = [(one, after) for one, after in pairwise(words) if one not in ("-n", "-r", "-u")]
+        pairs = [(word, after) for word, after in pairwise(words) if word not in ("-n", "-r", "-u")]
         codes = [after for _, after in pairs if after and not after.startswith("-")]
         return None if None in words else ("\n".join(codes),)
-    commands = [after for one, after in pairwise(words) if one == "-c" and words[:1] == ["pdb"]]
-    return () if all(one is not None and _DEBUGGER.fullmatch(one) for one in commands) else None
+    commands = [after for word, after in pairwise(words) if word == "-c" and words[:1] == ["pdb"]]
+    return () if all(command is not None and _DEBUGGER.fullmatch(command) for command in commands) else None
 
 
 def _of_python(code: str) -> CodeEffects | None:
@@ -183,7 +183,7 @@ class _PythonReader:
             and _is_plain_variable(call.args[:1])
         }
         self._called = {id(node.func) for node in calls}
-        self._texts = {id(one) for call in calls if _is_of_text(call) for one in call.args}
+        self._texts = {id(argument) for call in calls if _is_of_text(call) for argument in call.args}
         self._texts |= {
             id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         }
@@ -227,15 +227,17 @@ class _PythonReader:
     def _opens(self, name: str, call: ast.Call) -> bool:
         """Notes the files of a call that opens some; whether they are known."""
         is_method = isinstance(call.func, ast.Attribute) and name in ("open", "glob", "rglob", "walk")
-        arguments = [*call.args, *(one.value for one in call.keywords if one.arg in (None, "file"))]
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg in (None, "file"))]
         if name == "open":
-            modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
-            known = [self._known(one) for one in (modes if is_method else modes[1:])]
-            self.effects.writes |= any(one is None or any(set(mode) & set("wax+") for mode in one) for one in known)
+            modes = [*call.args[:2], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
+            known = [self._known(mode) for mode in (modes if is_method else modes[1:])]
+            self.effects.writes |= any(
+                known_modes is None or any(set(mode) & set("wax+") for mode in known_modes) for known_modes in known
+            )
         if is_method and not arguments:
             return True
-        for one in arguments if name in ("Path", "PurePath", "PosixPath") else arguments[:1]:
-            values = self._known(one)
+        for argument in arguments if name in ("Path", "PurePath", "PosixPath") else arguments[:1]:
+            values = self._known(argument)
             if values is None:
                 return False
             self.effects.files.extend(
@@ -249,21 +251,21 @@ class _PythonReader:
 
 def _is_plain_variable(names: list[ast.expr]) -> bool:
     """Whether a variable of the environment is named, and not like a credential."""
-    return all(isinstance(one, ast.Constant) and not is_secret_name(str(one.value)) for one in names) and bool(names)
+    return all(isinstance(name, ast.Constant) and not is_secret_name(str(name.value)) for name in names) and bool(names)
 
 
 def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C901 - a case for each kind
     """The values that are assigned to each name."""
-    found: dict[str, list[ast.AST]] = {}
+    bindings: dict[str, list[ast.AST]] = {}
     for node in nodes:
         pairs: list[tuple[ast.AST, ast.AST]] = []
         match node:
             case ast.Assign(targets=targets, value=value):
-                pairs = [(one, value) for one in targets]
+                pairs = [(target, value) for target in targets]
             case ast.For(
                 target=ast.Tuple(elts=[root, *rest]), iter=ast.Call(func=ast.Attribute(attr="walk"), args=[top])
             ):
-                pairs = [(root, top), *((one, ast.Constant("*")) for one in rest)]
+                pairs = [(root, top), *((name_node, ast.Constant("*")) for name_node in rest)]
             case ast.For(target=ast.Tuple(elts=parts), iter=ast.Call(func=ast.Attribute(attr="items"))):
                 pairs = [(part, node.iter) for part in parts]
             case ast.For() | ast.comprehension():
@@ -275,12 +277,12 @@ def _bindings(nodes: list[ast.AST]) -> Mapping[str, list[ast.AST]]:  # noqa: C90
             case ast.withitem() if node.optional_vars is not None:
                 pairs = [(node.optional_vars, node.context_expr)]
             case ast.arg(arg=name):
-                found.setdefault(name, []).append(node)
+                bindings.setdefault(name, []).append(node)
         for target, assigned in pairs:
-            names = [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
+            names = [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]
             for name in names:
-                found.setdefault(name, []).append(assigned if isinstance(target, ast.Name) else target)
-    return found
+                bindings.setdefault(name, []).append(assigned if isinstance(target, ast.Name) else target)
+    return bindings
 
 
 def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, list[str] | None]) -> list[str] | None:
@@ -289,8 +291,8 @@ def _known(node: ast.AST, values: Mapping[str, list[ast.AST]], seen: dict[int, l
         return None
     if id(node) not in seen:
         seen[id(node)] = None  # a value that depends on itself
-        found = _computed(node, values, seen)
-        seen[id(node)] = found if found is None or len(found) <= MAX_VALUES**2 else None
+        computed = _computed(node, values, seen)
+        seen[id(node)] = computed if computed is None or len(computed) <= MAX_VALUES**2 else None
     return seen[id(node)]
 
 
@@ -310,11 +312,15 @@ def _computed(  # noqa: C901, PLR0912 - a case for each kind
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             parts = list(elements)
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="path"), attr="join"), args=args) if args:
-            known = [_known(one, values, seen) for one in args]
-            joins = product(*(one for one in known if one))
-            return None if None in known else [posixpath.join(*one) for one in islice(joins, MAX_VALUES) if one]
+            known = [_known(argument, values, seen) for argument in args]
+            joins = product(*(possible for possible in known if possible))
+            return (
+                None
+                if None in known
+                else [posixpath.join(*combination) for combination in islice(joins, MAX_VALUES) if combination]
+            )
         case ast.Dict(keys=keys, values=elements) if None not in keys:
-            parts = [*(one for one in keys if one), *elements]
+            parts = [*(key for key in keys if key), *elements]
         case ast.Call(func=ast.Attribute(value=holder, attr="items" | "values" | "keys"), args=[]):
             parts = [holder]
         case ast.Call(func=ast.Attribute(attr="listdir")):
@@ -327,8 +333,8 @@ def _computed(  # noqa: C901, PLR0912 - a case for each kind
             parts = [one]
         case _:
             return None
-    found = [_known(one, values, seen) for one in parts]
-    return None if None in found else [text for one in found if one is not None for text in one]
+    found = [_known(part, values, seen) for part in parts]
+    return None if None in found else [text for texts in found if texts is not None for text in texts]
 
 
 def _is_of_text(call: ast.Call) -> bool:
@@ -377,21 +383,23 @@ def read_javascript(code: str) -> tuple[list[str], list[str], bool] | None:
     tokens: list[tuple[str, str]] = []
     at = 0
     while at < len(code):
-        found = _TOKEN.match(code, at)
-        if found is None:
+        match = _TOKEN.match(code, at)
+        if match is None:
             return None
-        if found.lastgroup:
-            tokens.append((found.lastgroup, found[0]))
-        at = found.end()
+        if match.lastgroup:
+            tokens.append((match.lastgroup, match[0]))
+        at = match.end()
     names = {text for kind, text in tokens if kind == "name"}
     strings = [text[1:-1] for kind, text in tokens if kind == "string"]
     for kind, text in tokens:
         if kind == "template":
-            inner = [read_javascript(one) for one in re.findall(r"\$\{([^{}`]*)\}", text)]
+            inner = [read_javascript(match) for match in re.findall(r"\$\{([^{}`]*)\}", text)]
             if None in inner or text.count("${") != len(inner):
                 return None
             strings.extend(re.split(r"\$\{[^{}`]*\}", text[1:-1]))
-    if names & _NODE_FORBIDDEN or _NODE_FORBIDDEN & {part for one in strings for part in re.split(r"[^\w]", one)} - {
+    if names & _NODE_FORBIDDEN or _NODE_FORBIDDEN & {
+        part for string in strings for part in re.split(r"[^\w]", string)
+    } - {
         "this",
         "with",
     }:
@@ -400,7 +408,7 @@ def read_javascript(code: str) -> tuple[list[str], list[str], bool] | None:
         return None
     if _computes_names(tokens) and (names & _JOINS or _joins_strings(tokens)):
         return None
-    others = [one for one in strings if one and len(one) < _LONGEST_PATH and not re.search(r"\s", one)]
+    others = [string for string in strings if string and len(string) < _LONGEST_PATH and not re.search(r"\s", string)]
     return (_files(tokens), others, any(map(_WRITES.fullmatch, names)))
 
 
@@ -422,7 +430,7 @@ def _is_harmless_at(tokens: list[tuple[str, str]], at: int) -> bool:
         is_plain = variable.isidentifier() and not is_secret_name(variable)
         return after[0][1] == "." and (after[1][1] in _PROCESS or is_plain)
     if _FILES.fullmatch(text):
-        inner = [one for _, one in tokens[at + 1 : at + 6]]
+        inner = [token for _, token in tokens[at + 1 : at + 6]]
         if inner == ["(", "path", ".", "join", "("] and text.startswith("read") and not _joins_strings(tokens):
             return tokens[at + 6 : at + 7] != [] and tokens[at + 6][0] == "string"
         return after[0][1] == "(" and after[1][0] == "string" and after[2][1] in (",", ")")

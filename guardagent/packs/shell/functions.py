@@ -45,11 +45,11 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
 def _kinds(key: str, value: Any, workspace: str, folder: str) -> Iterator[str]:
     if isinstance(value, str):
         yield from _of_text(value, workspace, folder)
-    elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+    elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         yield from argument_kinds(value, workspace, folder)
-        if key.lower() == "commands" or any(any(sign.isspace() for sign in one) for one in value[:1]):
-            for one in value:
-                yield from _of_text(one, workspace, folder)
+        if key.lower() == "commands" or any(any(sign.isspace() for sign in word) for word in value[:1]):
+            for command_text in value:
+                yield from _of_text(command_text, workspace, folder)
     else:
         yield "unreadable"
 

@@ -31,13 +31,13 @@ def listed(stages: Sequence[Sequence[str]]) -> tuple[str, ...]:
         return _found(words)
     plain = [word for word in words if not word.startswith("-")]
     if name in ("grep", "egrep", "rg") and any(
-        re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z0]*|--files-with-matches", one) for one in words
+        re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z0]*|--files-with-matches", word) for word in words
     ):
         return () if {"-e", "-f"} & set(words) else _searched(words, plain[1:] or ["."])
     if name == "rg" and "--files" in words:
-        return tuple(_inside(one) for one in plain or ["."])
+        return tuple(_inside(operand) for operand in plain or ["."])
     if name == "ls":
-        return tuple(one if re.search(r"[*?\[]", one) else "*" for one in plain or ["."])
+        return tuple(operand if re.search(r"[*?\[]", operand) else "*" for operand in plain or ["."])
     return ()
 
 
@@ -64,7 +64,7 @@ def _searched(words: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
 def _found(words: Sequence[str]) -> tuple[str, ...]:
     at = next((n for n, word in enumerate(words) if word.startswith(("-", "(", "!"))), len(words))
     tests = words[at:]
-    if any(one.startswith(("-exec", "-ok", "-delete", "-f")) or one == "-printf" for one in tests):
+    if any(test.startswith(("-exec", "-ok", "-delete", "-f")) or test == "-printf" for test in tests):
         return ()
     names = [
         tests[n + 1]

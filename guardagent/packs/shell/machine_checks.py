@@ -85,9 +85,9 @@ def _ends_found(command: ShellCommand, words: list[str]) -> bool:
         )
     patterns = [
         word
-        for one in command.sources
-        if one.name in ("pgrep", "grep", "egrep", "rg")
-        for word in plain_words(one)
+        for source in command.sources
+        if source.name in ("pgrep", "grep", "egrep", "rg")
+        for word in plain_words(source)
         if not word.startswith("-") and word != "grep"
     ]
     return first.name in _LISTS_PROCESSES and not (patterns and all(map(_DEVELOPMENT_SERVER.fullmatch, patterns)))
@@ -95,9 +95,9 @@ def _ends_found(command: ShellCommand, words: list[str]) -> bool:
 
 def _ends_users_of_files(words: list[str]) -> bool:
     """Whether `fuser -k` ends the processes that use files, rather than the server of a port."""
-    is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", one) for one in words)
+    is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", word) for word in words)
     return is_kill and not all(
-        one.startswith("-") or (_PORT.fullmatch(one) and not _SERVICE_PORT.fullmatch(one)) for one in words
+        word.startswith("-") or (_PORT.fullmatch(word) and not _SERVICE_PORT.fullmatch(word)) for word in words
     )
 
 
@@ -342,12 +342,12 @@ _DOCKER_READS = re.compile(
 def _changes_service(command: ShellCommand) -> bool:
     """Whether a command deletes or changes services, clusters, databases or backups."""
     name, words = _program(command)
-    tries = [one for one in (words[: words.index("--")] if "--" in words else words) if one.startswith("--dry")]
+    tries = [word for word in (words[: words.index("--")] if "--" in words else words) if word.startswith("--dry")]
     if tries and _TRIES.fullmatch(tries[-1]):
         return False
     texts = [" ".join(rest) for rest in after_options(words)]
     text = texts[0]
-    if name in _CALLS and any(one.startswith("api ") for one in texts):
+    if name in _CALLS and any(text.startswith("api ") for text in texts):
         is_query = "graphql" in words and "--input" not in words
         return bool(_CALL_CHANGES.search(text) or (not is_query and _CALL_FIELDS.search(text)))
     if name == "aws" and _LOCAL_CLOUD.search(text):
@@ -369,12 +369,12 @@ def _program(command: ShellCommand) -> tuple[str, list[str]]:
 
 def _without_text(words: list[str]) -> Iterator[str]:
     """The words that are no messages."""
-    yield from (one for one in words if not any(map(str.isspace, one)))
+    yield from (word for word in words if not any(map(str.isspace, word)))
 
 
 def _is_other_machine(command: ShellCommand, words: list[str]) -> bool:
     before = words[: len(words) - len(after_options(words)[-1])]
-    named = any(re.match(r"-H|--host|-c$|--context", one) for one in before)
+    named = any(re.match(r"-H|--host|-c$|--context", option) for option in before)
     return named or bool({"DOCKER_HOST", "DOCKER_CONTEXT"} & set(command.variables))
 
 
@@ -468,7 +468,7 @@ def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
 def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:
     path = resolved(word.lstrip("@").rpartition("@")[2], command.folder, workspace)
     yield from secret_kinds(path or "")
-    if any(one in word for one in _METADATA):
+    if any(address in word for address in _METADATA):
         yield "secrets"
     if re.search(r"/dev/(?:tcp|udp)/", word):
         yield "reverse_shell"
@@ -477,7 +477,7 @@ def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:
 def _reads_whole_folders(command: ShellCommand) -> bool:
     name = command.name or ""
     if name in ("grep", "egrep", "fgrep", "cp", "zip", "scp", "diff"):
-        return any(re.match(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive", one) for one in options(command)) or (
+        return any(re.match(r"-[a-zA-Z]*[rR]|--(?:dereference-)?recursive", option) for option in options(command)) or (
             name == "cp" and bool({"-a", "--archive"} & options(command))
         )
     return name in ("rg", "ag", "ack", "tar", "rsync", "7z")
@@ -485,8 +485,8 @@ def _reads_whole_folders(command: ShellCommand) -> bool:
 
 def _reads_secrets_found(words: list[str]) -> bool:
     """Whether `find` runs a command for all files, or for those with a name like that of a credential."""
-    names = [after for one, after in pairwise(words) if one in ("-name", "-iname", "-path", "-regex")]
-    runs = any(one.startswith(("-exec", "-ok")) for one in words)
+    names = [after for word, after in pairwise(words) if word in ("-name", "-iname", "-path", "-regex")]
+    runs = any(word.startswith(("-exec", "-ok")) for word in words)
     return runs and (not names or any(map(PICKS_SECRETS.search, names)))
 
 

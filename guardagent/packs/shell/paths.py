@@ -82,7 +82,7 @@ def zone(path: str) -> str:
         return "startup"
     if path.startswith("/dev"):
         return "device"
-    if path.startswith(tuple(f"{one}/" for one in _TEMPORARY)):
+    if path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
         return "temporary"
     if path.startswith("/"):
         first = path.split("/")[1]
@@ -98,7 +98,7 @@ def is_secret(path: str) -> bool:
     if _SECRETS.search(path):
         return True
     patterns = {path, path.replace("**/", "")} - {"*", "**"} if any(sign in path for sign in "*?[") else ()
-    return any(fnmatch.fnmatchcase(one, pattern) for one in _EXAMPLES for pattern in patterns)
+    return any(fnmatch.fnmatchcase(example, pattern) for example in _EXAMPLES for pattern in patterns)
 
 
 def holds_secrets(folder: str) -> bool:

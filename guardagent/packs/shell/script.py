@@ -63,7 +63,7 @@ def text_of(node: Any) -> str:
 
 def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
     """The possible values of a word."""
-    values = (one for value in _values(node, variables) for one in _expanded(value))
+    values = (text for value in _values(node, variables) for text in _expanded(value))
     found = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
     return found if 0 < len(found) <= MAX_VALUES else DYNAMIC
 
@@ -101,18 +101,18 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
 def _printed(command: str) -> Word:
     """The output of a command, if it is known without running it."""
     short = command if len(command) < MAX_LISTING else ""
-    if found := _PRINTS.fullmatch(short):
-        if found["program"]:
-            return (f"/usr/bin/{found['program']}",)
+    if match := _PRINTS.fullmatch(short):
+        if match["program"]:
+            return (f"/usr/bin/{match['program']}",)
         known = {"folder": ".", "setup": ":", "branch": "HEAD"}
-        return (known.get(found.lastgroup or "", NUMBER),)
+        return (known.get(match.lastgroup or "", NUMBER),)
     if _TEMPORARY.fullmatch(short):
         return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
     if files := listed_by(short):
         return files
-    found = _HERE_DOCUMENT.fullmatch(command)
-    is_literal = found is not None and (found["quote"] or not re.search(r"[$`\\]", found["text"]))
-    return (_quoted(found["text"]),) if found is not None and is_literal else DYNAMIC
+    match = _HERE_DOCUMENT.fullmatch(command)
+    is_literal = match is not None and (match["quote"] or not re.search(r"[$`\\]", match["text"]))
+    return (_quoted(match["text"]),) if match is not None and is_literal else DYNAMIC
 
 
 def _string(node: Any, variables: Mapping[str, Word]) -> Word:
@@ -135,23 +135,23 @@ def _string(node: Any, variables: Mapping[str, Word]) -> Word:
 
 
 def _concatenated(parts: Iterable[Word]) -> Word:
-    found: list[str] = [""]
+    word: list[str] = [""]
     for values in parts:
-        found = [before + value for before, value in product(found, values)]
-        if not found or len(found) > MAX_VALUES:
+        word = [before + value for before, value in product(word, values)]
+        if not word or len(word) > MAX_VALUES:
             return DYNAMIC
-    return tuple(found)
+    return tuple(word)
 
 
 def _variable(node: Any, variables: Mapping[str, Word]) -> Word:
-    found = _PARAMETER.fullmatch(text_of(node))
-    if found is None:
+    match = _PARAMETER.fullmatch(text_of(node))
+    if match is None:
         return DYNAMIC
-    name = found["name"] or found["braced"]
+    name = match["name"] or match["braced"]
     values = variables.get(name, _HOME.get(name, DYNAMIC))
-    if found["old"]:
-        return tuple(value.replace(found["old"], found["new"], -1 if found["all"] else 1) for value in values)
-    return tuple(_cut(value, found["cut"], found["pattern"]) for value in values) if found["cut"] else values
+    if match["old"]:
+        return tuple(value.replace(match["old"], match["new"], -1 if match["all"] else 1) for value in values)
+    return tuple(_cut(value, match["cut"], match["pattern"]) for value in values) if match["cut"] else values
 
 
 def _cut(value: str, sign: str, pattern: str) -> str:
@@ -217,13 +217,13 @@ def _ansi(text: str) -> str:
 
 def _expanded(value: str) -> Iterator[str]:
     """The words of a brace expansion, with the marks of quoted characters removed."""
-    found = _BRACES.search(value)
-    if found is None:
+    match = _BRACES.search(value)
+    if match is None:
         yield "".join(_PLAIN.get(sign, sign) for sign in value)
         return
-    items = found[1].split(",") if "," in found[1] else found[1].split("..")[:2]
+    items = match[1].split(",") if "," in match[1] else match[1].split("..")[:2]
     for item in items[: MAX_VALUES + 1]:
-        yield from _expanded(value[: found.start()] + item + value[found.end() :])
+        yield from _expanded(value[: match.start()] + item + value[match.end() :])
 
 
 # --- scripts
@@ -345,21 +345,21 @@ class _Reader:
 
     def read_subshell(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         folder = self._folder
-        found = [command for child in node.named_children for command in self.visit(child, sources)]
+        commands = [command for child in node.named_children for command in self.visit(child, sources)]
         self._folder = folder
-        return found
+        return commands
 
     read_command_substitution = read_process_substitution = read_subshell
 
     def read_pipeline(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
-        found: list[ShellCommand] = []
+        shell_commands: list[ShellCommand] = []
         if len(node.named_children) > MAX_STAGES:
             self.script.readable = False
-            return found
+            return shell_commands
         for child in node.named_children:
-            found = self.visit(child, sources)
-            sources = (*sources, *found)
-        return found
+            shell_commands = self.visit(child, sources)
+            sources = (*sources, *shell_commands)
+        return shell_commands
 
     def read_redirected_statement(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         body = node.child_by_field_name("body")
@@ -368,45 +368,47 @@ class _Reader:
 
     def _with_redirects(self, body: Any, redirects: list[Any], sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         at = len(self.script.commands)
-        inner = [command for one in redirects for command in self._inside(one)]
+        inner = [command for redirect in redirects for command in self._inside(redirect)]
         first = len(self.script.commands)
-        found = [] if body is None else self.visit(body, (*sources, *inner))
+        body_visit = [] if body is None else self.visit(body, (*sources, *inner))
         if body is None or len(self.script.commands) == first:
             self.script.commands.append(ShellCommand((), folder=self._folder))
         writes, reads, text = self._targets(redirects)
         for number in range(first if body is not None else at, len(self.script.commands)):
-            one = self.script.commands[number]
+            shell_command = self.script.commands[number]
             changed = ShellCommand(
-                one.words, (*one.writes, *writes), (*one.reads, *reads), one.text or text, one.sources, one.variables,
-                one.folder,
+                shell_command.words, (*shell_command.writes, *writes), (*shell_command.reads, *reads),
+                shell_command.text or text, shell_command.sources, shell_command.variables, shell_command.folder,
             )  # fmt: skip
             self.script.commands[number] = changed
-            found = [changed if command is one else command for command in found]
-        return found
+            body_visit = [changed if command is shell_command else command for command in body_visit]
+        return body_visit
 
     def _targets(self, redirects: list[Any]) -> tuple[list[Word], list[Word], str | None]:
         writes: list[Word] = []
         reads: list[Word] = []
         text: str | None = None
-        for one in redirects:
-            if one.type == "file_redirect":
-                targets = [self._word(child) for child in one.children_by_field_name("destination")]
-                operator = next((child.type for child in one.children if not child.is_named), ">")
+        for redirect in redirects:
+            if redirect.type == "file_redirect":
+                targets = [self._word(child) for child in redirect.children_by_field_name("destination")]
+                operator = next((child.type for child in redirect.children if not child.is_named), ">")
                 (writes if operator in _WRITES else reads).extend(
                     target for target in targets if not (operator == ">&" and target and target[0].isdigit())
                 )
-            elif one.type == "herestring_redirect":
-                value = self._word(one.named_children[-1])
+            elif redirect.type == "herestring_redirect":
+                value = self._word(redirect.named_children[-1])
                 text = value[0] if len(value) == 1 else None
-            elif one.type == "heredoc_redirect":
-                bodies = [child for child in one.named_children if child.type == "heredoc_body"]
+            elif redirect.type == "heredoc_redirect":
+                bodies = [child for child in redirect.named_children if child.type == "heredoc_body"]
                 is_plain = bodies and not list(_descendants(bodies[0], *_EXPANSIONS))
-                text = "\n".join([*text_of(one).split("\n")[1:-1], ""]) if is_plain else None
-                rest = [c for c in one.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")]
+                text = "\n".join([*text_of(redirect).split("\n")[1:-1], ""]) if is_plain else None
+                rest = [
+                    c for c in redirect.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")
+                ]
                 later = [child for child in rest if child.type.endswith("_redirect")]  # cat <<EOF > file
-                for found, more in zip((writes, reads), self._targets(later)[:2], strict=True):
-                    found.extend(more)
-                for child in (one for one in rest if one not in later):
+                for paths, more in zip((writes, reads), self._targets(later)[:2], strict=True):
+                    paths.extend(more)
+                for child in (kept_child for kept_child in rest if kept_child not in later):
                     self.visit(child, (ShellCommand(((text or "cat",),), text=text),))
         return writes, reads, text
 
@@ -473,7 +475,7 @@ class _Reader:
 
     def _inside(self, node: Any) -> list[ShellCommand]:
         """Reads the substitutions inside of a node."""
-        return [command for one in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(one)]
+        return [command for descendant in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(descendant)]
 
     def _word(self, node: Any) -> Word:
         known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
@@ -490,17 +492,17 @@ _BEGINNINGS = re.compile(
 
 def _begun(node: Any) -> Word:
     """The known beginning of a word of `curl`, with `$` for the rest; unknown if the rest matters."""
-    found = _BEGINNINGS.match(text_of(node))
+    match = _BEGINNINGS.match(text_of(node))
     rest, addresses = _LOCAL.subn("", text_of(node.parent))
-    return DYNAMIC if found is None or not addresses or _ADDRESS.search(rest) else (found[0].strip('"') + "$",)
+    return DYNAMIC if match is None or not addresses or _ADDRESS.search(rest) else (match[0].strip('"') + "$",)
 
 
 # Programs that run or check the files they name, whose unknown arguments matter only if they can be options.
 _FILE_RUNNERS = frozenset(
-    (one,) for one in "pytest py.test jest vitest mocha rspec phpunit eslint mypy pyright tsc ruff black".split()
+    (part,) for part in "pytest py.test jest vitest mocha rspec phpunit eslint mypy pyright tsc ruff black".split()
 )
-_VALUED = frozenset((one,) for one in "-k -m -n -t -g -e --grep --shard --project --filter --testNamePattern".split())
-_DATABASES = frozenset((one,) for one in "psql pg_dump pg_isready mysql mongosh redis-cli".split())
+_VALUED = frozenset((part,) for part in "-k -m -n -t -g -e --grep --shard --project --filter --testNamePattern".split())
+_DATABASES = frozenset((part,) for part in "psql pg_dump pg_isready mysql mongosh redis-cli".split())
 _CONNECTION = re.compile(r"\"?\$\{?\w*(?:URL|URI|DSN)\}?\"?")
 _FILE_NAME = re.compile(r"\"([\w./][^$`]*)[$`]")
 
@@ -515,8 +517,8 @@ def _partly_known(node: Any, before: list[Word]) -> Word:
         return DYNAMIC
     if before[-1] in _VALUED and text_of(node).startswith('"'):
         return ("$",)
-    found = _FILE_NAME.match(text_of(node))
-    return DYNAMIC if found is None else (found[1] + "$",)
+    match = _FILE_NAME.match(text_of(node))
+    return DYNAMIC if match is None else (match[1] + "$",)
 
 
 _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
@@ -537,7 +539,7 @@ def _constants(root: Any) -> Mapping[str, tuple[Word, int]]:
             continue
         name = text_of(name_node)
         if node.type == "for_statement":
-            words = [word_of(one, {}) for one in node.children_by_field_name("value")]
+            words = [word_of(child, {}) for child in node.children_by_field_name("value")]
         else:
             value = node.child_by_field_name("value")
             words = [("",) if value is None else word_of(value, {})]
@@ -547,16 +549,16 @@ def _constants(root: Any) -> Mapping[str, tuple[Word, int]]:
         first.setdefault(name, node.start_byte)
         values.setdefault(name, []).extend(words or [DYNAMIC])
     changed: set[str] = set()
-    for one in _descendants_all(root, "command"):
-        if _name_of(one) in _SETTERS:
-            names = {text_of(word) for word in one.named_children[1:]}
-            files = _read_files(one)
+    for command in _descendants_all(root, "command"):
+        if _name_of(command) in _SETTERS:
+            names = {text_of(word) for word in command.named_children[1:]}
+            files = _read_files(command)
             if not files or len(names - {"-r"}) != 1:
                 changed |= names
                 continue
             name = (names - {"-r"}).pop()
             certain.add(name)
-            first[name] = min(first.get(name, one.start_byte), one.start_byte)
+            first[name] = min(first.get(name, command.start_byte), command.start_byte)
             values.setdefault(name, []).append(files)
     return {
         name: (_either(words) if name in certain and name not in changed else DYNAMIC, first[name])
@@ -576,17 +578,21 @@ def _read_files(command: Any) -> Word:
         source = outer.text[: loop.start_byte - outer.start_byte].decode().strip().removesuffix("|")
         return listed_by(source.strip())
     if outer is not None and outer.type == "redirected_statement":
-        inputs = [one for one in _descendants(outer, "process_substitution") if one.start_byte >= loop.end_byte]
+        inputs = [
+            descendant
+            for descendant in _descendants(outer, "process_substitution")
+            if descendant.start_byte >= loop.end_byte
+        ]
         return listed_by(text_of(inputs[0])[2:-1].strip()) if len(inputs) == 1 else DYNAMIC
     return DYNAMIC
 
 
 def _parameters(root: Any, name: str) -> dict[str, Word]:
     """The values of `$1`, `$2`, ... in a function, if each mention of its name is a call with known words."""
-    calls = [one for one in _descendants_all(root, "command") if _name_of(one) == name]
+    calls = [call for call in _descendants_all(root, "command") if _name_of(call) == name]
     if not calls or len(re.findall(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(root))) != len(calls) + 1:
         return {}
-    rows = [[word_of(child, {}) for child in one.named_children[1:]] for one in calls]
+    rows = [[word_of(child, {}) for child in call.named_children[1:]] for call in calls]
     return {str(at + 1): _either([row[at] for row in rows]) for at in range(min(map(len, rows)))}
 
 
@@ -610,8 +616,8 @@ def _setting(assignment: Any) -> tuple[str, ...]:
 
 def _either(words: list[Word]) -> Word:
     """The values of all assignments; unknown if one of them is."""
-    found = tuple(value for word in words for value in word)
-    return found if all(words) and len(found) <= MAX_VALUES else DYNAMIC
+    values = tuple(value for word in words for value in word)
+    return values if all(words) and len(values) <= MAX_VALUES else DYNAMIC
 
 
 def _assignments(root: Any) -> Iterator[Any]:

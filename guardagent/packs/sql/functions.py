@@ -96,7 +96,7 @@ def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, function
         texts = strings(value)
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
-            kinds |= _of_text(text, dialect, tuple(one.lower() for one in functions))
+            kinds |= _of_text(text, dialect, tuple(function.lower() for function in functions))
     return sorted(kinds - {"write"} | ({"statement"} if "write" in kinds and not writes else set()))
 
 
@@ -106,11 +106,13 @@ def _of_text(text: str, dialect: str, functions: tuple[str, ...]) -> frozenset[s
         r"\s*EXPLAIN\b(?:\s+(?:ANALY[ZS]E|VERBOSE|EXTENDED|QUERY\s+PLAN|FORMAT\s*=\s*\w+|\((?:[\w\s,]*)\)))*\s+(?=\w|\()",
         text, re.IGNORECASE,
     )  # fmt: skip
-    found = readings(text[explained.end() :] if explained else text, dialect)
-    if not found:
+    statements = readings(text[explained.end() :] if explained else text, dialect)
+    if not statements:
         return frozenset({"unreadable"})
     try:
-        return frozenset(kind for one in found for kind in _of_statements(one, _COMPUTING | set(functions)))
+        return frozenset(
+            kind for statement in statements for kind in _of_statements(statement, _COMPUTING | set(functions))
+        )
     except RecursionError:  # nested too deeply
         return frozenset({"unreadable"})
 
@@ -165,7 +167,7 @@ def _is_allowed(function: exp.Func, functions: frozenset[str]) -> bool:
 
 def _of_table(table: exp.Table) -> Iterator[str]:
     name = ".".join(part.name for part in table.parts).lower()
-    if any(_CREDENTIALS.match(one) for one in (name, table.name.lower(), name.replace("..", "."))):
+    if any(_CREDENTIALS.match(spelling) for spelling in (name, table.name.lower(), name.replace("..", "."))):
         yield "credentials"
     if isinstance(table.this, exp.Literal) or _FILE.search(table.name):
         yield "file"

@@ -40,16 +40,18 @@ def readings(text: str, dialect: str) -> list[list[exp.Expr]]:
 
 
 def _readings(text: str, dialects: tuple[str, ...]) -> list[list[exp.Expr]]:
-    found = []
+    readings = []
     for dialect in dialects:
         try:
             parsed = sqlglot.parse(text, read=dialect or None)
         except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
             continue
-        statements: list[exp.Expr] = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
+        statements: list[exp.Expr] = [
+            statement for statement in parsed if statement is not None and not isinstance(statement, exp.Semicolon)
+        ]
         if statements:
-            found.append(statements)
-    return found
+            readings.append(statements)
+    return readings
 
 
 # --- conditions
@@ -76,14 +78,14 @@ def is_narrow(statement: exp.Expr) -> bool:
     where = statement.args.get("where")
     if where is None or _joins_itself(statement):
         return False
-    return _narrows(where.this, {one.name.lower() for one in _targets(statement)})
+    return _narrows(where.this, {target.name.lower() for target in _targets(statement)})
 
 
 def _joins_itself(statement: exp.Expr) -> bool:
     """Whether a table has two names: `a.id = b.id` is true for every row then."""
     inner = {id(table) for query in statement.find_all(exp.Query) for table in query.find_all(exp.Table)}
-    tables = [one for one in statement.find_all(exp.Table) if id(one) not in inner]
-    names = {(one.name.lower(), one.alias_or_name.lower()) for one in tables}
+    tables = [outer_table for outer_table in statement.find_all(exp.Table) if id(outer_table) not in inner]
+    names = {(table.name.lower(), table.alias_or_name.lower()) for table in tables}
     return len(names) > len({name for name, _ in names})
 
 
@@ -133,9 +135,9 @@ def _comparison_narrows(condition: exp.Expr, tables: set[str]) -> bool:
 
 def _positive(condition: exp.Expr) -> exp.Expr:
     """A condition such as NOT LIKE without its NOT, which is a flag for some dialects."""
-    found = condition.copy()
-    found.set("negate", None)
-    return found
+    expr = condition.copy()
+    expr.set("negate", None)
+    return expr
 
 
 def _negation_narrows(condition: exp.Expr, tables: set[str]) -> bool:
@@ -153,10 +155,10 @@ def _negation_narrows(condition: exp.Expr, tables: set[str]) -> bool:
         case exp.Exists():  # rows without a counterpart
             where = condition.this.find(exp.Where)
             return where is not None and any(
-                isinstance(one.left, exp.Column)
-                and isinstance(one.right, exp.Column)
-                and one.left.table != one.right.table
-                for one in where.find_all(exp.EQ)
+                isinstance(equality.left, exp.Column)
+                and isinstance(equality.right, exp.Column)
+                and equality.left.table != equality.right.table
+                for equality in where.find_all(exp.EQ)
             )
     return False
 
@@ -165,7 +167,7 @@ def _own_columns(term: exp.Expr) -> list[exp.Column]:
     """The columns of a term, without those of queries inside it."""
     if isinstance(term, exp.Query):
         return []
-    inner = [one for child in term.iter_expressions() for one in _own_columns(child)]
+    inner = [column for child in term.iter_expressions() for column in _own_columns(child)]
     return [term] if isinstance(term, exp.Column) else inner
 
 
@@ -176,7 +178,9 @@ def _is_value(term: exp.Expr) -> bool:
 
 def _equality_narrows(left: exp.Expr, right: exp.Expr, tables: set[str]) -> bool:
     """A quoted name can be a string: MySQL and SQLite read "a" = 'a' as true."""
-    if left == right or any(_can_be_same(one, other) for one in _own_columns(left) for other in _own_columns(right)):
+    if left == right or any(
+        _can_be_same(column, other) for column in _own_columns(left) for other in _own_columns(right)
+    ):
         return False
     if _is_text(left) and _is_text(right) and left.name.lower() == right.name.lower():
         return False
@@ -185,11 +189,11 @@ def _equality_narrows(left: exp.Expr, right: exp.Expr, tables: set[str]) -> bool
     if isinstance(right, exp.Any):
         query = right.find(exp.Query)
         return _is_value(left) and (query is None or _query_narrows(query, tables))
-    queries = [one for one in (left.unnest(), right.unnest()) if isinstance(one, exp.Query)]
+    queries = [side for side in (left.unnest(), right.unnest()) if isinstance(side, exp.Query)]
     if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
         pairs = zip(left.expressions, right.expressions, strict=False)
-        return any(_equality_narrows(one, other, tables) for one, other in pairs)
-    return (_is_value(left) or _is_value(right)) and all(one.find(exp.Column, exp.Star) for one in queries)
+        return any(_equality_narrows(pair, other, tables) for pair, other in pairs)
+    return (_is_value(left) or _is_value(right)) and all(query.find(exp.Column, exp.Star) for query in queries)
 
 
 def _differ(left: exp.Literal, right: exp.Literal) -> bool:
@@ -246,7 +250,7 @@ def _membership_narrows(condition: exp.In, tables: set[str]) -> bool:
     if query is not None:
         return _query_narrows(query.unnest(), tables)
     return bool(condition.expressions) and all(
-        _equality_narrows(condition.this, one, tables) for one in condition.expressions
+        _equality_narrows(condition.this, expression, tables) for expression in condition.expressions
     )
 
 
@@ -257,7 +261,7 @@ def _query_narrows(query: exp.Expr, tables: set[str]) -> bool:
     where = query.find(exp.Where)
     if where is not None:
         return _narrows(where.this, set())
-    return bool(tables) and not tables & {one.name.lower() for one in query.find_all(exp.Table)}
+    return bool(tables) and not tables & {table.name.lower() for table in query.find_all(exp.Table)}
 
 
 def _pattern_narrows(condition: exp.Expr, free: str) -> bool:

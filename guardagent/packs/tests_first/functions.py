@@ -67,7 +67,7 @@ def _of_script(text: str, tests: tuple[str, ...], harmless: tuple[str, ...], dep
         return
     for command in script.commands:
         yield from _of_command(command, tests, harmless, depth)
-    decisive = [one for one in _decisive_commands(text) if _is_test(one, tests)]
+    decisive = [decisive_command for decisive_command in _decisive_commands(text) if _is_test(decisive_command, tests)]
     if decisive:
         yield "test"
 
@@ -88,7 +88,7 @@ def _of_command(command: ShellCommand, tests: tuple[str, ...], harmless: tuple[s
 
 
 def _of_words(name: str, words: list[str], harmless: tuple[str, ...]) -> Iterator[str]:
-    operands = [one for one in words if not one.startswith("-")]
+    operands = [word for word in words if not word.startswith("-")]
     if name == "git":
         action = _git_action(words)
         if action == "push":
@@ -100,10 +100,10 @@ def _of_words(name: str, words: list[str], harmless: tuple[str, ...]) -> Iterato
     elif name == "gh" and operands[:2] in (["pr", "create"], ["pr", "merge"], ["release", "create"]):
         yield "push"
     elif name in _EDITING and _changes_files(name, words):
-        files = [one for one in operands if "." in one]
-        if not (files and harmless and all(one.endswith(harmless) for one in files)):
+        files = [operand for operand in operands if "." in operand]
+        if not (files and harmless and all(file.endswith(harmless) for file in files)):
             yield "edit"
-    elif _INTERPRETERS.fullmatch(name) and any(one in ("-c", "-e", "-") for one in words):
+    elif _INTERPRETERS.fullmatch(name) and any(word in ("-c", "-e", "-") for word in words):
         yield "edit"
 
 
@@ -112,7 +112,7 @@ def _changes_files(name: str, words: list[str]) -> bool:
     if name in ("black", "isort"):
         return not {"--check", "--diff", "--check-only"} & set(words)
     if name in ("sed", "perl", "awk", "tar", "ruff", "prettier", "eslint", "gofmt"):
-        return any(re.match(r"-[a-zA-Z]*[iwx]|--(?:in-place|write|fix|extract)|format$", one) for one in words)
+        return any(re.match(r"-[a-zA-Z]*[iwx]|--(?:in-place|write|fix|extract)|format$", word) for word in words)
     return True
 
 
@@ -127,7 +127,7 @@ def _is_test(text: str, tests: tuple[str, ...]) -> bool:
     plain = _FOLDER.sub("", _BEFORE_TESTS.sub("", text, count=1), count=1)
     if _LISTS_ONLY.search(plain) or re.match(r"make .*-n(?: |$)", plain):
         return False
-    return bool(_TESTS.match(plain)) or any(plain == one or plain.startswith(f"{one} ") for one in tests)
+    return bool(_TESTS.match(plain)) or any(plain == test or plain.startswith(f"{test} ") for test in tests)
 
 
 def is_real_edit(arguments: dict[str, Any], harmless: Sequence[str]) -> bool:
@@ -151,7 +151,7 @@ def command_touches(arguments: dict[str, Any], patterns: Sequence[str]) -> bool:
 
 def _fits(path: str, patterns: Sequence[str]) -> bool:
     plain = path.replace("\\", "/").removeprefix("./")
-    return any(fnmatch.fnmatch(plain, one) or fnmatch.fnmatch(plain, f"*/{one}") for one in patterns)
+    return any(fnmatch.fnmatch(plain, pattern) or fnmatch.fnmatch(plain, f"*/{pattern}") for pattern in patterns)
 
 
 _PATH_NAMES = re.compile(
@@ -182,14 +182,14 @@ def _decisive_commands(text: str) -> list[str]:
     root = bash_parser().parse(text.encode("utf-8", "surrogatepass")).root_node
     if root.has_error:
         return []
-    statements = [one for one in root.named_children if one.type != "comment"]
-    is_strict = any(_STRICT.match(text_of(one)) for one in statements[:1])
+    statements = [named_child for named_child in root.named_children if named_child.type != "comment"]
+    is_strict = any(_STRICT.match(text_of(statement)) for statement in statements[:1])
     in_pipes = bool(_PIPEFAIL.search(text)) and text.lstrip().startswith("set ")
-    background = [one for one in root.children if one.type == "&"]
+    background = [child for child in root.children if child.type == "&"]
     if background:
         return []
     chosen = statements if is_strict else statements[-1:]
-    return [found for one in chosen for found in _of_statement(one, in_pipes=in_pipes)]
+    return [command for one in chosen for command in _of_statement(one, in_pipes=in_pipes)]
 
 
 def _of_statement(node: Any, *, in_pipes: bool) -> Iterator[str]:
@@ -201,10 +201,10 @@ def _of_statement(node: Any, *, in_pipes: bool) -> Iterator[str]:
 
 
 def _decisive_parts(node: Any, *, in_pipes: bool) -> list[Any]:
-    parts = [one for one in node.named_children if one.type != "comment"]
+    parts = [named_child for named_child in node.named_children if named_child.type != "comment"]
     match node.type:
         case "list":
-            return parts if not any(one.type == "||" for one in node.children) else []
+            return parts if not any(child.type == "||" for child in node.children) else []
         case "pipeline":
             return parts if in_pipes else parts[-1:]
         case "redirected_statement":

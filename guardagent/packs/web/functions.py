@@ -46,10 +46,10 @@ def web_findings(arguments: dict[str, Any], sends: bool, hosts: Sequence[str], o
         only: whether all other hosts are denied.
         longest: the longest token in an address for another host.
     """
-    found = list(_addresses(arguments))
-    kinds = {"unreadable"} if not found else set()
+    addresses = list(_addresses(arguments))
+    kinds = {"unreadable"} if not addresses else set()
     sends = sends or _sends(arguments)
-    for value in found:
+    for value in addresses:
         texts = strings(value)
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
@@ -64,17 +64,25 @@ def _addresses(arguments: Mapping[str, Any]) -> Iterator[Any]:
     paths = [path for path in named_values(arguments, _PATHS) if isinstance(path, str)]
     for base in named_values(arguments, _BASES):
         yield base
-        yield from (one for path in paths if isinstance(base, str) for one in (base + path, urljoin(base, path)))
+        yield from (
+            address for path in paths if isinstance(base, str) for address in (base + path, urljoin(base, path))
+        )
     yield from _further(arguments)
 
 
 def _with_parameters(text: str, arguments: Mapping[str, Any]) -> str:
     """An address with the parameters that the tool adds to it."""
-    found = [one for one in named_values(arguments, _PARAMETERS) if isinstance(one, Mapping) and one]
+    parameters = [
+        named_value
+        for named_value in named_values(arguments, _PARAMETERS)
+        if isinstance(named_value, Mapping) and named_value
+    ]
     return (
         text
-        if not found
-        else "&".join((text + ("" if "?" in text else "?"), *(urlencode(one, doseq=True) for one in found)))
+        if not parameters
+        else "&".join(
+            (text + ("" if "?" in text else "?"), *(urlencode(parameter, doseq=True) for parameter in parameters))
+        )
     )
 
 
@@ -99,15 +107,19 @@ def _further(value: Any) -> Iterator[str]:
 
 def _sends(arguments: Mapping[str, Any]) -> bool:
     """Whether a request sends data: another method than GET, a body, or headers with credentials."""
-    methods = [str(one).strip().upper() for one in named_values(arguments, _METHODS) if one is not None]
+    methods = [
+        str(named_value).strip().upper() for named_value in named_values(arguments, _METHODS) if named_value is not None
+    ]
     headers = [
-        plain_name(one) for found in named_values(arguments, {"headers", "cookies", "auth"}) for one in _names(found)
+        plain_name(name)
+        for named_value in named_values(arguments, {"headers", "cookies", "auth"})
+        for name in _names(named_value)
     ]
     return (
-        any(one not in ("GET", "HEAD", "OPTIONS", "") for one in methods)
-        or any(bool(one) for one in named_values(arguments, _BODIES))
-        or any(one in _SENT_HEADERS for one in headers)
-        or any(bool(one) for one in named_values(arguments, {"auth", "cookies"}))
+        any(method not in ("GET", "HEAD", "OPTIONS", "") for method in methods)
+        or any(bool(named_value) for named_value in named_values(arguments, _BODIES))
+        or any(header in _SENT_HEADERS for header in headers)
+        or any(bool(named_value) for named_value in named_values(arguments, {"auth", "cookies"}))
     )
 
 
@@ -117,9 +129,13 @@ def _names(headers: Any) -> Iterator[str]:
     elif isinstance(headers, str):
         yield from (line.partition(":")[0].strip() for line in headers.splitlines())
     elif isinstance(headers, list | tuple):
-        for one in headers:
+        for header in headers:
             yield from _names(
-                one.get("name", "") if isinstance(one, Mapping) else one[:1] if isinstance(one, list) else one
+                header.get("name", "")
+                if isinstance(header, Mapping)
+                else header[:1]
+                if isinstance(header, list)
+                else header
             )
 
 
@@ -148,7 +164,7 @@ def _of_address(text: str, sends: bool, hosts: Sequence[str], only: bool, longes
         return
     host = plain_host(url.hostname or "")
     known = is_known(host, hosts)
-    if (is_internal(host) and host not in [one.lower() for one in hosts]) or (only and not known):
+    if (is_internal(host) and host not in [host.lower() for host in hosts]) or (only and not known):
         yield "host"
     if not host.isascii() or "%" in host or "/" in host or not url.netloc.isascii():
         yield "unreadable"

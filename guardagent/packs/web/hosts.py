@@ -63,7 +63,9 @@ def _is_public(text: str) -> bool:
 
 def is_known(host: str, hosts: Collection[str]) -> bool:
     """Whether a host is in a list. `*.example.com` stands for the names below it, without itself."""
-    return any(host == one.lower() or (one.startswith("*.") and host.endswith(one[1:].lower())) for one in hosts)
+    return any(
+        host == entry.lower() or (entry.startswith("*.") and host.endswith(entry[1:].lower())) for entry in hosts
+    )
 
 
 # --- data in an address
@@ -102,8 +104,8 @@ def is_opaque(url: SplitResult, longest: int) -> bool:
     return (
         len(url.query) > MAX_QUERY
         or any(len(value) > MAX_VALUE for value in values)
-        or any(_is_encoded(one, longest) for one in (*values, *_segments(url.fragment)))
-        or any(_is_encoded(one, longest + _ID) for one in _segments(url.path))
+        or any(_is_encoded(value, longest) for value in (*values, *_segments(url.fragment)))
+        or any(_is_encoded(segment, longest + _ID) for segment in _segments(url.path))
         or any(len(label) > 30 and re.search(r"\d", label) is not None for label in url.netloc.split("."))
         or any(_is_text(label) for label in url.netloc.split("."))
     )
@@ -116,7 +118,7 @@ def _segments(text: str) -> Iterator[str]:
 
 def _is_encoded(value: str, longest: int) -> bool:
     """Whether a value is one long token, or the encoded form of a text."""
-    pieces = [len(one) for one in re.split(r"[-_.\s:+/=]", value) if _is_token(one)]
+    pieces = [len(part) for part in re.split(r"[-_.\s:+/=]", value) if _is_token(part)]
     is_single = re.fullmatch(r"[A-Za-z0-9+/=_~.-]+", value) is not None and len(value) > longest
     return max(pieces, default=0) > (20 if is_single else longest) or _is_text(value)
 
@@ -139,9 +141,9 @@ def _is_text(value: str) -> bool:
     )
     for decode in decoders:
         try:
-            found = decode()
+            text = decode()
         except (binascii.Error, ValueError):
             continue
-        if len(found) >= 10 and all(32 <= one < 127 or one in b"\n\t\r" for one in found):
+        if len(text) >= 10 and all(32 <= one < 127 or one in b"\n\t\r" for one in text):
             return True
     return False

@@ -174,7 +174,7 @@ class _Walker:
         outside, self.blocks = self.blocks, []
         self.block(node, "sentence", 0)
         inside, self.blocks = self.blocks, outside
-        return [one.text for one in inside]
+        return [block.text for block in inside]
 
     def _visible(self, node: LexborNode) -> Iterator[LexborNode]:
         """Yields the children that are shown, and reports the others."""
@@ -263,8 +263,8 @@ def _is_hidden_input(node: LexborNode) -> bool:
 
 
 def _spans(cells: list[tuple[LexborNode, str]]) -> list[tuple[int, str]]:
-    found = [(_attribute(cell, "rowspan"), text) for cell, text in cells]
-    return [(int(span), text) for span, text in found if span.isdecimal() and len(span) < 6]
+    spans = [(_attribute(cell, "rowspan"), text) for cell, text in cells]
+    return [(int(span), text) for span, text in spans if span.isdecimal() and len(span) < 6]
 
 
 class _LineFinder:
@@ -277,8 +277,8 @@ class _LineFinder:
 
     def __call__(self, text: str) -> str:
         wanted = text.strip()[:40].partition("\n")[0]
-        found = self._source.find(wanted, self._at, self._at + self._WINDOW) if wanted else -1
-        if found >= 0:
-            self._number += self._source.count("\n", self._at, found)
-            self._at = found
+        place = self._source.find(wanted, self._at, self._at + self._WINDOW) if wanted else -1
+        if place >= 0:
+            self._number += self._source.count("\n", self._at, place)
+            self._at = place
         return f"line {self._number}"

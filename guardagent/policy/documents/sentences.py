@@ -99,8 +99,8 @@ def _is_end(text: str, begin: int, stop: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(text: str, stop: re.Match[str], following: re.Match[str]) -> bool:
-    found = _LAST_WORD.search(text[max(0, stop.start() - 30) : stop.start()])
-    word = found[0].strip("-_").lower() if found else ""
+    match = _LAST_WORD.search(text[max(0, stop.start() - 30) : stop.start()])
+    word = match[0].strip("-_").lower() if match else ""
     if word in _ALWAYS:
         return True
     if word in _BEFORE_NUMBERS and following[1].isdigit():
@@ -114,9 +114,9 @@ def _is_abbreviation(text: str, stop: re.Match[str], following: re.Match[str]) -
 
 def _asides(text: str) -> list[tuple[int, int]]:
     """The outermost parentheses and quotations, in order: sentences within them are part of the one around."""
-    found = [span for pair in _PAIRS for span in _nested(text, *pair)] + _straight_quotes(text)
+    spans = [span for pair in _PAIRS for span in _nested(text, *pair)] + _straight_quotes(text)
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(span for span in found if span[1] - span[0] <= _LONGEST_ASIDE):
+    for start, end in sorted(span for span in spans if span[1] - span[0] <= _LONGEST_ASIDE):
         if merged and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
@@ -126,26 +126,26 @@ def _asides(text: str) -> list[tuple[int, int]]:
 
 def _nested(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
     opened: list[int] = []
-    found = []
+    spans = []
     for sign in re.finditer(f"[{re.escape(opening + closing)}]", text):
         if sign[0] == opening:
             opened.append(sign.start())
         elif opened:
-            found.append((opened.pop(), sign.end()))
-    return found
+            spans.append((opened.pop(), sign.end()))
+    return spans
 
 
 def _straight_quotes(text: str) -> list[tuple[int, int]]:
     """Quotations between straight marks; the sign for inches opens none."""
-    found, opened = [], -1
+    straight_quotes, opened = [], -1
     for sign in re.finditer(r'(?:(?<=[\s(\[])|^)"(?=\S)|(?<=\S)"', text):
         is_opening = sign.start() == 0 or text[sign.start() - 1] in " \t\n(["
         if is_opening:
             opened = sign.start()
         elif opened >= 0:
-            found.append((opened, sign.end()))
+            straight_quotes.append((opened, sign.end()))
             opened = -1
-    return found
+    return straight_quotes
 
 
 # --- types
@@ -206,7 +206,7 @@ class PolicyDocument:
     @cached_property
     def first_numbers(self) -> Mapping[str, int]:
         """The number of the first sentence with each hash."""
-        return {one.hash: one.number for one in reversed(self.sentences)}
+        return {sentence.hash: sentence.number for sentence in reversed(self.sentences)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,11 @@ class Blocks:
 def identity(text: str, kind: Kind, path: tuple[str, ...], context: tuple[str, ...]) -> str:
     """Returns the hash of a sentence."""
     own = without_marker(text) if kind in ("heading", "item") else text
-    parts = [normalized(own), [normalized(without_marker(one)) for one in path], [normalized(one) for one in context]]
+    parts = [
+        normalized(own),
+        [normalized(without_marker(context_part)) for context_part in path],
+        [normalized(context_part) for context_part in context],
+    ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -275,15 +279,15 @@ def find_quote(text: str, quote: str) -> list[tuple[int, int]]:
         The places of the parts of the quote, which an ellipsis separates, in order. Empty if the text lacks a part.
     """
     matches = list(_WORD.finditer(text))
-    line, at, found = _line(text), 0, []
-    for part in filter(None, (_line(one).strip() for one in _GAP.split(quote))):
+    line, at, places = _line(text), 0, []
+    for part in filter(None, (_line(part).strip() for part in _GAP.split(quote))):
         at = line.find(f" {part} ", at)
         if at < 0:
             return []
         first = line.count(" ", 0, at)
-        found.append((matches[first].start(), matches[first + part.count(" ")].end()))
+        places.append((matches[first].start(), matches[first + part.count(" ")].end()))
         at += len(part) + 1
-    return found
+    return places
 
 
 def word_count(text: str) -> int:
@@ -292,7 +296,7 @@ def word_count(text: str) -> int:
 
 
 def _line(text: str) -> str:
-    words = (unicodedata.normalize("NFC", one).casefold() for one in _WORD.findall(text))
+    words = (unicodedata.normalize("NFC", match).casefold() for match in _WORD.findall(text))
     return f" {' '.join(words)} "
 
 
@@ -328,17 +332,17 @@ def compare(old: Sequence[Sentence], new: Sequence[Sentence], similarity: float 
         new: those of the later one.
         similarity: sentences of less similar texts are not the same sentence.
     """
-    unchanged, left, there = _same(old, new, lambda one: one.hash)
-    texts, left, there = _same(left, there, lambda one: f"{one.kind} {normalized(one.text)}")
+    unchanged, left, there = _same(old, new, lambda sentence: sentence.hash)
+    texts, left, there = _same(left, there, lambda sentence: f"{sentence.kind} {normalized(sentence.text)}")
     changed = [SentenceChange(before, after, 1.0) for before, after in texts]
     changed += _similar(left, there, similarity)
-    gone = {one.old.number for one in changed}
-    come = {one.new.number for one in changed}
+    gone = {change.old.number for change in changed}
+    come = {change.new.number for change in changed}
     return DocumentComparison(
         tuple(unchanged),
-        tuple(sorted(changed, key=lambda one: one.new.number)),
-        tuple(one for one in there if one.number not in come),
-        tuple(one for one in left if one.number not in gone),
+        tuple(sorted(changed, key=lambda change: change.new.number)),
+        tuple(sentence for sentence in there if sentence.number not in come),
+        tuple(sentence for sentence in left if sentence.number not in gone),
     )
 
 
@@ -350,30 +354,30 @@ def _same(
 ) -> tuple[_Pairs, list[Sentence], list[Sentence]]:
     """Returns the pairs with the same key, in order, and the other sentences of both versions."""
     waiting: defaultdict[str, deque[Sentence]] = defaultdict(deque)
-    for one in old:
-        waiting[key(one)].append(one)
+    for sentence in old:
+        waiting[key(sentence)].append(sentence)
     pairs, added = [], []
-    for one in new:
-        if same := waiting[key(one)]:
-            pairs.append((same.popleft(), one))
+    for sentence in new:
+        if same := waiting[key(sentence)]:
+            pairs.append((same.popleft(), sentence))
         else:
-            added.append(one)
-    paired = {one.number for one, _ in pairs}
-    return pairs, [one for one in old if one.number not in paired], added
+            added.append(sentence)
+    paired = {pair.number for pair, _ in pairs}
+    return pairs, [old_sentence for old_sentence in old if old_sentence.number not in paired], added
 
 
 def _similar(old: Sequence[Sentence], new: Sequence[Sentence], least: float) -> list[SentenceChange]:
     """Pairs the most similar sentences first."""
-    scored = sorted(_scores(old, new, least), key=lambda one: (-one[0], one[1], one[2]))
+    scored = sorted(_scores(old, new, least), key=lambda score: (-score[0], score[1], score[2]))
     gone: set[int] = set()
     come: set[int] = set()
-    found = []
+    sentence_changes = []
     for score, before, after in scored:
         if before not in gone and after not in come:
             gone.add(before)
             come.add(after)
-            found.append(SentenceChange(old[before], new[after], round(score, 3)))
-    return found
+            sentence_changes.append(SentenceChange(old[before], new[after], round(score, 3)))
+    return sentence_changes
 
 
 def _scores(old: Sequence[Sentence], new: Sequence[Sentence], least: float) -> Iterator[tuple[float, int, int]]:
@@ -384,10 +388,10 @@ def _scores(old: Sequence[Sentence], new: Sequence[Sentence], least: float) -> I
     from rapidfuzz import fuzz
     from rapidfuzz.process import cdist
 
-    texts = [normalized(one.text) for one in new]
+    texts = [normalized(sentence.text) for sentence in new]
     step = max(1, _CELLS // len(texts))
     for start in range(0, len(old), step):
-        rows = [normalized(one.text) for one in old[start : start + step]]
+        rows = [normalized(sentence.text) for sentence in old[start : start + step]]
         scores = cdist(rows, texts, scorer=fuzz.ratio, score_cutoff=max(least * 100, 1e-9), dtype=np.float32)
         for before, after in np.argwhere(scores > 0):
             yield float(scores[before, after]) / 100, start + int(before), int(after)

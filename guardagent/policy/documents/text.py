@@ -99,9 +99,9 @@ class _LineReading:
         bullet = _BULLET.match(lines[0].text)
         indent = len(lines[0].text) - len(lines[0].text.lstrip())
         if bullet:
-            self._indents = [*(one for one in self._indents if one < indent), indent]
+            self._indents = [*(level for level in self._indents if level < indent), indent]
         else:
-            self._indents = [one for one in self._indents if one < indent]
+            self._indents = [level for level in self._indents if level < indent]
         texts = [line.text.strip() for line in lines]
         texts[0] = lines[0].text[bullet.end() :].strip() if bullet else texts[0]
         depth = len(self._indents)
@@ -211,11 +211,13 @@ def _mark(token: Token) -> None:
 
 def _definitions(env: dict[str, Any]) -> list[DocumentFinding]:
     """Reports the titles of link definitions, which some authors use for comments."""
-    found = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
+    definitions = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
     return [
-        DocumentFinding("hidden", "the title of a link definition is not shown", f"line {one['map'][0] + 1}", title)
-        for one in found
-        if (title := one["title"])
+        DocumentFinding(
+            "hidden", "the title of a link definition is not shown", f"line {definition['map'][0] + 1}", title
+        )
+        for definition in definitions
+        if (title := definition["title"])
     ]
 
 
@@ -245,18 +247,19 @@ def long_sentences(sentences: Iterable[Sentence]) -> list[DocumentFinding]:
     return [
         DocumentFinding(
             "long",
-            f"sentence {one.number} has {len(one.text):,} characters; expected sentences that end with a full stop",
-            one.place,
+            f"sentence {sentence.number} has {len(sentence.text):,} characters; "
+            "expected sentences that end with a full stop",
+            sentence.place,
         )
-        for one in sentences
-        if len(one.text) > _LONGEST and one.kind not in ("code", "quote")
+        for sentence in sentences
+        if len(sentence.text) > _LONGEST and sentence.kind not in ("code", "quote")
     ]
 
 
 def _title_level(blocks: Sequence[Block]) -> int:
     """The level of the document's title: the one heading of its level, before all other text. 0 if there is none."""
     first = next(iter(blocks), None)
-    if first is None or first.kind != "heading" or sum(one.level == first.level for one in blocks) > 1:
+    if first is None or first.kind != "heading" or sum(block.level == first.level for block in blocks) > 1:
         return 0
     return first.level
 
@@ -271,7 +274,7 @@ class _Outline:
 
     def add(self, block: Block) -> None:
         if block.kind == "heading":
-            self._headings = [one for one in self._headings if one[0] < block.level]
+            self._headings = [heading for heading in self._headings if heading[0] < block.level]
             self._last = {}
         around = self._introductions(block) + self._block_context(block)
         texts = split(block.text) if block.kind in _SPLIT else [block.text]
@@ -295,8 +298,8 @@ class _Outline:
     def _introductions(self, block: Block) -> tuple[str, ...]:
         if self._is_apart(block):
             return ()
-        found = [(depth, text) for depth, text in self._last.items() if depth < block.depth]
-        return tuple(text for depth, text in found if depth or _INTRODUCES.search(text))
+        introductions = [(depth, text) for depth, text in self._last.items() if depth < block.depth]
+        return tuple(text for depth, text in introductions if depth or _INTRODUCES.search(text))
 
     def _reference(self, text: str) -> tuple[str, ...]:
         """The sentence before, if this one means nothing without it."""
@@ -313,7 +316,7 @@ class _Outline:
         if block.kind != "footnote" or not block.context:
             return block.context
         mark = block.context[0]
-        return (next((one.text for one in self.sentences if mark in one.text), mark),)
+        return (next((sentence.text for sentence in self.sentences if mark in sentence.text), mark),)
 
 
 # --- bytes and formats
@@ -376,11 +379,11 @@ def decode(data: bytes, path: str) -> str:
 
 def _declared_charset(data: bytes) -> str:
     """The encoding that a page names, if it is a common one."""
-    found = _CHARSET.search(data[:2048])
-    if found is None:
+    match = _CHARSET.search(data[:2048])
+    if match is None:
         return "utf-8"
     try:
-        name = codecs.lookup(found[1].decode()).name
+        name = codecs.lookup(match[1].decode()).name
     except LookupError:
         return "utf-8"
     return "cp1252" if name in ("iso8859-1", "ascii") else name if name in _CHARSETS else "utf-8"
@@ -404,17 +407,17 @@ _NAMED = 5
 def invisible_characters(sentences: Iterable[Sentence]) -> list[DocumentFinding]:
     """Reports the invisible characters of sentences, one finding for each kind. They remain in the text."""
     known = list(sentences)
-    found = [_finding(kind, f"[{signs}]", known) for kind, signs in _KINDS.items()]
-    return [one for one in found if one is not None]
+    findings = [_finding(kind, f"[{signs}]", known) for kind, signs in _KINDS.items()]
+    return [finding for finding in findings if finding is not None]
 
 
 def _finding(kind: str, pattern: str, sentences: list[Sentence]) -> DocumentFinding | None:
     search = re.compile(pattern).search
-    having = [one for one in sentences if search(one.text)]
+    having = [sentence for sentence in sentences if search(sentence.text)]
     if not having:
         return None
-    numbers = ", ".join(str(one.number) for one in having[:_NAMED]) + (", …" if len(having) > _NAMED else "")
-    names = sorted({_name(sign) for one in having for sign in re.findall(pattern, one.text)})
+    numbers = ", ".join(str(sentence.number) for sentence in having[:_NAMED]) + (", …" if len(having) > _NAMED else "")
+    names = sorted({_name(sign) for sentence in having for sign in re.findall(pattern, sentence.text)})
     listed = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     message = f"{kind}: {listed}, in sentence {numbers}"
     return DocumentFinding("characters", message, having[0].place, having[0].text)

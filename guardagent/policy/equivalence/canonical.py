@@ -46,15 +46,15 @@ def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
     """Yields rules whose conjunction is a rule."""
     match rule:
         case ast.AllOf(parts) if not negated:
-            yield from (one for part in parts for one in parts_of(part))
+            yield from (conjunct for part in parts for conjunct in parts_of(part))
         case ast.AnyOf(parts) if negated:
-            yield from (one for part in parts for one in parts_of(part, negated=True))
+            yield from (conjunct for part in parts for conjunct in parts_of(part, negated=True))
         case ast.Not(body):
             yield from parts_of(body, negated=not negated)
         case ast.Exists(pattern, condition) if negated:
             yield ast.Forall(pattern, ast.Negation(condition))
         case ast.Temporal(Release(TruthConstant(False), Conjunction(parts))) if not negated:
-            yield from (ast.Temporal(globally(one)) for one in sorted(parts, key=repr))
+            yield from (ast.Temporal(globally(part)) for part in sorted(parts, key=repr))
         case _:
             yield ast.Not(rule) if negated else rule
 
@@ -76,15 +76,15 @@ def canonical(rule: ast.Rule) -> ast.Rule:
 
 def _pruned(rule: Any) -> Any:
     """Drops names that are used once. The proposed call may lack an argument; an earlier one may not."""
-    uses = Counter(one.name for one in ast.walk(rule) if isinstance(one, ast.Variable | ast.Label))
+    uses = Counter(node.name for node in ast.walk(rule) if isinstance(node, ast.Variable | ast.Label))
 
     def pattern(node: ast.Pattern, *, proposed: bool) -> ast.Pattern:
         arguments = []
-        for one in sorted(node.arguments, key=lambda one: one.name):
-            if not isinstance(one.value, ast.Variable) or uses[one.value.name] > 1:
-                arguments.append(one)
+        for pattern_argument in sorted(node.arguments, key=lambda argument: argument.name):
+            if not isinstance(pattern_argument.value, ast.Variable) or uses[pattern_argument.value.name] > 1:
+                arguments.append(pattern_argument)
             elif not proposed:
-                arguments.append(ast.Argument(one.name, ast.AnyValue()))
+                arguments.append(ast.Argument(pattern_argument.name, ast.AnyValue()))
         label = node.label if node.label and uses[node.label] else None
         return ast.Pattern(tuple(sorted(node.tools)), tuple(arguments), label)
 
@@ -98,14 +98,14 @@ def _pruned(rule: Any) -> Any:
 
 def mapped(node: Any, change: Any) -> Any:
     """Returns a node with its children changed, and without its place."""
-    values = {one.name: getattr(node, one.name) for one in fields(node) if one.init}
+    values = {field.name: getattr(node, field.name) for field in fields(node) if field.init}
     new = {name: _changed(value, change) for name, value in values.items() if name != "place"}
     return replace(node, **new, **({"place": ast.Place()} if "place" in values else {}))
 
 
 def _changed(value: Any, change: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_changed(one, change) for one in value)
+        return tuple(_changed(part, change) for part in value)
     is_node = hasattr(value, "__dataclass_fields__") and not isinstance(value, ast.Place)
     return change(value) if is_node else value
 
@@ -133,14 +133,14 @@ def _negation(body: ast.Term) -> ast.Term:
         case ast.Negation(inner):
             return inner
         case ast.Compare(left, operator, right) if operator in _OPPOSITES:
-            found: ast.Term = ast.Compare(left, _OPPOSITES[operator], right)  # type: ignore[arg-type]
+            term: ast.Term = ast.Compare(left, _OPPOSITES[operator], right)  # type: ignore[arg-type]
         case ast.And(parts):
-            found = ast.Or(tuple(map(ast.Negation, parts)))
+            term = ast.Or(tuple(map(ast.Negation, parts)))
         case ast.Or(parts):
-            found = ast.And(tuple(map(ast.Negation, parts)))
+            term = ast.And(tuple(map(ast.Negation, parts)))
         case _:
             return ast.Negation(body)
-    return _ordered(found)  # type: ignore[no-any-return]
+    return _ordered(term)  # type: ignore[no-any-return]
 
 
 def _over_items(node: ast.OverItems) -> ast.Term:
@@ -150,17 +150,17 @@ def _over_items(node: ast.OverItems) -> ast.Term:
             some = ast.OverItems("any", variable, items, ast.Negation(condition))
             return _ordered(ast.Negation(some))  # type: ignore[no-any-return]
         case ast.OverItems("any", variable, items, ast.Or(parts)):
-            found = ast.Or(tuple(ast.OverItems("any", variable, items, one) for one in parts))
-            return _ordered(found)  # type: ignore[no-any-return]
+            disjunction = ast.Or(tuple(ast.OverItems("any", variable, items, part) for part in parts))
+            return _ordered(disjunction)  # type: ignore[no-any-return]
     return node
 
 
 def _comparison(node: ast.Compare) -> ast.Term:
-    if (found := _without_count(node)) is not None:
-        return _ordered(found)  # type: ignore[no-any-return]
+    if (term := _without_count(node)) is not None:
+        return _ordered(term)  # type: ignore[no-any-return]
     left, right = node.left, node.right
     if node.operator == "in" and isinstance(right, ast.ListOf) and _is_alike(right.items):
-        return _ordered(ast.Or(tuple(ast.Compare(left, "==", one) for one in right.items)))  # type: ignore[no-any-return]
+        return _ordered(ast.Or(tuple(ast.Compare(left, "==", item) for item in right.items)))  # type: ignore[no-any-return]
     if node.operator in _FLIPPED:
         return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
     is_turned = node.operator in ("==", "!=") and repr(right) < repr(left)
@@ -184,7 +184,7 @@ def _without_count(node: ast.Compare) -> ast.Term | None:
 
 def _is_alike(items: tuple[ast.Term, ...]) -> bool:
     """Whether items are constants of one type, so that a value is comparable to all of them or to none."""
-    kinds = {str if isinstance(one.value, str) else type(None) for one in items if _is_scalar(one)}
+    kinds = {str if isinstance(item.value, str) else type(None) for item in items if _is_scalar(item)}
     return len(kinds) == 1 and all(map(_is_scalar, items))
 
 
@@ -199,14 +199,14 @@ def _is_number(term: ast.Term) -> TypeGuard[ast.Constant]:
 def _without(condition: ast.Term, failed: ast.Term) -> ast.Term:
     """Drops `!failed(f)` from the condition of a call that has to end well anyway."""
     parts = condition.parts if isinstance(condition, ast.And) else (condition,)
-    left = tuple(one for one in parts if one != ast.Negation(failed))
+    left = tuple(part for part in parts if part != ast.Negation(failed))
     return condition if len(left) == len(parts) else _junction(ast.And, left)
 
 
 def _junction(kind: Any, parts: tuple[Any, ...]) -> Any:
-    flat = [one for part in parts for one in (part.parts if isinstance(part, kind) else (part,))]
-    left = [one for one in flat if one != ast.Constant(value=kind is ast.And)]
-    found = tuple(sorted({repr(one): one for one in left}.values(), key=repr))
+    flat = [operand for part in parts for operand in (part.parts if isinstance(part, kind) else (part,))]
+    left = [operand for operand in flat if operand != ast.Constant(value=kind is ast.And)]
+    found = tuple(sorted({repr(operand): operand for operand in left}.values(), key=repr))
     return found[0] if len(found) == 1 else ast.TRUE if not found and kind is ast.And else kind(found)
 
 
@@ -223,20 +223,20 @@ def _renamed(node: Any, names: Mapping[str, str] = EMPTY, depth: int = 0) -> Any
     for at, pattern in enumerate(_patterns(node)):
         names = _bound(pattern, names, f"{depth}{'p' * at}")
         depth += 1 - at
-    return mapped(node, lambda one: _renamed(one, names, depth))
+    return mapped(node, lambda child: _renamed(child, names, depth))
 
 
 def _patterns(node: Any) -> list[ast.Pattern]:
     """The patterns that bind names in a node, in order."""
-    found = [getattr(node, name, None) for name in ("pattern", "partner")]
-    return [one for one in found if isinstance(one, ast.Pattern)]
+    attributes = [getattr(node, name, None) for name in ("pattern", "partner")]
+    return [attribute for attribute in attributes if isinstance(attribute, ast.Pattern)]
 
 
 def _bound(pattern: ast.Pattern, names: Mapping[str, str], prefix: str) -> Mapping[str, str]:
     found = dict(names)
-    for one in pattern.arguments:
-        if isinstance(one.value, ast.Variable):
-            found.setdefault(one.value.name, f"{prefix}.{one.name}")
+    for argument in pattern.arguments:
+        if isinstance(argument.value, ast.Variable):
+            found.setdefault(argument.value.name, f"{prefix}.{argument.name}")
     return {**found, pattern.label: f"call {prefix}"} if pattern.label else found
 
 
@@ -256,14 +256,17 @@ def as_data(rule: ast.Rule) -> ast.Rule | None:
 def _data_of(body: Formula) -> ast.Rule | None:
     """Returns `forall(q(), ...)` for `G(!q || ...)`."""
     parts = body.parts if isinstance(body, Disjunction) else frozenset({body})
-    tools = [one.atom for one in parts if isinstance(one, Literal) and not one.positive]
-    conditions = [_condition_of(one) for one in sorted(parts, key=repr) if not isinstance(one, Literal)]
+    tools = [part.atom for part in parts if isinstance(part, Literal) and not part.positive]
+    conditions = [_condition_of(part) for part in sorted(parts, key=repr) if not isinstance(part, Literal)]
     if len(tools) != 1 or len(conditions) + 1 != len(parts) or None in conditions:
         return None
     pattern = _pattern_of(tools[0])
-    if pattern is None or any(_overlap(pattern, one) for one in conditions):
+    if pattern is None or any(_overlap(pattern, condition) for condition in conditions):
         return None
-    return ast.Forall(pattern, ast.Or(tuple(one for one in conditions if one)) if conditions else ast.Constant(False))  # noqa: FBT003
+    return ast.Forall(
+        pattern,
+        ast.Or(tuple(condition for condition in conditions if condition)) if conditions else ast.Constant(False),  # noqa: FBT003
+    )
 
 
 def _condition_of(formula: Formula) -> ast.Term | None:
@@ -275,9 +278,9 @@ def _condition_of(formula: Formula) -> ast.Term | None:
             pattern = _pattern_of(atom)
             return None if pattern is None else _none_of(pattern)
         case Conjunction(parts) | Disjunction(parts):
-            found = [_condition_of(one) for one in sorted(parts, key=repr)]
+            conditions = [_condition_of(part) for part in sorted(parts, key=repr)]
             kind = ast.And if isinstance(formula, Conjunction) else ast.Or
-            return None if None in found else kind(tuple(one for one in found if one))
+            return None if None in conditions else kind(tuple(condition for condition in conditions if condition))
     return None
 
 
@@ -293,10 +296,10 @@ def _pattern_of(atom: str) -> ast.Pattern | None:
 
 def _overlap(pattern: ast.Pattern, condition: ast.Term | None) -> bool:
     """Whether the proposed call could be the earlier one: for a formula about steps it is one of them."""
-    if any(one[0] == "@" for one in pattern.tools):
+    if any(tool[0] == "@" for tool in pattern.tools):
         return True
-    partners = [one for one in ast.walk(condition) if isinstance(one, ast.Pattern)]
-    return any(tool[0] == "@" or tool in pattern.tools for one in partners for tool in one.tools)
+    partners = [node for node in ast.walk(condition) if isinstance(node, ast.Pattern)]
+    return any(tool[0] == "@" or tool in pattern.tools for partner in partners for tool in partner.tools)
 
 
 # --- from data to steps
@@ -306,8 +309,8 @@ def as_steps(rule: ast.Rule) -> ast.Rule | None:
     """Returns an equivalent rule over formulas about steps, or None."""
     match rule:
         case ast.AllOf(parts) | ast.AnyOf(parts):
-            found = [as_steps(one) for one in parts]
-            return None if None in found else type(rule)(tuple(one for one in found if one))
+            steps = [as_steps(part) for part in parts]
+            return None if None in steps else type(rule)(tuple(step for step in steps if step))
         case ast.Not(body):
             inside = as_steps(body)
             return None if inside is None else ast.Not(inside)
@@ -325,9 +328,9 @@ def _steps_of(condition: ast.Term) -> Formula | None:
         case ast.Constant(value) if isinstance(value, bool):
             return TRUE if value else FALSE
         case ast.And(parts) | ast.Or(parts):
-            found = [_steps_of(one) for one in parts]
+            steps = [_steps_of(part) for part in parts]
             join = all_of if isinstance(condition, ast.And) else any_of
-            return None if None in found else join(one for one in found if one is not None)
+            return None if None in steps else join(step for step in steps if step is not None)
         case ast.SomeCall(pattern, inner, True, None) if _is_bare(pattern, inner):
             return Previous(once(_calls(pattern)))
         case ast.Compare(ast.CountCalls(pattern, inner, None), "==", ast.Constant(0)) if _is_bare(pattern, inner):

@@ -107,7 +107,7 @@ class _Comparison:
     def _is_identical(self) -> bool:
         if not self._may_be_proved or self._first.policies.requests or self._second.policies.requests:
             return False
-        texts = [sorted((one.text, repr(one.group)) for one in draft.parts) for draft in (self._first, self._second)]
+        texts = [sorted((part.text, repr(part.group)) for part in draft.parts) for draft in (self._first, self._second)]
         return texts[0] == texts[1]
 
     def _steps_are_equal(self) -> bool:
@@ -116,12 +116,12 @@ class _Comparison:
         if first is None or second is None or self._is_scoped:
             return False
         try:
-            found = list(StepComparison(first, second, self._known_tools).witnesses())
+            witnesses = list(StepComparison(first, second, self._known_tools).witnesses())
         except SearchLimitError:
             self._undecided.append("the rules have too many states")
             return False
-        self._search.take(found)
-        return not found
+        self._search.take(witnesses)
+        return not witnesses
 
     @property
     def _is_scoped(self) -> bool:
@@ -154,6 +154,6 @@ class _Comparison:
 def other_differences(first: ComparedDraft, second: ComparedDraft) -> tuple[str, ...]:
     """The differences of the messages, in natural language."""
     sides = [[rule.source for rule in draft.policies.rules] for draft in (first, second)]
-    messages = [" ".join(sorted({one.message_line for one in side})).strip() for side in sides]
+    messages = [" ".join(sorted({source.message_line for source in side})).strip() for side in sides]
     same = messages[0] == messages[1]
     return () if same else (f"the messages differ: {messages[0] or 'none'!r} and {messages[1] or 'none'!r}",)

@@ -73,20 +73,20 @@ class Witness:
     def is_case(self) -> bool:
         """Whether it can be written as a case: a call is judged, and no call has an action, a decision or tags."""
         calls = [*self.history, self.proposed]
-        return all(one is not None and not (one.action or one.decision or one.tags) for one in calls)
+        return all(call is not None and not (call.action or call.decision or call.tags) for call in calls)
 
     def record(self, id: str = "witness") -> dict[str, Any]:  # noqa: A002 - the key of the format
         """The witness as a line of a file of cases; of a file of traces if it is no case."""
         known = {"facts": self.facts, "state": self.state, "principal": self.principal}
-        found = {"id": id, **{name: thaw(value) for name, value in known.items() if value}}
-        history = [_case_call(one) for one in self.history]
+        entry = {"id": id, **{name: thaw(value) for name, value in known.items() if value}}
+        history = [_case_call(event) for event in self.history]
         if self.is_case:
             assert self.proposed is not None
             proposed = {"tool": self.proposed.tool, "args": thaw(self.proposed.args)}
             now = {} if self.now is None else {"now": self.now.isoformat()}
-            return {**found, "history": history, "proposed": proposed, **now}
+            return {**entry, "history": history, "proposed": proposed, **now}
         last = [] if self.proposed is None else [_case_call(self.proposed, self.now)]
-        return {**found, "events": [*history, *last]}
+        return {**entry, "events": [*history, *last]}
 
 
 def _case_call(event: Event, now: dt.datetime | None = None) -> dict[str, Any]:
@@ -218,20 +218,24 @@ class ComparedDraft:
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        wholes = [(without_names(one, self.policies), rule) for rule in self.policies.rules for one in rule.rules]
+        wholes = [
+            (without_names(logic_rule, self.policies), rule)
+            for rule in self.policies.rules
+            for logic_rule in rule.rules
+        ]
         return [Part(canonical(read), rule) for whole, rule in wholes for read in parts_of(whole)]
 
     @cached_property
     def data_parts(self) -> Sequence[Part] | None:
         """The parts without formulas about steps, or None if one has no such form."""
-        found = [(as_data(one.rule), one.source) for one in self.parts]
-        if any(rule is None for rule, _ in found):
+        parts = [(as_data(part.rule), part.source) for part in self.parts]
+        if any(rule is None for rule, _ in parts):
             return None
-        return [Part(canonical(rule), source) for rule, source in found if rule is not None]
+        return [Part(canonical(rule), source) for rule, source in parts if rule is not None]
 
     def automata(self, parts: Sequence[Part]) -> list[RuleAutomaton] | None:
         """The automata of parts, or None if one is not about the order of steps only."""
-        steps = [(as_steps(one.rule), one.source) for one in parts]
+        steps = [(as_steps(part.rule), part.source) for part in parts]
         if any(rule is None for rule, _ in steps):
             return None
         try:
@@ -252,16 +256,18 @@ class ComparedDraft:
     @property
     def frame(self) -> tuple[Any, ...]:
         """Declarations that decide beside the rules: drafts with different ones cannot be proved equal."""
-        one = self.policies
-        listed = None if one.unlisted == "allow" else frozenset(rule.tools for rule in one.rules)
-        declared = None if one.source is None or one.source.tools is None else tuple(one.source.tools.items())
-        toolbox = None if one.source is None else one.source.toolbox
-        return listed, declared, one.failed_output and one.failed_output.pattern, one.sources, toolbox
+        policies = self.policies
+        listed = None if policies.unlisted == "allow" else frozenset(rule.tools for rule in policies.rules)
+        declared = (
+            None if policies.source is None or policies.source.tools is None else tuple(policies.source.tools.items())
+        )
+        toolbox = None if policies.source is None else policies.source.toolbox
+        return listed, declared, policies.failed_output and policies.failed_output.pattern, policies.sources, toolbox
 
     @property
     def has_solver_rules(self) -> bool:
         """Whether sets of tools may be named in the expressions of solver rules."""
-        return any(isinstance(one.rule, ast.SolverRule) for one in self.parts)
+        return any(isinstance(part.rule, ast.SolverRule) for part in self.parts)
 
     @property
     def problem(self) -> str:
@@ -274,12 +280,12 @@ class ComparedDraft:
 def _policies_of(rules: Any) -> Policies:
     if isinstance(rules, Policies):
         return rules
-    found = [rules] if isinstance(rules, str | Mapping) else list(rules) if isinstance(rules, Sequence) else []
-    if not found or not all(isinstance(one, str | Mapping) for one in found):
+    files = [rules] if isinstance(rules, str | Mapping) else list(rules) if isinstance(rules, Sequence) else []
+    if not files or not all(isinstance(file, str | Mapping) for file in files):
         kind = type(rules).__name__
         raise InputError(f"a draft is a {kind}; expected policies, a rule as in a policy file, or a list of such rules")
     written = [
-        {"id": f"rule {at}", "temporal": one} if isinstance(one, str) else one for at, one in enumerate(found, 1)
+        {"id": f"rule {at}", "temporal": file} if isinstance(file, str) else file for at, file in enumerate(files, 1)
     ]
     return load_policies(data={"version": 1, "policies": written})
 
@@ -299,7 +305,7 @@ Scenario = dict[str, Any]
 def witness_of(scenario: Scenario) -> Witness:
     """The witness of a scenario."""
     now = scenario["now"]
-    history = tuple(_event(one, now) for one in scenario["history"])
+    history = tuple(_event(call, now) for call in scenario["history"])
     proposed = scenario["proposed"]
     return Witness(
         history,
@@ -311,21 +317,21 @@ def witness_of(scenario: Scenario) -> Witness:
     )
 
 
-def _event(one: Mapping[str, Any], now: dt.datetime | None) -> Event:
-    age = one["age"]
+def _event(call: Mapping[str, Any], now: dt.datetime | None) -> Event:
+    age = call["age"]
     time = None if now is None or age is None else now - dt.timedelta(seconds=age)
-    output = one.get("output") if one["status"] != "unknown" else None
-    return Event(one["tool"], one["args"], output, one["status"], time=time, **_labels(one))
+    output = call.get("output") if call["status"] != "unknown" else None
+    return Event(call["tool"], call["args"], output, call["status"], time=time, **_labels(call))
 
 
-def _labels(one: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one[name] for name in ("action", "decision", "tags") if name in one}
+def _labels(call: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: call[name] for name in ("action", "decision", "tags") if name in call}
 
 
 def scenario_of(witness: Witness) -> Scenario:
     """The scenario of a witness."""
     return {
-        "history": [_call_values(one, witness.now) for one in witness.history],
+        "history": [_call_values(event, witness.now) for event in witness.history],
         "proposed": None if witness.proposed is None else _call_values(witness.proposed, None),
         "facts": thaw(witness.facts),
         "state": thaw(witness.state or {}),
@@ -337,24 +343,24 @@ def scenario_of(witness: Witness) -> Scenario:
 def _call_values(event: Event, now: dt.datetime | None) -> dict[str, Any]:
     age = (now - event.time).total_seconds() if isinstance(event.time, dt.datetime) and now is not None else None
     labels = {name: getattr(event, name) for name in ("action", "decision", "tags") if getattr(event, name)}
-    found = {"tool": event.tool, "args": thaw(event.args), "output": thaw(event.output), **labels}
-    return {**found, "status": event.status or "ok", "age": age}
+    values = {"tool": event.tool, "args": thaw(event.args), "output": thaw(event.output), **labels}
+    return {**values, "status": event.status or "ok", "age": age}
 
 
 def value_at(scenario: Any, path: Path) -> Any:
     """The value at a path, or ABSENT."""
     for key in path:
-        found = scenario.get(key, ABSENT) if isinstance(scenario, Mapping) else ABSENT
+        value = scenario.get(key, ABSENT) if isinstance(scenario, Mapping) else ABSENT
         if isinstance(scenario, list) and isinstance(key, int) and key < len(scenario):
-            found = scenario[key]
-        scenario = found
+            value = scenario[key]
+        scenario = value
     return scenario
 
 
 def changed(scenario: Scenario, path: Path, value: Any) -> Scenario:
     """A copy with another value at a path; ABSENT removes it."""
-    found = copy.deepcopy(scenario)
-    at: Any = found
+    copy_ = copy.deepcopy(scenario)
+    at: Any = copy_
     for key, following in pairwise(path):
         if isinstance(at, dict) and not isinstance(at.get(key), dict | list):
             at[key] = {} if isinstance(following, str) else []
@@ -363,14 +369,14 @@ def changed(scenario: Scenario, path: Path, value: Any) -> Scenario:
         at.pop(path[-1], None) if isinstance(at, dict) else None
     else:
         at[path[-1]] = value
-    return found
+    return copy_
 
 
 def paths_of(scenario: Scenario) -> Iterator[Path]:
     """Yields the paths of the values of arguments, outputs, facts, the state and the principal."""
-    for at, one in enumerate(scenario["history"]):
-        yield from _leaves(one["args"], ("history", at, "args"))
-        yield from _leaves(one["output"], ("history", at, "output"))
+    for at, call in enumerate(scenario["history"]):
+        yield from _leaves(call["args"], ("history", at, "args"))
+        yield from _leaves(call["output"], ("history", at, "output"))
     if scenario["proposed"] is not None:
         yield from _leaves(scenario["proposed"]["args"], ("proposed", "args"))
     for name in ("facts", "state", "principal"):
@@ -379,7 +385,7 @@ def paths_of(scenario: Scenario) -> Iterator[Path]:
 
 def _leaves(value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, key))
+        for key, part in value.items():
+            yield from _leaves(part, (*path, key))
     elif value is not None:
         yield path

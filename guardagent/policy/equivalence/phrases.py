@@ -48,11 +48,11 @@ def read_tools(tools: Any) -> dict[str, ToolDescription]:
         InputError: an entry has no name, or a wrong type.
     """
     if isinstance(tools, Mapping):
-        tools = [{"name": name, **(one or {})} for name, one in tools.items()]
+        tools = [{"name": name, **(tool or {})} for name, tool in tools.items()]
     if not isinstance(tools, Iterable) or isinstance(tools, str):
         raise InputError(f"'tools' is a {type(tools).__name__}; expected a list of names or of tool descriptions")
-    found = [_read(one, at) for at, one in enumerate(tools)]
-    return {one.name: one for one in found}
+    tools_read = [_read(tool, at) for at, tool in enumerate(tools)]
+    return {one.name: one for one in tools_read}
 
 
 def _read(value: Any, at: int) -> ToolDescription:
@@ -68,8 +68,13 @@ def _read(value: Any, at: int) -> ToolDescription:
     schema = next((value[key] for key in _SCHEMAS if isinstance(value.get(key), Mapping)), None)
     if schema is None:
         return ToolDescription(name, str(value.get("description") or ""))
-    arguments = {key: one if isinstance(one, Mapping) else {} for key, one in (schema.get("properties") or {}).items()}
-    required = frozenset(one for one in schema.get("required") or () if isinstance(one, str))
+    arguments = {
+        key: property_schema if isinstance(property_schema, Mapping) else {}
+        for key, property_schema in (schema.get("properties") or {}).items()
+    }
+    required = frozenset(
+        required_name for required_name in schema.get("required") or () if isinstance(required_name, str)
+    )
     return ToolDescription(name, str(value.get("description") or ""), arguments, required)
 
 
@@ -104,8 +109,8 @@ def action_of(tool: str, tools: Mapping[str, ToolDescription]) -> str:
     verb, *rest = words.split()
     if verb in _VERBS and rest:
         return f"{_third_person(verb)} the {' '.join(rest)}"
-    if verb in _VERBS and not rest and (found := _described(tool, tools)):
-        return found
+    if verb in _VERBS and not rest and (action := _described(tool, tools)):
+        return action
     return f"calls {tool}"
 
 
@@ -143,7 +148,7 @@ def value_text(value: Any) -> str:
 
 def limit_text(value: Any, limit: Any) -> str:
     """The relation of a number to a limit: `exactly the limit`, `one cent more than 500`; empty for other values."""
-    if any(isinstance(one, bool) or not isinstance(one, int | float | Fraction) for one in (value, limit)):
+    if any(isinstance(number, bool) or not isinstance(number, int | float | Fraction) for number in (value, limit)):
         return ""
     distance = Fraction(repr(value)) - Fraction(repr(limit))
     if not distance:
@@ -185,10 +190,10 @@ def _moment_of(value: Any) -> dt.datetime | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 1e8:
         return dt.datetime.fromtimestamp(value, dt.UTC)
     try:
-        found = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return moment if moment is not None and moment.tzinfo is not None else None
 
 
 def clock_text(now: dt.datetime) -> str:

@@ -21,7 +21,7 @@ from guardagent.policy.policies import Policies
 from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.script import UnsupportedError
 from guardagent.policy.solver.sources import ARGS, ExpressionSource
-from guardagent.policy.solver.z3_text import Enumeration, postorder, value_of
+from guardagent.policy.solver.z3_text import postorder, value_of
 
 Place = tuple[str, ...]
 """`("args", tool, name)`, `("output", tool, key, ...)`, `("fact", key, ...)`, `("state", key, ...)`, or
@@ -54,7 +54,7 @@ class PlaceUse:
     lengths: set[int] = field(default_factory=set)
 
     def add(self, values: Iterable[Any]) -> None:
-        self.constants.update({repr(one): one for one in values})
+        self.constants.update({repr(value): value for value in values})
 
 
 class PlaceComparison(NamedTuple):
@@ -124,37 +124,37 @@ class Places:
                 self.sought.update(dict.fromkeys(self._tools(pattern)))
         if isinstance(node, ast.OverItems):
             items = self._places(node.items, names)
-            for one in items:
-                self._use(one).is_list = True
-            names[node.variable] = [(*one, ITEMS) for one in items]
+            for item in items:
+                self._use(item).is_list = True
+            names[node.variable] = [(*list_place, ITEMS) for list_place in items]
         self._compare(node, names)
-        self.reads.update((one, None) for one in self._places(node, names) if KEY not in one)
+        self.reads.update((place, None) for place in self._places(node, names) if KEY not in place)
         for child in ast.children(node):
             self._read(child, names)
 
     def _tools(self, pattern: ast.Pattern) -> list[str]:
-        found: list[str] = []
+        tools: list[str] = []
         for name in pattern.tools:
-            found += sorted(self._tags.get(name[1:], ())) if name[0] == "@" else [] if name == "*" else [name]
-        return found
+            tools += sorted(self._tags.get(name[1:], ())) if name[0] == "@" else [] if name == "*" else [name]
+        return tools
 
     def _bind(self, pattern: ast.Pattern, names: dict[str, Sequence[Place]]) -> None:
         tools = self._tools(pattern)
         if pattern.label:
             names[pattern.label] = [(tool,) for tool in tools]
-        for one in pattern.arguments:
-            places = [("args", tool, one.name) for tool in tools]
+        for argument in pattern.arguments:
+            places = [("args", tool, argument.name) for tool in tools]
             uses = [self._use(place) for place in places]
             self.reads.update(dict.fromkeys(places))
-            if isinstance(one.value, ast.ExactValue):
+            if isinstance(argument.value, ast.ExactValue):
                 for use in uses:
-                    use.add([one.value.value])
-                self.comparisons += [PlaceComparison(place, "==", one.value.value) for place in places]
-            elif isinstance(one.value, ast.Variable):
-                if one.value.name in names:
-                    self._join([*places, *names[one.value.name]])
+                    use.add([argument.value.value])
+                self.comparisons += [PlaceComparison(place, "==", argument.value.value) for place in places]
+            elif isinstance(argument.value, ast.Variable):
+                if argument.value.name in names:
+                    self._join([*places, *names[argument.value.name]])
                 else:
-                    names[one.value.name] = places
+                    names[argument.value.name] = places
 
     def _use(self, place: Place) -> PlaceUse:
         return self.uses.setdefault(place, PlaceUse())
@@ -177,7 +177,7 @@ class Places:
                     self._use(place).add(_samples(regex))
         if within := getattr(node, "within", None):
             self.reads_time = True
-            self.seconds.update(one.value for one in ast.walk(within) if isinstance(one, ast.Constant))
+            self.seconds.update(node.value for node in ast.walk(within) if isinstance(node, ast.Constant))
         if isinstance(node, ast.Now | ast.TimeOf):
             self.reads_time = True
 
@@ -189,24 +189,34 @@ class Places:
     def _comparison(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
         self._direct(left, operator, right, names)
         nodes = [*ast.walk(left), *ast.walk(right)]
-        constants = [one.value for one in nodes if isinstance(one, ast.Constant)]
-        constants = [one for one in constants if not isinstance(one, bool) or ast.Constant(one) in (left, right)]
+        constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        constants = [
+            constant
+            for constant in constants
+            if not isinstance(constant, bool) or ast.Constant(constant) in (left, right)
+        ]
         places = [*self._deep(left, names), *self._deep(right, names)]
-        numbers = [one for one in constants if isinstance(one, int | Fraction) and not isinstance(one, bool)]
-        counts = any(isinstance(one, ast.CountCalls | ast.SumCalls) for one in nodes)
-        functions = {one.function for one in nodes if isinstance(one, ast.Apply)}
-        if not counts and ("time" in functions or any(isinstance(one, ast.Now | ast.TimeOf) for one in nodes)):
+        numbers = [
+            constant
+            for constant in constants
+            if isinstance(constant, int | Fraction) and not isinstance(constant, bool)
+        ]
+        counts = any(isinstance(node, ast.CountCalls | ast.SumCalls) for node in nodes)
+        functions = {node.function for node in nodes if isinstance(node, ast.Apply)}
+        if not counts and ("time" in functions or any(isinstance(node, ast.Now | ast.TimeOf) for node in nodes)):
             self.clock = self.clock or bool(functions)
             (self.hours if "hour" in functions else self.seconds).update(numbers)
             for place in places:
                 self._use(place).moment = "text" if "time" in functions else "number"
             return
-        if any(isinstance(one, ast.CountCalls | ast.Length | ast.OverItems) for one in nodes):
-            self.repeats.update(int(one) for one in numbers if 0 <= one <= MAX_REPEATS)
-        for length in (one for one in nodes if isinstance(one, ast.Length)):
+        if any(isinstance(node, ast.CountCalls | ast.Length | ast.OverItems) for node in nodes):
+            self.repeats.update(int(number) for number in numbers if 0 <= number <= MAX_REPEATS)
+        for length in (node for node in nodes if isinstance(node, ast.Length)):
             for place in self._places(length.body, names):
-                self._use(place).lengths.update([int(one) for one in numbers if 0 <= one <= MAX_REPEATS] or [1])
-        is_number = operator in _ORDERED or any(isinstance(one, ast.Arithmetic | ast.SumCalls) for one in nodes)
+                self._use(place).lengths.update(
+                    [int(number) for number in numbers if 0 <= number <= MAX_REPEATS] or [1]
+                )
+        is_number = operator in _ORDERED or any(isinstance(node, ast.Arithmetic | ast.SumCalls) for node in nodes)
         for place in places:
             use = self._use(place)
             use.add(constants)
@@ -218,17 +228,17 @@ class Places:
 
     def _direct(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
         """Records comparisons of a place with a constant, or with each item of a list."""
-        for one, other in [(left, right)] if operator == "in" else [(left, right), (right, left)]:
+        for term, other in [(left, right)] if operator == "in" else [(left, right), (right, left)]:
             items = other.items if isinstance(other, ast.ListOf) else (other,) if operator != "in" else ()
-            for item, place in product(items, self._places(one, names)):
+            for item, place in product(items, self._places(term, names)):
                 if isinstance(item, ast.Constant):
                     self.comparisons.append(PlaceComparison(place, "==" if operator == "in" else operator, item.value))
 
     def _deep(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         """The places of all values in a term, also of those inside of terms over calls."""
-        found = self._places(node, names)
-        if found or isinstance(node, ast.CountCalls | ast.SomeCall | ast.Length):
-            return found
+        places = self._places(node, names)
+        if places or isinstance(node, ast.CountCalls | ast.SomeCall | ast.Length):
+            return places
         inner = dict(names)
         for pattern, _ in _patterns_of(node):
             self._bind(pattern, inner)
@@ -240,23 +250,23 @@ class Places:
             case ast.Variable(name):
                 return list(names.get(name, ()))
             case ast.OfCall("args" | "output" as what, call):
-                return [(what, *one) for one in self._calls(call, names)]
+                return [(what, *call) for call in self._calls(call, names)]
             case ast.Field(body, name) | ast.Item(body, ast.Constant(str() as name)):
-                return [(*one, name) for one in self._bodies(body, names)]
+                return [(*body, name) for body in self._bodies(body, names)]
             case ast.Item(body, ast.Constant(int())):
-                return [(*one, ITEMS) for one in self._bodies(body, names)]
+                return [(*body, ITEMS) for body in self._bodies(body, names)]
             case ast.Item(body, index):
-                return [self._with_key(one, index, names) for one in self._bodies(body, names)]
+                return [self._with_key(body, index, names) for body in self._bodies(body, names)]
             case ast.Fact(path):
                 return [("fact", *path)]
         return []
 
     def _with_key(self, place: Place, index: Any, names: Mapping[str, Sequence[Place]]) -> Place:
-        found = (*place, KEY)
-        for one in self._places(index, names):
-            self._use(one)
-        self.keys[found] = list(dict.fromkeys([*self.keys.get(found, ()), *self._places(index, names)]))
-        return found
+        key = (*place, KEY)
+        for index_place in self._places(index, names):
+            self._use(index_place)
+        self.keys[key] = list(dict.fromkeys([*self.keys.get(key, ()), *self._places(index, names)]))
+        return key
 
     def _bodies(self, body: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         match body:
@@ -281,8 +291,8 @@ class Places:
             self.called.update(dict.fromkeys(tools))
             self.sought.update(dict.fromkeys(tools) if sought and node.positive else {})
             return
-        for one in fields(node):
-            value = getattr(node, one.name)
+        for member in fields(node):
+            value = getattr(node, member.name)
             for child in value if isinstance(value, frozenset) else (value,):
                 if hasattr(child, "__dataclass_fields__"):
                     self._read_steps(child, sought=sought or isinstance(node, Since))
@@ -293,16 +303,16 @@ class Places:
         assert isinstance(monitor, SolverMonitor)
         for tool, check in monitor.checks.items():
             constants = list(_literals(check.question.terms))
-            for one in check.variables:
-                if isinstance(one.source, ExpressionSource):
-                    tree, names = one.source.tree, {ARGS: [("args", tool)]}
+            for variable in check.variables:
+                if isinstance(variable.source, ExpressionSource):
+                    tree, names = variable.source.tree, {ARGS: [("args", tool)]}
                     self._read(tree, names)
-                    values = one.sort.values if isinstance(one.sort, Enumeration) else one.enum or constants
+                    values = variable.sort.values or variable.enum or constants
                     for place in self._deep(tree, names):
                         use = self._use(place)
-                        use.is_truth = use.is_truth or one.sort.name == "Bool"
-                        use.is_number = use.is_number or one.sort.name in ("Int", "Real")
-                        use.add(value for value in values if _suits(value, one.sort.name))
+                        use.is_truth = use.is_truth or variable.sort.name == "Bool"
+                        use.is_number = use.is_number or variable.sort.name in ("Int", "Real")
+                        use.add(value for value in values if _suits(value, variable.sort.name))
 
     # --- places that are compared with each other
 
@@ -313,7 +323,7 @@ class Places:
         """Gives places that are compared with each other the same constants."""
         for _ in range(3):
             for places in self._links:
-                uses = [self._use(one) for one in places]
+                uses = [self._use(place) for place in places]
                 shared = [value for use in uses for value in use.constants.values()]
                 is_number = any(use.is_number for use in uses)
                 for use in uses:
@@ -353,7 +363,9 @@ def near(value: Any) -> list[Any]:
     """A number and those next to it."""
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         return [value]
-    return [as_json(one) for one in (value, value + 1, value - 1, value + Fraction(1, 100), value - Fraction(1, 100))]
+    return [
+        as_json(number) for number in (value, value + 1, value - 1, value + Fraction(1, 100), value - Fraction(1, 100))
+    ]
 
 
 # --- names
@@ -376,13 +388,15 @@ class _Unnaming:
         match node:
             case ast.SolverRule():
                 return node
-            case ast.Pattern(tools) if any(one in self._sets for one in tools):
-                node = replace(node, tools=tuple(sorted({tool for one in tools for tool in self._tools(one)})))
+            case ast.Pattern(tools) if any(tool in self._sets for tool in tools):
+                node = replace(
+                    node, tools=tuple(sorted({tool for tool_name in tools for tool in self._tools(tool_name)}))
+                )
             case ast.CounterValue(name):
                 node = replace(node, name=self._definition(name))
             case StepLiteral(atom, positive) if atom in self._sets:
                 return (any_of if positive else all_of)(
-                    StepLiteral(f"tool:{one}", positive) for one in self._tools(atom)
+                    StepLiteral(f"tool:{tool}", positive) for tool in self._tools(atom)
                 )
             case Conjunction(parts):
                 return all_of(map(self.replaced, parts))
@@ -399,8 +413,8 @@ class _Unnaming:
         return sorted(self._tags[name[1:]]) if name in self._sets else [name]
 
     def _definition(self, name: str) -> str:
-        one = self._counters.get(name)
-        if one is None:
+        counter = self._counters.get(name)
+        if counter is None:
             return name
-        keys = [key.text for key in one.keys]
-        return repr((one.on.text, keys, one.sum and one.sum.text, one.window))
+        keys = [key.text for key in counter.keys]
+        return repr((counter.on.text, keys, counter.sum and counter.sum.text, counter.window))

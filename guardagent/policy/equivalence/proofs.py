@@ -74,7 +74,6 @@ from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
     STRING,
-    Enumeration,
     TooLargeError,
     solver_module,
     value_of,
@@ -96,46 +95,48 @@ def judge_by_solver(monitor: SolverMonitor, call: SymbolicCall, semantics: Seman
     if check is None:
         return TRUE
     values: dict[str, Expression] = {}
-    known = [_known(one, call, semantics, values) for one in check.variables]
+    known = [_known(variable, call, semantics, values) for variable in check.variables]
     permitted = _permitted(check, values)
     return truth(conj(*known, permitted), conj(*known, neg(permitted)))
 
 
-def _known(one: SolverVariable, call: SymbolicCall, semantics: Semantics, values: dict[str, Expression]) -> Expression:
+def _known(
+    solver_variable: SolverVariable, call: SymbolicCall, semantics: Semantics, values: dict[str, Expression]
+) -> Expression:
     """The condition that a variable has a value of its sort, which is added to the values."""
-    if not one.required or one.free or not isinstance(one.source, ExpressionSource):
+    if not solver_variable.required or solver_variable.free or not isinstance(solver_variable.source, ExpressionSource):
         raise UnsupportedError  # whether such a variable matters is a question of its own
-    value = semantics.value(one.source.tree, {ARGS: call.args})
-    kind = "text" if isinstance(one.sort, Enumeration) else _KINDS.get(one.sort)
+    value = semantics.value(solver_variable.source.tree, {ARGS: call.args})
+    kind = "text" if solver_variable.sort.values is not None else _KINDS.get(solver_variable.sort)
     cases = [(guard, leaf) for guard, leaf in value.cases if isinstance(leaf, ScalarValue) and leaf.kind == kind]
     if len(cases) != 1:
         if value == UNKNOWN or not cases:
-            values[one.name] = False if kind == "truth" else 0 if kind == "number" else ""
+            values[solver_variable.name] = False if kind == "truth" else 0 if kind == "number" else ""
             return False
         raise UnsupportedError
     guard, leaf = cases[0]
-    values[one.name] = leaf.payload
-    return conj(guard, _in_domain(one, leaf.payload))
+    values[solver_variable.name] = leaf.payload
+    return conj(guard, _in_domain(solver_variable, leaf.payload))
 
 
-def _in_domain(one: SolverVariable, payload: Expression) -> Expression:
-    found: list[Expression] = [is_whole(payload)] if one.sort == INT else []
-    allowed = one.sort.values if isinstance(one.sort, Enumeration) else one.enum
+def _in_domain(solver_variable: SolverVariable, payload: Expression) -> Expression:
+    expressions: list[Expression] = [is_whole(payload)] if solver_variable.sort == INT else []
+    allowed = solver_variable.sort.values or solver_variable.enum
     if allowed is not None:
-        found.append(disj(*(same(payload, value) for value in allowed)))
-    return conj(*found)
+        expressions.append(disj(*(same(payload, value) for value in allowed)))
+    return conj(*expressions)
 
 
 def _permitted(check: PermitCheck, values: dict[str, Expression]) -> Expression:
     try:
-        found = reduce_terms(check.question.terms, values)
+        reduced_constraints = reduce_terms(check.question.terms, values)
     except TooLargeError:
         raise UnsupportedError from None
-    if found.groups:
+    if reduced_constraints.groups:
         raise UnsupportedError
-    for constant, term in found.definitions:
+    for constant, term in reduced_constraints.definitions:
         values[constant.decl().name()] = expression_of(term, values)
-    return conj(*(expression_of(one, values) for one in found.formulas))
+    return conj(*(expression_of(formula, values) for formula in reduced_constraints.formulas))
 
 
 def expression_of(term: Any, values: Mapping[str, Expression]) -> Expression:
@@ -157,7 +158,7 @@ def expression_of(term: Any, values: Mapping[str, Expression]) -> Expression:
     operation = _operations().get(kind)
     if operation is None or (kind == z3.Z3_OP_ITE and z3.is_string(term)):
         raise UnsupportedError
-    return operation([expression_of(one, values) for one in parts], term)
+    return operation([expression_of(part, values) for part in parts], term)
 
 
 def _literal(term: Any) -> Expression:
@@ -191,8 +192,8 @@ def _equality(parts: Sequence[Expression], term: Any) -> Expression:
 
 def _distinct(parts: Sequence[Expression], term: Any) -> Expression:
     is_truth = solver_module().is_bool(term.arg(0))
-    pairs = [(one, other) for at, one in enumerate(parts) for other in parts[at + 1 :]]
-    return conj(*(neg(_equal(one, other, is_truth=is_truth)) for one, other in pairs))
+    pairs = [(part, other) for at, part in enumerate(parts) for other in parts[at + 1 :]]
+    return conj(*(neg(_equal(pair, other, is_truth=is_truth)) for pair, other in pairs))
 
 
 def _operations() -> Mapping[int, Callable[[Sequence[Expression], Any], Expression]]:
@@ -265,41 +266,41 @@ class SymbolicComparison:
         for tool in self._judged_tools:
             answers = [self._compared(tool, group) for group in groups]
             for at in (0, 1):
-                if not all(one[at] for one in answers):
+                if not all(answer[at] for answer in answers):
                     found[at].append(tool)
         return found
 
     @property
     def _groups(self) -> list[Group]:
-        return list(dict.fromkeys(one.group for one in (*self._first, *self._second)))
+        return list(dict.fromkeys(part.group for part in (*self._first, *self._second)))
 
     def _satisfied(self, scene: _ArbitraryCall, group: Group) -> list[Expression]:
         """The conditions under which the rules of each draft with a response are satisfied."""
-        return [scene.outcome([one for one in parts if one.group == group])[0] for parts in self._sides]
+        return [scene.outcome([part for part in parts if part.group == group])[0] for parts in self._sides]
 
     @property
     def _judged_tools(self) -> list[str]:
         return sorted({*self._tools, OTHER})
 
     def _ends(self, parts: Parts, group: Group) -> Counter[str]:
-        return Counter({one.text for one in parts if one.group == group and _is_eventual(one.rule)})
+        return Counter({part.text for part in parts if part.group == group and _is_eventual(part.rule)})
 
     def _compared(self, tool: str, group: Group) -> tuple[bool, bool]:
         """Whether it is proved that the same calls are satisfied, and that the same ones are violated."""
         scene = self._call(tool, only_required=True)
         try:
-            sides = [scene.outcome([one for one in parts if one.group == group]) for parts in self._sides]
+            sides = [scene.outcome([part for part in parts if part.group == group]) for parts in self._sides]
         except UnsupportedError:
             return False, False
-        same = (scene.check(differ(*one), self._until) == "unsat" for one in zip(*sides, strict=True))
+        same = (scene.check(differ(*pair), self._until) == "unsat" for pair in zip(*sides, strict=True))
         satisfied = next(same)
         return satisfied, satisfied and next(same)
 
     def _call(self, tool: str, *, only_required: bool) -> _ArbitraryCall:
-        one = self._descriptions.get(tool, ToolDescription(tool))
-        schemas = one.arguments or {}
-        known = {name: schema for name, schema in schemas.items() if name in one.required or not only_required}
-        return _ArbitraryCall(self._policies, tool, self._tools, known, one.required)
+        description = self._descriptions.get(tool, ToolDescription(tool))
+        schemas = description.arguments or {}
+        known = {name: schema for name, schema in schemas.items() if name in description.required or not only_required}
+        return _ArbitraryCall(self._policies, tool, self._tools, known, description.required)
 
     @property
     def _sides(self) -> tuple[Parts, Parts]:
@@ -323,8 +324,8 @@ def _is_eventual(rule: ast.Rule) -> bool:
     return not isinstance(rule, ast.Forall | ast.SolverRule)
 
 
-def differ(one: Expression, other: Expression) -> Expression:
-    return disj(conj(one, neg(other)), conj(other, neg(one)))
+def differ(expression: Expression, other: Expression) -> Expression:
+    return disj(conj(expression, neg(other)), conj(other, neg(expression)))
 
 
 class _ArbitraryCall:
@@ -355,7 +356,7 @@ class _ArbitraryCall:
 
     def outcome(self, parts: Parts) -> tuple[Expression, Expression]:
         """The conditions under which parts are all satisfied, and under which one is violated."""
-        values = [self._part(one.rule) for one in parts]
+        values = [self._part(part.rule) for part in parts]
         return conj(*map(when_true, values)), disj(*map(when_false, values))
 
     def _part(self, rule: ast.Rule) -> Value:
@@ -363,10 +364,10 @@ class _ArbitraryCall:
             return judge_by_solver(rule.monitor, self._call, self._semantics)  # type: ignore[arg-type]
         tree = RuleTree([rule])
         values = [
-            known_truth(self.operations.symbols.truth(("part", repr(one))))
-            if one.is_propositional
-            else judge_call(one, self._call, self._semantics)
-            for one in tree.atomic_rules
+            known_truth(self.operations.symbols.truth(("part", repr(atomic_rule))))
+            if atomic_rule.is_propositional
+            else judge_call(atomic_rule, self._call, self._semantics)
+            for atomic_rule in tree.atomic_rules
         ]
         return tree.combine(values, lambda at: self._so_far(tree.atomic_rules[at]))
 
@@ -387,29 +388,29 @@ class _ArbitraryCall:
 
     def witnesses(self, model: Z3Model) -> Iterator[Witness]:
         """Yields the conversations of a model, whose calls may have several orders."""
-        known = [one for one in self._context.calls if model.of(one.exists) is True]
+        known = [call for call in self._context.calls if model.of(call.exists) is True]
         reads_time = "now" in self.operations.symbols.descriptions
         now = model.value(self._context.now()) if reads_time else MISSING
-        known.sort(key=lambda one: _number(model.value(one.call.time)))
+        known.sort(key=lambda earlier_call: _number(model.value(earlier_call.call.time)))
         facts, principal, state = (self._mapping(model, name) for name in ("facts", "principal", "state"))
         args = model.value(self._call.args)
         moment = None if now is MISSING else _moment(now)
         for order in [known, *permutations(known)][:MAX_ORDERS]:
-            history = tuple(_event(model, one, now, moment) for one in order)
-            found = Witness(history, Event(str(self._call.tool), args), facts, state, principal or None, moment)
-            if _is_json(found):
-                yield found
+            history = tuple(_event(model, earlier_call, now, moment) for earlier_call in order)
+            witness = Witness(history, Event(str(self._call.tool), args), facts, state, principal or None, moment)
+            if _is_json(witness):
+                yield witness
 
     def _mapping(self, model: Z3Model, name: str) -> Mapping[str, Any]:
-        found = model.value(of_leaf(SymbolicMapping(name)))
-        return found if isinstance(found, dict) else {}
+        value = model.value(of_leaf(SymbolicMapping(name)))
+        return value if isinstance(value, dict) else {}
 
 
 def _or_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of an argument that may be left out."""
     types = schema.get("type", _TYPES)
-    found = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
-    return {**found, "enum": [*schema["enum"], None]} if "enum" in schema else found
+    nullable = {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
+    return {**nullable, "enum": [*schema["enum"], None]} if "enum" in schema else nullable
 
 
 def _moment(now: Any) -> dt.datetime:
@@ -420,8 +421,8 @@ def _moment(now: Any) -> dt.datetime:
         return NOON
 
 
-def _event(model: Z3Model, one: EarlierCall, now: Any, moment: dt.datetime | None) -> Event:
-    call = one.call
+def _event(model: Z3Model, earlier_call: EarlierCall, now: Any, moment: dt.datetime | None) -> Event:
+    call = earlier_call.call
     output, time = model.value(call.output), model.value(call.time)
     failed = model.value(call.failed)
     age = None if MISSING in (time, now) else float(_number(now) - _number(time))
@@ -474,18 +475,20 @@ class StepComparison:
         return islice(self._differences(), MAX_WITNESSES)
 
     def _differences(self) -> Iterator[Witness]:
-        start: States = tuple(one.start for one in self._automata)
+        start: States = tuple(automaton.start for automaton in self._automata)
         steps = steps_of(self._automata, self._tools, failing=True)
         before: dict[States, tuple[States, StepKind] | None] = {start: None}
         waiting = deque([start])
         while waiting:
             at = waiting.popleft()
             path = path_to(before, at)
-            if self._differ([not one.accepts(state) for one, state in zip(self._automata, at, strict=True)]):
+            if self._differ(
+                [not automaton.accepts(state) for automaton, state in zip(self._automata, at, strict=True)]
+            ):
                 yield witness_of(path, ends=True)
             for step in steps:
                 after = self._after(at, step)
-                broken = [not one.is_alive(state) for one, state in zip(self._automata, after, strict=True)]
+                broken = [not automaton.is_alive(state) for automaton, state in zip(self._automata, after, strict=True)]
                 if self._differ(broken):
                     yield witness_of([*path, step], ends=not step.ok)
                 elif self._may_go_on(broken):
@@ -506,7 +509,7 @@ class StepComparison:
 
     def _after(self, at: States, step: StepKind) -> States:
         pairs = zip(self._automata, at, step.letters, strict=True)
-        return tuple(one.step(state, letters) for one, state, letters in pairs)
+        return tuple(pair.step(state, letters) for pair, state, letters in pairs)
 
     def _resumed(self, at: States, step: StepKind, broken: Sequence[bool]) -> States:
         """The states after a step that ran although it violated some rules."""
@@ -522,14 +525,14 @@ class StepComparison:
         return self._answer(broken, 0, self._first) != self._answer(broken, self._first, len(broken))
 
     def _answer(self, broken: Sequence[bool], begin: int, end: int) -> str:
-        found = [self._automata[at].rule.source.on_violation for at in range(begin, end) if broken[at]]
-        if all(one is Decision.WARN for one in found):
-            return "warned" if found else "allowed"
-        return "ended" if Decision.HALT in found else "escalated" if set(found) <= set(_LIFTED) else "denied"
+        violated = [self._automata[at].rule.source.on_violation for at in range(begin, end) if broken[at]]
+        if all(one is Decision.WARN for one in violated):
+            return "warned" if violated else "allowed"
+        return "ended" if Decision.HALT in violated else "escalated" if set(violated) <= set(_LIFTED) else "denied"
 
     def _may_go_on(self, broken: Sequence[bool]) -> bool:
         pairs = zip(self._automata, broken, strict=True)
-        return all(one.rule.source.on_violation in _LIFTED for one, wrong in pairs if wrong)
+        return all(pair.rule.source.on_violation in _LIFTED for pair, wrong in pairs if wrong)
 
 
 def witness_of(path: Sequence[StepKind], *, ends: bool) -> Witness:

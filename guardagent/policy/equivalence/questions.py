@@ -57,12 +57,12 @@ class _Question:
             return
         roles = principal.get("roles")
         if roles is not None:
-            named = [one for one in roles if one != "another_role"]
+            named = [role for role in roles if role != "another_role"]
             other = "only a role that the rules do not name" if roles else "no role"
             yield f"the user has {'the role ' + phrases.joined(named) if named else other}"
         if principal.get("tenant"):
             yield f"the user belongs to {principal['tenant']}"
-        if any(one.path[-1] == "id" for one in self._witness.limits) or roles is None:
+        if any(limit.path[-1] == "id" for limit in self._witness.limits) or roles is None:
             yield f"the agent acts for {principal['id']}"
 
     def _known(self, name: str) -> Iterator[str]:
@@ -78,21 +78,21 @@ class _Question:
     def _value(self, path: Path, value: Any) -> str:
         if moment := phrases.moment_text(value, self._witness.now, self._witness.windows):
             return moment
-        limits = [one.value for one in self._witness.limits if one.path == path]
-        near = next((text for one in limits if (text := phrases.limit_text(value, one))), "")
+        limits = [limit.value for limit in self._witness.limits if limit.path == path]
+        near = next((text for limit in limits if (text := phrases.limit_text(value, limit))), "")
         return f"{phrases.value_text(value)}{f' ({near})' if near else ''}"
 
     def _lacks(self) -> Iterator[str]:
-        for one in self._witness.missing:
-            yield phrases.lack_of(one)
-        for one in self._witness.unknown:
-            yield one
+        for tool in self._witness.missing:
+            yield phrases.lack_of(tool)
+        for tool in self._witness.unknown:
+            yield tool
 
     # --- the calls
 
     def _history(self) -> Iterator[str]:
-        calls = [(self._call(("history", at), one), one) for at, one in enumerate(self._witness.history)]
-        groups = [(text, list(same)) for text, same in groupby(calls, key=lambda one: one[0])]
+        calls = [(self._call(("history", at), event), event) for at, event in enumerate(self._witness.history)]
+        groups = [(text, list(same)) for text, same in groupby(calls, key=lambda call: call[0])]
         for at, (text, same) in enumerate(groups):
             again = f" {phrases.times(len(same))}" if len(same) > 1 else ""
             yield _sentence(f"{'then ' if at else ''}the agent {text}{again}")
@@ -100,19 +100,19 @@ class _Question:
     def _call(self, path: Path, event: Event) -> str:
         arguments = [self._argument((*path, "args", name), name, value) for name, value in thaw(event.args).items()]
         results = [
-            f"{phrases.words_of(' '.join(map(str, one[3:])))} is {self._value(one, value)}"
-            for one, value in _leaves(thaw(event.output) if event.status != "unknown" else {}, (*path, "output"))
+            f"{phrases.words_of(' '.join(map(str, leaf_path[3:])))} is {self._value(leaf_path, value)}"
+            for leaf_path, value in _leaves(thaw(event.output) if event.status != "unknown" else {}, (*path, "output"))
         ]
-        found = phrases.action_of(event.tool, self._tools)
-        labels = [one for one in (event.action, event.decision, *sorted(event.tags)) if one]
-        found += f", marked {phrases.joined(labels)}" if labels else ""
-        found += f" with {phrases.joined(arguments)}" if arguments else ""
-        found += f"{self._when(event)}{self._outcome(event)}"
-        return f"{found}, and learns that {phrases.joined(results)}" if results else found
+        action = phrases.action_of(event.tool, self._tools)
+        labels = [tag for tag in (event.action, event.decision, *sorted(event.tags)) if tag]
+        action += f", marked {phrases.joined(labels)}" if labels else ""
+        action += f" with {phrases.joined(arguments)}" if arguments else ""
+        action += f"{self._when(event)}{self._outcome(event)}"
+        return f"{action}, and learns that {phrases.joined(results)}" if results else action
 
     def _argument(self, path: Path, name: str, value: Any) -> str:
         words = phrases.words_of(name)
-        if not isinstance(value, str) or any(one.path == path for one in self._witness.limits):
+        if not isinstance(value, str) or any(limit.path == path for limit in self._witness.limits):
             return f"{words} {self._value(path, value)}"
         seen = self._seen.setdefault(name, [])
         relation = "" if not seen else "the same " if value in seen else "another "
@@ -149,15 +149,15 @@ class _Question:
         """Whether the time of day can matter: it is not the plain one, or no other time is there."""
         if self._witness.now != NOON:
             return True
-        dated = any(one.time is not None for one in self._witness.history)
+        dated = any(event.time is not None for event in self._witness.history)
         facts = _leaves(thaw(self._witness.facts), ())
         return not dated and not any(phrases.moment_text(value, self._witness.now, ()) for _, value in facts)
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, key))
+        for key, part in value.items():
+            yield from _leaves(part, (*path, key))
     elif value is not None:
         yield path, value
 
@@ -220,7 +220,7 @@ def with_answer(cases: Sequence[Mapping[str, Any]], answer: ReviewerAnswer) -> l
         answer: the answer.
     """
     record = case_of(answer)
-    return [*(one for one in cases if one.get("id") != record["id"]), record]
+    return [*(case for case in cases if case.get("id") != record["id"]), record]
 
 
 def case_of(answer: ReviewerAnswer) -> dict[str, Any]:

@@ -100,17 +100,17 @@ def verdict_of(policies: Policies, witness: Witness) -> Verdict:
 
 def may_happen(policies: Policies, witness: Witness) -> bool:
     """Whether no call of the history was denied: a warning lets it run, and so does an approval."""
-    return all(one.decision not in _STOPS for one in WitnessSession(policies, witness).earlier())
+    return all(verdict.decision not in _STOPS for verdict in WitnessSession(policies, witness).earlier())
 
 
 def difference_of(first: Policies, second: Policies, witness: Witness) -> Different | None:
     """The difference of two drafts on a witness whose history may happen under both; None if there is none."""
     try:
-        one, other = verdict_of(first, witness), verdict_of(second, witness)
-        outcomes = outcome_of(first, one), outcome_of(second, other)
+        verdict, other = verdict_of(first, witness), verdict_of(second, witness)
+        outcomes = outcome_of(first, verdict), outcome_of(second, other)
         if outcomes[0] == outcomes[1] or not (may_happen(first, witness) and may_happen(second, witness)):
             return None
-        return Different(witness, one, other, outcomes)
+        return Different(witness, verdict, other, outcomes)
     except (InputError, StateFunctionError):  # for example a principal that no session accepts
         return None
 
@@ -125,7 +125,10 @@ def rank_of(difference: Different) -> int:
         0 if one draft lets the call run and the other denies it, 2 if both of them deny; one more if a draft denies
         only because a value is unknown.
     """
-    both_deny, unknown = all(one not in _LETS for one in difference.outcomes), "unchecked" in difference.outcomes
+    both_deny, unknown = (
+        all(outcome not in _LETS for outcome in difference.outcomes),
+        "unchecked" in difference.outcomes,
+    )
     return 2 * both_deny + unknown
 
 
@@ -175,10 +178,10 @@ class Search:
 
     def take(self, witnesses: Iterable[Witness]) -> Different | None:
         """Judges given conversations, and returns the clearest difference so far."""
-        for one in witnesses:
+        for witness in witnesses:
             if self._is_clear:
                 break
-            self._take(one)
+            self._take(witness)
         return self.best
 
     @property
@@ -188,10 +191,10 @@ class Search:
     def _take(self, witness: Witness) -> bool:
         """Judges a conversation; returns whether it is the clearest one."""
         self.judged += 1
-        found = difference_of(*self._drafts, witness)
-        if found is None or (self.best is not None and rank_of(found) >= rank_of(self.best)):
+        difference = difference_of(*self._drafts, witness)
+        if difference is None or (self.best is not None and rank_of(difference) >= rank_of(self.best)):
             return False
-        self.best = found
+        self.best = difference
         return True
 
 
@@ -222,12 +225,12 @@ class Minimization:
 
     def _smaller(self, best: Different, scenario: Scenario, seen: set[str]) -> tuple[Different, Scenario] | None:
         """The first simplification that keeps the outcomes; None if there is none, or after too many tries."""
-        for one in self._simplifications(scenario):
-            if repr(one) not in seen and len(seen) < MAX_TRIES:
-                seen.add(repr(one))
-                found = difference_of(*self._drafts, witness_of(one))
-                if found is not None and found.outcomes == best.outcomes:
-                    return found, one
+        for simplification in self._simplifications(scenario):
+            if repr(simplification) not in seen and len(seen) < MAX_TRIES:
+                seen.add(repr(simplification))
+                difference = difference_of(*self._drafts, witness_of(simplification))
+                if difference is not None and difference.outcomes == best.outcomes:
+                    return difference, simplification
         return None
 
     def _simplifications(self, scenario: Scenario) -> Iterator[Scenario]:
@@ -242,13 +245,13 @@ class Minimization:
         yield from self._plainer_values(scenario)
 
     def _plainer_calls(self, scenario: Scenario) -> Iterator[Scenario]:
-        for at, one in enumerate(scenario["history"]):
-            if one["output"] not in (None, {}):
-                yield changed(scenario, ("history", at, "output"), {} if isinstance(one["output"], dict) else None)
+        for at, call in enumerate(scenario["history"]):
+            if call["output"] not in (None, {}):
+                yield changed(scenario, ("history", at, "output"), {} if isinstance(call["output"], dict) else None)
             statuses = ("ok", "failed", "unknown")
-            for status in statuses[: statuses.index(one["status"])]:
+            for status in statuses[: statuses.index(call["status"])]:
                 yield changed(scenario, ("history", at, "status"), status)
-            if one["age"] is not None:
+            if call["age"] is not None:
                 yield changed(scenario, ("history", at, "age"), None)
                 yield from self._plainer(scenario, ("history", at, "age"), self._variations.ages)
 
@@ -271,7 +274,7 @@ class Minimization:
         now = value_at(scenario, path)
         if now is ABSENT or now is None:
             return
-        known = [repr(one) for one in values]
+        known = [repr(value) for value in values]
         place = known.index(repr(now)) if repr(now) in known else len(known)
         for value in values[:place]:
             if value is not ABSENT and value is not None:
@@ -281,12 +284,12 @@ class Minimization:
         """Adds what a question about the witness mentions: limits, and what did not happen or is unknown."""
         places = self._variations.places
         limits = [limit for path in paths_of(scenario) for limit in self._limits(scenario, path)]
-        called = {one["tool"] for one in (*scenario["history"], scenario["proposed"]) if one is not None}
+        called = {call["tool"] for call in (*scenario["history"], scenario["proposed"]) if call is not None}
         return replace(
             best.witness,
             limits=tuple(limits),
-            windows=tuple(float(one) for one in sorted(places.seconds)),
-            missing=tuple(one for one in places.sought if one not in called) if scenario["proposed"] else (),
+            windows=tuple(float(window) for window in sorted(places.seconds)),
+            missing=tuple(tool for tool in places.sought if tool not in called) if scenario["proposed"] else (),
             unknown=tuple(self._unknown(scenario)) if "unchecked" in best.outcomes else (),
         )
 
@@ -299,7 +302,11 @@ class Minimization:
             elif place[0] == "principal" and place[1] not in scenario["principal"]:
                 yield "it is unknown who the user is" if name == "id" else f"the {name} of the user are unknown"
             elif proposed is not None and place[:2] == ("args", proposed["tool"]):
-                yield from (f"the call has no {words_of(one)}" for one in place[2:3] if one not in proposed["args"])
+                yield from (
+                    f"the call has no {words_of(argument)}"
+                    for argument in place[2:3]
+                    if argument not in proposed["args"]
+                )
 
     def _limits(self, scenario: Scenario, path: Path) -> Iterator[Limit]:
         use = self._variations.places.uses.get(_place(scenario, path))
@@ -311,7 +318,7 @@ class Minimization:
 
 def _place(scenario: Scenario, path: Path) -> Place:
     """The place of a path: it names the tool instead of the call."""
-    keys = tuple(str(one) for one in path if not isinstance(one, int))
+    keys = tuple(str(key) for key in path if not isinstance(key, int))
     if keys[0] in ("history", "proposed"):
         call = scenario["proposed"] if keys[0] == "proposed" else scenario["history"][path[1]]
         return (keys[1], call["tool"], *keys[2:])

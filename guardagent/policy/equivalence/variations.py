@@ -31,22 +31,22 @@ def paths_of_place(scenario: Scenario, place: Place, keys: Keys, depth: int = MA
 
 
 def _paths(scenario: Scenario, place: Place, keys: Keys, depth: int) -> Iterator[Path]:
-    found, begun = _roots(scenario, place)
+    paths, begun = _roots(scenario, place)
     for at in range(begun, len(place)):
         if place[at] == KEY:
             names = _key_values(scenario, keys.get(place[: at + 1], ()), keys, depth)
-            found = [(*path, name) for path in found for name in names]
+            paths = [(*path, name) for path in paths for name in names]
         elif place[at] == ITEMS:
-            found = [(*path, number) for path in found for number in range(_length(value_at(scenario, path)))]
+            paths = [(*path, number) for path in paths for number in range(_length(value_at(scenario, path)))]
         else:
-            found = [(*path, place[at]) for path in found]
-    yield from found
+            paths = [(*path, place[at]) for path in paths]
+    yield from paths
 
 
 def _roots(scenario: Scenario, place: Place) -> tuple[list[Path], int]:
     """The paths at which a place begins, and the number of its keys that they cover."""
     if place[0] in ("args", "output"):
-        calls: list[tuple[Path, str]] = [(("history", at), one["tool"]) for at, one in enumerate(scenario["history"])]
+        calls: list[tuple[Path, str]] = [(("history", at), call["tool"]) for at, call in enumerate(scenario["history"])]
         if scenario["proposed"] is not None and place[0] == "args":
             calls.append((("proposed",), scenario["proposed"]["tool"]))
         return [(*path, place[0]) for path, tool in calls if tool == place[1]], 2
@@ -58,7 +58,7 @@ def _key_values(scenario: Scenario, places: Sequence[Place], keys: Keys, depth: 
         return []
     paths = (path for place in places for path in paths_of_place(scenario, place, keys, depth - 1))
     values = (value_at(scenario, path) for path in paths)
-    return list(dict.fromkeys(one for one in values if isinstance(one, str)))
+    return list(dict.fromkeys(value for value in values if isinstance(value, str)))
 
 
 def _length(value: object) -> int:
@@ -93,7 +93,7 @@ class Variations:
     """
 
     def __init__(self, drafts: Sequence[ComparedDraft], tools: Mapping[str, ToolDescription]) -> None:
-        self.places = Places([one.policies for one in drafts])
+        self.places = Places([draft.policies for draft in drafts])
         self._tools = tools
         self.judged = sorted({tool for draft in drafts for tool in draft.tools})
         self._pools: dict[Place, list[Any]] = {}
@@ -115,15 +115,15 @@ class Variations:
             days = range(7 if self.places.clock else 1)
             return [*_moments(use, sorted(self.places.seconds), days)[:MAX_MOMENTS], ABSENT]
         few = choices(schema) if schema else None
-        found = list(few) if few is not None else _plain(use, self._items(place), schema)
-        fitting = [one for one in found if not schema or schema_allows(schema, one) is not False]
-        return [*_distinct(fitting or found), ABSENT][:MAX_VALUES]
+        values = list(few) if few is not None else _plain(use, self._items(place), schema)
+        fitting = [value for value in values if not schema or schema_allows(schema, value) is not False]
+        return [*_distinct(fitting or values), ABSENT][:MAX_VALUES]
 
     def _items(self, place: Place) -> list[Any]:
         """The items that matter in a list: values, or objects with a field that matters."""
         inner = self.places.uses.get((*place, ITEMS))
-        fields = [one for one in self.places.uses if one[:-1] == (*place, ITEMS)]
-        known = {one[-1]: [value for value in self.values(one) if value is not ABSENT] for one in fields}
+        fields = [use for use in self.places.uses if use[:-1] == (*place, ITEMS)]
+        known = {field[-1]: [value for value in self.values(field) if value is not ABSENT] for field in fields}
         plain = {name: values[0] for name, values in known.items() if values}
         whole = [{**plain, name: value} for name, values in known.items() for value in values]
         parts = [{name: value} for name, values in known.items() for value in values[:1]] if len(known) > 1 else []
@@ -135,9 +135,9 @@ class Variations:
 
     def _principals(self, field: str) -> list[Any]:
         use = self.places.uses.get(("principal", field), PlaceUse())
-        texts = [one for one in use.constants.values() if isinstance(one, str)]
+        texts = [constant for constant in use.constants.values() if isinstance(constant, str)]
         if field == "roles":
-            return [*([one] for one in texts), [_ROLE], [], ABSENT]
+            return [*([text] for text in texts), [_ROLE], [], ABSENT]
         if field == "on_behalf_of":
             return [ABSENT, {"id": "A", "roles": texts}]
         return [*texts, "A", "B", *([ABSENT] if field != "id" else [])]
@@ -154,10 +154,10 @@ class Variations:
     @cached_property
     def ages(self) -> list[Any]:
         """The ages of earlier calls, around the windows of the drafts."""
-        found: list[Any] = [60]
-        for one in sorted(self.places.seconds):
-            found += [one, one + 1, one - 1] if one > 0 else []
-        return [float(one) if one != int(one) else int(one) for one in found if one >= 0] + [None]
+        ages: list[Any] = [60]
+        for window in sorted(self.places.seconds):
+            ages += [window, window + 1, window - 1] if window > 0 else []
+        return [float(age) if age != int(age) else int(age) for age in ages if age >= 0] + [None]
 
     @cached_property
     def moments(self) -> list[Any]:
@@ -166,14 +166,14 @@ class Variations:
             return [None]
         hours = sorted(self.places.hours) if self.places.clock else []
         around = [(hour, minutes) for hour in hours for minutes in (0, -1, 1)]
-        found = [NOON, *(NOON.replace(hour=0) + dt.timedelta(hours=int(at), minutes=more) for at, more in around)]
+        moments = [NOON, *(NOON.replace(hour=0) + dt.timedelta(hours=int(at), minutes=more) for at, more in around)]
         days = range(1, 7) if self.places.clock else ()
-        return [*found, *(NOON + dt.timedelta(days=day) for day in days), None]
+        return [*moments, *(NOON + dt.timedelta(days=day) for day in days), None]
 
     def slots(self, scenario: Scenario) -> Iterator[tuple[Path, Sequence[Any]]]:
         """Yields the paths of a scenario that can change, with their values."""
-        for at, one in enumerate(scenario["history"]):
-            yield from self._call_slots(one["tool"], ("history", at))
+        for at, call in enumerate(scenario["history"]):
+            yield from self._call_slots(call["tool"], ("history", at))
             yield ("history", at, "status"), STATUSES
             if self.places.reads_time:
                 yield ("history", at, "age"), self.ages
@@ -188,8 +188,8 @@ class Variations:
             yield ("now",), self.moments
 
     def _has_inner(self, place: Place) -> bool:
-        inner = (one[len(place) :] for one in self.places.uses if one[: len(place)] == place)
-        return any(one and ITEMS not in one for one in inner)
+        inner = (use[len(place) :] for use in self.places.uses if use[: len(place)] == place)
+        return any(suffix and ITEMS not in suffix for suffix in inner)
 
     def _call_slots(self, tool: str, path: Path) -> Iterator[tuple[Path, Sequence[Any]]]:
         for place in self.places.uses:
@@ -214,18 +214,18 @@ class Variations:
         many = random.random() < 0.4
         tools = [random.choice(called)] * count if many and called else [random.choice(called) for _ in range(count)]
         ends = random.random() < 0.15 and bool(called)
-        found = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else OTHER)
+        scenario = self._empty(tools, None if ends else random.choice(self.judged) if self.judged else OTHER)
         alike = random.random() < 0.6
         filled: set[Path] = set()
-        while new := [one for one in self.slots(found) if one[0] not in filled]:  # values are keys of others
+        while new := [slot for slot in self.slots(scenario) if slot[0] not in filled]:  # values are keys of others
             for path, values in new:
-                found = changed(found, path, _pick(values, random, plain=alike))
+                scenario = changed(scenario, path, _pick(values, random, plain=alike))
             filled |= {path for path, _ in new}
-        return _completed(found)
+        return _completed(scenario)
 
     def _empty(self, tools: Sequence[str], proposed: str | None) -> Scenario:
         called = [*tools, *([proposed] if proposed else [])]
-        calls: list[Any] = [{"tool": one, "args": {}, "output": {}, "status": "ok", "age": None} for one in called]
+        calls: list[Any] = [{"tool": tool, "args": {}, "output": {}, "status": "ok", "age": None} for tool in called]
         last = calls.pop() if proposed else None
         return {"history": calls, "proposed": last, "facts": {}, "state": {}, "principal": {}, "now": None}
 
@@ -240,7 +240,7 @@ def _completed(scenario: Scenario) -> Scenario:
     """Adds the id of a principal, and orders the calls by time."""
     if scenario["principal"] and "id" not in scenario["principal"]:
         scenario["principal"] = {**scenario["principal"], "id": "A"}
-    known = [one["age"] for one in scenario["history"] if one["age"] is not None]
+    known = [call["age"] for call in scenario["history"] if call["age"] is not None]
     ages = iter(sorted(known, reverse=True))
     for one in scenario["history"]:
         if one["age"] is not None:
@@ -258,33 +258,35 @@ def _pick(values: Sequence[Any], random: Random, *, plain: bool) -> Any:
 
 
 def _plain(use: PlaceUse, items: Sequence[Any], schema: Mapping[str, Any]) -> list[Any]:
-    kinds = {kind_of(one) for one in use.constants.values()}
-    found = [close for one in use.constants.values() for close in near(one)[:1]]
-    found += [close for one in use.constants.values() for close in near(one)[1:]]
+    kinds = {kind_of(constant) for constant in use.constants.values()}
+    values = [close for constant in use.constants.values() for close in near(constant)[:1]]
+    values += [close for constant in use.constants.values() for close in near(constant)[1:]]
     if use.is_list or use.lengths:
-        texts = [one for one in [*use.constants.values(), *items] if isinstance(one, str | int)]
-        dicts = [one for one in items if isinstance(one, dict)]
-        objects = [*([one] for one in dicts), *([dicts[0], one] for one in dicts[1:])]
-        lengths = [["A"] * (one + more) for one in sorted(use.lengths) for more in (0, 1, -1) if one + more >= 0]
-        return [*lengths, *objects, *([one] for one in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
+        texts = [constant for constant in [*use.constants.values(), *items] if isinstance(constant, str | int)]
+        dicts = [item for item in items if isinstance(item, dict)]
+        objects = [*([mapping] for mapping in dicts), *([dicts[0], mapping] for mapping in dicts[1:])]
+        lengths = [
+            ["A"] * (length + more) for length in sorted(use.lengths) for more in (0, 1, -1) if length + more >= 0
+        ]
+        return [*lengths, *objects, *([text] for text in texts), ["A"], [], texts or ["A", "B"], *texts, "A"]
     if use.is_truth and not use.constants:
         return [True, False]
     if "truth value" in kinds:
-        return [True, False, *(one for one in found if not isinstance(one, bool))]
+        return [True, False, *(value for value in values if not isinstance(value, bool))]
     if use.is_number or "number" in kinds:
-        return [1, *found, 2, 0, *([1000] if not found else [])]
+        return [1, *values, 2, 0, *([1000] if not values else [])]
     if kind := schema.get("type"):
-        found += _JSON_DEFAULTS.get(kind if isinstance(kind, str) else "string", ("A", "B"))
-        return found
-    return [*found, "A", "B"]
+        values += _JSON_DEFAULTS.get(kind if isinstance(kind, str) else "string", ("A", "B"))
+        return values
+    return [*values, "A", "B"]
 
 
 def _moments(use: PlaceUse, seconds: Sequence[Any], days: Sequence[int]) -> list[Any]:
     """Instants at the limits of time that drafts have, before the time of a call on one of some days."""
-    ages = [60, *([age for one in seconds for age in (one, one + 1, one - 1)] or [0]), -60]
-    found = [NOON + dt.timedelta(days=day) - dt.timedelta(seconds=float(age)) for day in days for age in ages]
-    return [one.isoformat() if use.moment == "text" else int(one.timestamp()) for one in found]
+    ages = [60, *([age for window in seconds for age in (window, window + 1, window - 1)] or [0]), -60]
+    moments = [NOON + dt.timedelta(days=day) - dt.timedelta(seconds=float(age)) for day in days for age in ages]
+    return [moment.isoformat() if use.moment == "text" else int(moment.timestamp()) for moment in moments]
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    return list({repr(one): one for one in values}.values())
+    return list({repr(value): value for value in values}.values())

@@ -111,16 +111,16 @@ class CallOutcomes:
         worst: dict[Any, CallStatus] = {}
         for share, end in shares.items():
             if not any(_is_as_bad(other, share, directions) for other in worst):
-                worst = {one: own for one, own in worst.items() if not _is_as_bad(share, one, directions)}
+                worst = {name: own for name, own in worst.items() if not _is_as_bad(share, name, directions)}
                 worst[share] = end
         return worst
 
 
-def _is_as_bad(one: Sequence[Any], other: Sequence[Any], directions: Sequence[int]) -> bool:
+def _is_as_bad(outcome: Sequence[Any], other: Sequence[Any], directions: Sequence[int]) -> bool:
     """Whether the first outcome is at least as bad for the condition as the second."""
-    if one[len(directions) :] != other[len(directions) :]:
+    if outcome[len(directions) :] != other[len(directions) :]:
         return False
-    for mine, others, direction in zip(one, other, directions, strict=False):
+    for mine, others, direction in zip(outcome, other, directions, strict=False):
         if mine == others:
             continue
         if mine is None or others is None or not direction:
@@ -158,14 +158,14 @@ def _assumed(outcome: Sequence[tuple[SessionCall, CallStatus]]) -> Iterator[None
             call.assumed_status = None
 
 
-def _direct(node: object, direction: int, index_of: Mapping[int, int], found: Directions) -> None:
+def _direct(node: object, direction: int, index_of: Mapping[int, int], directions: Directions) -> None:
     """Adds the direction of a condition in each of its indexes, except nested ones and those inside of items."""
     if not isinstance(node, ast.CountCalls | ast.SumCalls | ast.SomeCall):
         for part, turn in _turned(node):
-            _direct(part, direction * turn, index_of, found)
-    elif sum(isinstance(one, ast.OF_HISTORY) for one in ast.walk(node)) == 1:
+            _direct(part, direction * turn, index_of, directions)
+    elif sum(isinstance(node, ast.OF_HISTORY) for node in ast.walk(node)) == 1:
         index = index_of[id(node)]
-        found[index] = direction if found.get(index, direction) == direction else 0
+        directions[index] = direction if directions.get(index, direction) == direction else 0
 
 
 def _turned(node: object) -> list[tuple[object, int]]:
@@ -232,11 +232,11 @@ def _literals(pattern: Any) -> _Literals | None:
         return None
     grouped = _GROUPED.fullmatch(text)
     start, inner = grouped.groups() if grouped is not None else ("", text)
-    found = [start + one for one in inner.split("|")]
-    if not all(map(_PLAIN.fullmatch, found)):
+    literals = [start + part for part in inner.split("|")]
+    if not all(map(_PLAIN.fullmatch, literals)):
         return None
-    prefixes = tuple(one.removeprefix("^") for one in found if one.startswith("^"))
-    return _Literals(prefixes, tuple(one for one in found if not one.startswith("^")))
+    prefixes = tuple(literal.removeprefix("^") for literal in literals if literal.startswith("^"))
+    return _Literals(prefixes, tuple(literal for literal in literals if not literal.startswith("^")))
 
 
 def _strings(output: Any) -> Iterator[str]:

@@ -40,7 +40,7 @@ def compile_counter(name: str, source: CounterSource, library: Library) -> Count
         ContentError: its pattern or an expression is invalid; with the line.
     """
     pattern = _pattern(source.on, library)
-    keys = [_term(one, pattern, library) for one in source.keys]
+    keys = [_term(key, pattern, library) for key in source.keys]
     amounts = [] if source.sum is None else [_amount(source.sum, pattern, library)]
     compiler, names = Compiler(library), Names()
     try:
@@ -48,7 +48,7 @@ def compile_counter(name: str, source: CounterSource, library: Library) -> Count
     except CompileError as error:
         raise _error(source.on, str(error), error.place.line, error.place.column - len(_PREFIX)) from None
     places = [*source.keys, *filter(None, [source.sum])]
-    terms = [_compiled(*one, compiler, names) for one in zip([*keys, *amounts], places, strict=True)]
+    terms = [_compiled(*pair, compiler, names) for pair in zip([*keys, *amounts], places, strict=True)]
     return Counter(
         name,
         tools,
@@ -83,9 +83,9 @@ def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Ter
         term = read_term(source.text, names_in(pattern), library.names)
     except TemporalError as error:
         _fail(source, error)
-    for one in ast.walk(term):
-        if isinstance(one, _OF_SESSION):
-            raise source.error(f"{text_of(one)[:60]!r} reads other calls; expected an expression over the call alone")
+    for node in ast.walk(term):
+        if isinstance(node, _OF_SESSION):
+            raise source.error(f"{text_of(node)[:60]!r} reads other calls; expected an expression over the call alone")
     return term
 
 

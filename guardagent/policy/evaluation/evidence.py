@@ -38,20 +38,22 @@ Note = Callable[[Env, Explanation], None]
 
 def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> Note | None:
     """Compiles the evidence for the sources in a condition; None if there are none."""
-    bodies = [one for one in _bodies(condition) if is_shown(one) and names_in(one) <= names.keys()]
-    terms = [compiler.term(one, names) for one in bodies]
+    bodies = [body for body in _bodies(condition) if is_shown(body) and names_in(body) <= names.keys()]
+    terms = [compiler.term(body, names) for body in bodies]
     if not terms:
         return None
 
-    def note(env: Env, found: Explanation) -> None:
+    def note(env: Env, explanation: Explanation) -> None:
         values = [value for term in terms if type(value := term(env)) is not Unknown]
-        origins = {one["value"]: one for value in values for one in env[0].provenance.origins(value, env[0])}
+        origins = {origin["value"]: origin for value in values for origin in env[0].provenance.origins(value, env[0])}
         if not origins:
             return
-        known: list[Any] = [*found.evidence.get("sources", []), *origins.values()]
-        unique = {one["value"]: one for one in known}
-        found.evidence = {**found.evidence, "sources": list(unique.values())}
-        found.because = "; ".join(f"{value} came from {' and '.join(one['from'])}" for value, one in unique.items())
+        known: list[Any] = [*explanation.evidence.get("sources", []), *origins.values()]
+        unique = {origin["value"]: origin for origin in known}
+        explanation.evidence = {**explanation.evidence, "sources": list(unique.values())}
+        explanation.because = "; ".join(
+            f"{value} came from {' and '.join(one['from'])}" for value, one in unique.items()
+        )
 
     return note
 
@@ -104,8 +106,8 @@ def compile_with_evidence(
 def _joined_explanations(explanations: Iterable[Explain], between: str) -> Explain:
     explainers = tuple(explanations)
 
-    def explain(env: Env, found: Explanation) -> str:
-        parts = [text for one in explainers if (text := one(env, found))]
+    def explain(env: Env, explanation: Explanation) -> str:
+        parts = [text for explainer in explainers if (text := explainer(env, explanation))]
         return f"({between.join(parts)})" if len(parts) > 1 and between == " or " else between.join(parts)
 
     return explain
@@ -113,10 +115,10 @@ def _joined_explanations(explanations: Iterable[Explain], between: str) -> Expla
 
 def _implication(first: ast.Term, second: ast.Term, inside: Any, *, wanted: bool) -> tuple[Term, Explain]:
     """Compiles an implication. Its explanation only names the conclusion where possible."""
-    (one, why_one), (other, why_other) = inside(ast.Negation(first)), inside(second)
+    (premise, why_one), (other, why_other) = inside(ast.Negation(first)), inside(second)
     if wanted and not isinstance(second, ast.Constant):
-        return any_of_terms((one, other)), why_other
-    return any_of_terms((one, other)), _joined_explanations((why_one, why_other), " or " if wanted else " and ")
+        return any_of_terms((premise, other)), why_other
+    return any_of_terms((premise, other)), _joined_explanations((why_one, why_other), " or " if wanted else " and ")
 
 
 def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: bool) -> tuple[Term, Explain]:
@@ -128,17 +130,17 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
     note_sources = source_evidence(node, compiler, names)
     operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
 
-    def explain(env: Env, found: Explanation) -> str:
+    def explain(env: Env, explanation: Explanation) -> str:
         if env[result] is not (not wanted):  # None: decided without this comparison
             return ""
-        one, other = env[first], env[second]
-        left_text, right_text = left.with_value(env, one), right.with_value(env, other)
+        left_value, other = env[first], env[second]
+        left_text, right_text = left.with_value(env, left_value), right.with_value(env, other)
         if not left.is_shown:
-            found.withheld += (f"{left_text} is {shown(one)}",)
+            explanation.withheld += (f"{left_text} is {shown(left_value)}",)
         if not right.is_shown:
-            found.withheld += (f"{right_text} is {shown(other)}",)
+            explanation.withheld += (f"{right_text} is {shown(other)}",)
         if note_sources is not None:
-            note_sources(env, found)
+            note_sources(env, explanation)
         return f"{left_text} {operator} {right_text}"
 
     return compared, explain
@@ -153,17 +155,17 @@ def _compared(
     kind = type(constant) if node.operator == "==" and type(constant) in PLAIN else None
 
     def compared(env: Env) -> Truth:
-        env[first] = one = left(env)
+        env[first] = left_value = left(env)
         env[second] = other = right(env)
-        found = compare(one, other)
-        env[result] = found = blamed(env, found, one, other) if type(found) is Unknown else found
-        return found
+        truth = compare(left_value, other)
+        env[result] = truth = blamed(env, truth, left_value, other) if type(truth) is Unknown else truth
+        return truth
 
     def equal_to(env: Env) -> Truth:
         env[first] = value = left(env)
-        found = value == constant if type(value) is kind else equal(value, constant)
-        env[result] = found = blamed(env, found, value) if type(found) is Unknown else found
-        return found
+        is_equal = value == constant if type(value) is kind else equal(value, constant)
+        env[result] = is_equal = blamed(env, is_equal, value) if type(is_equal) is Unknown else is_equal
+        return is_equal
 
     return compared if kind is None else equal_to
 
@@ -202,12 +204,12 @@ def _opaque_condition(condition: ast.Term, compiler: Compiler, names: Names, *, 
     term_text, negation = compiler.term_text(condition, names), "" if wanted else "not "
     note_sources = source_evidence(condition, compiler, names)
 
-    def explain(env: Env, found: Explanation) -> str:
+    def explain(env: Env, explanation: Explanation) -> str:
         if env[result] is not (not wanted):
             return ""
         if note_sources is not None:
-            note_sources(env, found)
-        return f"{negation}{term_text.render(env)}" if explain_call is None else explain_call(env, found)
+            note_sources(env, explanation)
+        return f"{negation}{term_text.render(env)}" if explain_call is None else explain_call(env, explanation)
 
     return noted, explain
 
@@ -217,17 +219,17 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
     pattern = condition.pattern
     render = missing_call_text(pattern, condition.condition, compiler, names, condition.within)
     tools = tuple(suggested(compiler.library.tools_of(pattern)))
-    timed = condition.within is not None or any(isinstance(one, ast.Now) for one in ast.walk(condition.condition))
+    timed = condition.within is not None or any(isinstance(node, ast.Now) for node in ast.walk(condition.condition))
     known = known_arguments(pattern, names)
 
-    def explain(env: Env, found: Explanation) -> str:
+    def explain(env: Env, explanation: Explanation) -> str:
         call_text = render(env)
         if not wanted:
             return f"no earlier {call_text}"
         args = known(env)
-        found.missing += (call_text,)
-        found.timed = found.timed or timed
-        found.sequences += tuple([((tool, args),) for tool in tools])
+        explanation.missing += (call_text,)
+        explanation.timed = explanation.timed or timed
+        explanation.sequences += tuple([((tool, args),) for tool in tools])
         return f"an earlier {call_text}"
 
     return explain
@@ -251,7 +253,9 @@ def missing_call_text(
 def known_arguments(pattern: ast.Pattern, names: Names) -> Callable[[Env], dict[str, Any]]:
     """Compiles a function that returns the arguments of a pattern with known values."""
     values = [
-        (one.name, one.value) for one in pattern.arguments if isinstance(one.value, ast.ExactValue | ast.Variable)
+        (argument.name, argument.value)
+        for argument in pattern.arguments
+        if isinstance(argument.value, ast.ExactValue | ast.Variable)
     ]
 
     def known(env: Env) -> dict[str, Any]:

@@ -72,10 +72,10 @@ def names(tools: frozenset[str], tool: str) -> bool:
 
 def union_of(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     """The tools that are in one of the sets."""
-    found: frozenset[str] = frozenset()
-    for one in sets:
-        found = found | one
-    return found
+    union: frozenset[str] = frozenset()
+    for tool_set in sets:
+        union = union | tool_set
+    return union
 
 
 def suggested(tools: frozenset[str]) -> Iterator[str]:
@@ -90,11 +90,12 @@ Term = Callable[[Env], Any]
 
 
 class PastCall(Protocol):
-    """The parts of a call that an index reads."""
+    """The parts of a call that indexes and the recorder of sources read."""
 
     tool: str
     args: Any
     place: int
+    output: Any
     time: int | None
 
     @property
@@ -105,6 +106,9 @@ class PastCall(Protocol):
 
     @property
     def may_be_withdrawn(self) -> bool: ...
+
+    @property
+    def provenance(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +168,12 @@ class HistoryQuery:
         """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
-        found = [test(env) for test in self.own_conditions]
-        found += [equal(own(env), other(env)) for own, other in self.equations]
-        found += [test(env) for test in self.residual_conditions]
+        conditions = [test(env) for test in self.own_conditions]
+        conditions += [equal(own(env), other(env)) for own, other in self.equations]
+        conditions += [test(env) for test in self.residual_conditions]
         if self.window is not None:
-            found.append(in_window(call, self.window(env)))
-        return conjunction(found)
+            conditions.append(in_window(call, self.window(env)))
+        return conjunction(conditions)
 
     def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
         """Decides the equations and residual conditions for an indexed call."""
@@ -247,11 +251,11 @@ class Bucket:
         """The calls before a place. Their total is not computed."""
         if not self.entries or self.entries[-1].place < place:
             return self
-        found = Bucket()
-        found.entries = [entry for entry in self.entries if entry.place < place]
-        found.uncertain, found.total = sum(entry.own is not True for entry in found.entries), None
-        found.unrecorded = next(filter(None, map(_unrecorded, found.entries)), None) if self.unrecorded else None
-        return found
+        bucket = Bucket()
+        bucket.entries = [entry for entry in self.entries if entry.place < place]
+        bucket.uncertain, bucket.total = sum(entry.own is not True for entry in bucket.entries), None
+        bucket.unrecorded = next(filter(None, map(_unrecorded, bucket.entries)), None) if self.unrecorded else None
+        return bucket
 
 
 class HistoryIndex:
@@ -372,12 +376,12 @@ class HistoryIndex:
             )
             if past is True or not env[0].in_flight:
                 return past
-        found = [query.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
-        if True in found:
+        judge_matches = [query.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
+        if True in judge_matches:
             return True
-        found += [query.judge_entry(env, entry) for entry in others]
-        found += [self._may_fit(env, call) for call in self._in_flight(env)]
-        return disjunction(found)
+        judge_matches += [query.judge_entry(env, entry) for entry in others]
+        judge_matches += [self._may_fit(env, call) for call in self._in_flight(env)]
+        return disjunction(judge_matches)
 
     def _may_fit(self, env: Env, call: Any) -> Truth:
         """Whether a call in flight matches; unknown as long as nothing says whether it ends well."""
@@ -402,16 +406,18 @@ class HistoryIndex:
             return in_flight
         until, tools = env[0].before_place or sys.maxsize, self._query.tools
         return [
-            one for one in in_flight if one.tool in tools and one.place < until and one.assumed_status != "withdrawn"
+            call
+            for call in in_flight
+            if call.tool in tools and call.place < until and call.assumed_status != "withdrawn"
         ]
 
     def _settled_calls(self, env: Env) -> list[tuple[int, Any, Truth]]:
         """(place, call, whether it matches) for the settled calls that may match."""
         query = self._query
         bucket, others = self._matching(env)
-        found = [(e.place, e.call, query.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
-        found += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
-        return [one for one in found if one[2] is not False]
+        matches = [(e.place, e.call, query.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
+        matches += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
+        return [match for match in matches if match[2] is not False]
 
     def _decisive_bucket(self, env: Env, *, certain: bool = True) -> Bucket | None:
         """The bucket that contains exactly the settled calls that match, or may match if not `certain`; else None."""
@@ -468,13 +474,13 @@ class HistoryIndex:
     def select(self, env: Env, which: str) -> Any:
         """The first or last matching call."""
         bucket, at = self._decisive_bucket(env), 0 if which == "first" else -1
-        found: list[tuple[int, Any, Truth]]
+        settled_calls: list[tuple[int, Any, Truth]]
         if bucket is None:
-            found = self._settled_calls(env)
+            settled_calls = self._settled_calls(env)
         else:
-            found = [(one.place, one.call, True) for one in bucket.entries[at : at + 1 or None]]
-        found += [(one.place, one, self._matches_call(env, one)) for one in self._in_flight(env)]
-        for _, call, value in sorted(found, key=_first_of, reverse=which == "last"):
+            settled_calls = [(entry.place, entry.call, True) for entry in bucket.entries[at : at + 1 or None]]
+        settled_calls += [(one.place, one, self._matches_call(env, one)) for one in self._in_flight(env)]
+        for _, call, value in sorted(settled_calls, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
         tools = " or ".join(map(repr, suggested(self._query.tools))) or "any tool"
@@ -552,21 +558,21 @@ class WindowBucket(Bucket):
     def before(self, place: int) -> WindowBucket:
         if not self.entries or self.entries[-1].place < place:
             return self
-        found = WindowBucket()
+        window_bucket = WindowBucket()
         for entry, amount in zip(self.entries, self.amounts, strict=True):
             if entry.place < place:
-                found.put(entry, amount)
-        return found
+                window_bucket.put(entry, amount)
+        return window_bucket
 
     def since(self, start: int) -> Bucket:
         """The calls in the window that starts at a moment. Every call has a time."""
         at = bisect_left(self.times, start)
-        found = Bucket()
-        found.entries = _Tail(self.entries, at)  # type: ignore[assignment]
-        found.uncertain = sum(entry.own is not True for entry in found.entries) if self.uncertain else 0
+        bucket = Bucket()
+        bucket.entries = _Tail(self.entries, at)  # type: ignore[assignment]
+        bucket.uncertain = sum(entry.own is not True for entry in bucket.entries) if self.uncertain else 0
         known = not self.open_sums or self.open_sums[-1] < at
-        found.total = arithmetic(self.sums[-1], "-", self.sums[at]) if known else None
-        return found
+        bucket.total = arithmetic(self.sums[-1], "-", self.sums[at]) if known else None
+        return bucket
 
 
 class _Tail(Sequence[IndexEntry]):
@@ -604,18 +610,20 @@ class WindowIndex(HistoryIndex):
             return None, ()
         assert self._query.window is not None
         start = self._query.window(env)
-        found = [entry for entry in (_windowed(one, start) for one in others) if entry is not None]
-        return None if bucket is None else _within(bucket, start), found
+        entries = [entry for entry in (_windowed(one, start) for one in others) if entry is not None]
+        return None if bucket is None else _within(bucket, start), entries
 
 
 def _within(bucket: Any, start: int | Unknown) -> Bucket | None:
     if type(start) is not Unknown and not bucket.untimed:
-        found = bucket.since(start)
-        return found if found.entries else None
-    found = Bucket()
-    found.entries = [entry for entry in (_windowed(one, start) for one in bucket.entries) if entry is not None]
-    found.uncertain, found.total = sum(entry.own is not True for entry in found.entries), None
-    return found if found.entries else None
+        start_since = bucket.since(start)
+        return start_since if start_since.entries else None
+    start_since = Bucket()
+    start_since.entries = [
+        entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None
+    ]
+    start_since.uncertain, start_since.total = sum(entry.own is not True for entry in start_since.entries), None
+    return start_since if start_since.entries else None
 
 
 def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:
@@ -644,8 +652,8 @@ class OnDemand(dict[int, T], Generic[T]):
         self._make = make
 
     def __missing__(self, number: int) -> T:
-        found = self[number] = self._make[number]()
-        return found
+        made = self[number] = self._make[number]()
+        return made
 
     def changed(self, change: Callable[[int, T], T]) -> OnDemand[T]:
         """Returns another mapping with a changed value for each one that is there."""

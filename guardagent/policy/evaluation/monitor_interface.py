@@ -27,7 +27,7 @@ from guardagent.policy.language.values import (
     zone_named,
 )
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Event, freeze, new, thaw
+from guardagent.types import EMPTY, Event, Permit, freeze, new, thaw
 
 # --- time
 
@@ -152,7 +152,7 @@ class SessionCall:
     assumed_status: CallStatus | None = None
     time: int | None = None
     provenance: Mapping[str, Any] | None = None  # what the recorder of sources keeps with the call
-    permit: Any = None
+    permit: Permit | None = None
     applicability: Any = None  # the checks of the policy that apply to the call
     expires = 0.0
     permit_requested = False  # whether the host requested the permit, and so uses permits
@@ -371,10 +371,10 @@ class Explanation:
 
 def blank_explanation() -> Explanation:
     """An empty explanation, in a third of the time of `Explanation()`."""
-    found: Explanation = new(Explanation)
-    found.needed, found.missing, found.because, found.evidence = "", (), "", EMPTY
-    found.sequences, found.changes, found.withheld, found.timed = (), None, (), False
-    return found
+    explanation: Explanation = new(Explanation)
+    explanation.needed, explanation.missing, explanation.because, explanation.evidence = "", (), "", EMPTY
+    explanation.sequences, explanation.changes, explanation.withheld, explanation.timed = (), None, (), False
+    return explanation
 
 
 @dataclass(slots=True)
@@ -398,16 +398,16 @@ class MonitorResult:
 
 
 def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:
-    found = [one.explain() for one in results]
+    explanations = [monitor_result.explain() for monitor_result in results]
     return Explanation(
-        needed=between.join(dict.fromkeys(one.needed for one in found if one.needed)),
-        missing=tuple(dict.fromkeys(call for one in found for call in one.missing)),
-        because="; ".join(dict.fromkeys(one.because for one in found if one.because)),
-        evidence={name: value for one in found for name, value in one.evidence.items()},
-        sequences=tuple(way for one in found for way in one.sequences),
-        changes=next((one.changes for one in found if one.changes), None),
-        withheld=tuple(value for one in found for value in one.withheld),
-        timed=any(one.timed for one in found),
+        needed=between.join(dict.fromkeys(explanation.needed for explanation in explanations if explanation.needed)),
+        missing=tuple(dict.fromkeys(call for explanation in explanations for call in explanation.missing)),
+        because="; ".join(dict.fromkeys(explanation.because for explanation in explanations if explanation.because)),
+        evidence={name: value for explanation in explanations for name, value in explanation.evidence.items()},
+        sequences=tuple(way for explanation in explanations for way in explanation.sequences),
+        changes=next((explanation.changes for explanation in explanations if explanation.changes), None),
+        withheld=tuple(value for explanation in explanations for value in explanation.withheld),
+        timed=any(explanation.timed for explanation in explanations),
     )
 
 

@@ -52,7 +52,7 @@ _SHORT = 60  # maximum length of a shown list
 
 def is_shown(node: object) -> bool:
     """Whether the value of a term may be shown: no part of it reads the state or other conversations."""
-    return not any(isinstance(one, ast.State | ast.StateOf | ast.CounterValue) for one in ast.walk(node))
+    return not any(isinstance(node, ast.State | ast.StateOf | ast.CounterValue) for node in ast.walk(node))
 
 
 class TermText:
@@ -201,7 +201,7 @@ class Library:
     @property
     def names(self) -> Declarations:
         """The declarations with the functions of the toolbox and the labels and the tags."""
-        counters = {name: len(one.keys) for name, one in self.counters.items()} or self.declarations.counters
+        counters = {name: len(counter.keys) for name, counter in self.counters.items()} or self.declarations.counters
         return replace(
             self.declarations,
             functions=frozenset(self.functions),
@@ -291,19 +291,20 @@ def state_function(
         if state is None or type(state) is Unknown:
             return state or Unknown("the session has no state")
         try:
-            found = function(state, *values)
+            returned = function(state, *values)
         except Exception as error:
             raise StateFunctionError(f"{term_text.render(env)} raised {type(error).__name__}", error) from error
-        if type(found) in PLAIN:
-            return found
-        found = as_read(found)
-        if found is None:
+        if type(returned) in PLAIN:
+            return returned
+        returned = as_read(returned)
+        if returned is None:
             return Unknown(Cause(term_text, env, "has no result"))
-        if kind_of(found) is None:
+        if kind_of(returned) is None:
             raise StateFunctionError(
-                f"the state function {name!r} returned a value of type {type(found).__name__!r}; expected a JSON value"
+                f"the state function {name!r} returned a value of type "
+                f"{type(returned).__name__!r}; expected a JSON value"
             )
-        return found
+        return returned
 
     def state_of(env: Env) -> Any:
         values = [argument(env) for argument in arguments]
@@ -376,16 +377,16 @@ def _of_toolbox(name: str, own: Callable[..., Any], values: list[Any]) -> Any:
     if unknown is not None:
         return unknown.unbounded
     try:
-        found = own(*map(thaw, values))
+        output = own(*map(thaw, values))
     except Exception as error:
         raise StateFunctionError(f"{name}(...) raised {type(error).__name__}", error) from error
-    if found is None:
+    if output is None:
         return Unknown(f"{name}(...) has no result")
-    if kind_of(found) is None:
+    if kind_of(output) is None:
         raise StateFunctionError(
-            f"the function {name!r} returned a value of type {type(found).__name__!r}; expected a JSON value"
+            f"the function {name!r} returned a value of type {type(output).__name__!r}; expected a JSON value"
         )
-    return found
+    return output
 
 
 # --- tests of arguments
@@ -408,10 +409,10 @@ def argument_test(argument: ast.Argument) -> Test:
     test = value_test(argument.value)
 
     def named(value: Any) -> Truth:
-        found = test(value)
-        if type(found) is Unknown and type(value) is not Unknown and not found.unrecorded:
-            return Unknown(f"argument {argument.name!r}: {found.why[0]}")
-        return found
+        truth = test(value)
+        if type(truth) is Unknown and type(value) is not Unknown and not truth.unrecorded:
+            return Unknown(f"argument {argument.name!r}: {truth.why[0]}")
+        return truth
 
     return named
 

@@ -133,8 +133,8 @@ class ScreenCode:
         source = "\n    ".join(["def screen(context, call, memory):", *body])
         space = {**self.constants, **names}
         exec(compile(source, "<screen>", "exec"), space)  # noqa: S102 - generated code, without any text of a policy
-        found: Callable[..., Any] = space["screen"]
-        return found
+        function: Callable[..., Any] = space["screen"]
+        return function
 
 
 def matcher(regexes: list[str]) -> Callable[[str], frozenset[int]]:
@@ -153,10 +153,10 @@ def matcher(regexes: list[str]) -> Callable[[str], frozenset[int]]:
     always, match = len(regexes), expressions.Match
 
     def matched(text: str) -> frozenset[int]:
-        found = frozenset(match(text))
-        if always not in found:
+        matching = frozenset(match(text))
+        if always not in matching:
             raise RuntimeError("the regular expressions ran out of memory")
-        return found
+        return matching
 
     matched("")
     return matched
@@ -170,7 +170,7 @@ def text_in(item: Any, whole: Any) -> bool | None:
         return item in whole
     if type(whole) not in LISTS:
         return None
-    return item in whole if all(type(one) is str for one in whole) else None
+    return item in whole if all(type(entry) is str for entry in whole) else None
 
 
 def plain_number(value: Any) -> int | float | None:
@@ -258,9 +258,9 @@ class CertainConditions:
         if translate is None or self._depth > MAX_DEPTH:
             return None
         self._depth += 1
-        found: str | None = translate(node, wanted=wanted)
+        node_translate: str | None = translate(node, wanted=wanted)
         self._depth -= 1
-        return found
+        return node_translate
 
     def _and(self, node: ast.And, *, wanted: bool) -> str | None:
         return self._every(node.parts, wanted=True) if wanted else self._some(node.parts, wanted=False)
@@ -275,9 +275,9 @@ class CertainConditions:
         return self._certain(node.body, wanted=not wanted)
 
     def _every(self, parts: Sequence[ast.Term], *, wanted: bool) -> str | None:
-        found = [self._certain(part, wanted=wanted) for part in parts]
-        texts = [f"({text})" for text in found if text is not None]
-        return (" and ".join(texts) or "True") if len(texts) == len(found) else None
+        conditions = [self._certain(part, wanted=wanted) for part in parts]
+        texts = [f"({text})" for text in conditions if text is not None]
+        return (" and ".join(texts) or "True") if len(texts) == len(conditions) else None
 
     def _some(self, parts: Sequence[ast.Term], *, wanted: bool) -> str | None:
         texts: list[str] = []
@@ -291,11 +291,11 @@ class CertainConditions:
     def _is_safe(self, part: ast.Term) -> bool:
         """Whether evaluating a condition on the values that a screen reads cannot raise an error."""
         return all(
-            isinstance(one, _SAFE)
-            and (not isinstance(one, ast.Field) or self._argument(one) is not None)
-            and (not isinstance(one, ast.ListOf) or all(isinstance(item, ast.Constant) for item in one.items))
-            and (not isinstance(one, ast.OfCall) or one.call == ast.Label(self._scope.label or ""))
-            for one in ast.walk(part)
+            isinstance(node, _SAFE)
+            and (not isinstance(node, ast.Field) or self._argument(node) is not None)
+            and (not isinstance(node, ast.ListOf) or all(isinstance(item, ast.Constant) for item in node.items))
+            and (not isinstance(node, ast.OfCall) or node.call == ast.Label(self._scope.label or ""))
+            for node in ast.walk(part)
         )
 
     def _constant(self, node: ast.Constant, *, wanted: bool) -> str | None:
@@ -350,10 +350,10 @@ class CertainConditions:
         other = self._value(right)
         if value is not None and other is not None:
             return self._with_value(value, operator, other)
-        one, another = self._integer(left), self._integer(right)
-        if one is None or another is None:
+        integer, another = self._integer(left), self._integer(right)
+        if integer is None or another is None:
             return None
-        return " and ".join(filter(None, [one.guard, another.guard, f"{one.text} {operator} {another.text}"]))
+        return " and ".join(filter(None, [integer.guard, another.guard, f"{integer.text} {operator} {another.text}"]))
 
     def _with_constant(self, at: int, operator: str, value: Any) -> str | None:
         if type(value) is bool:
@@ -390,7 +390,9 @@ class CertainConditions:
             return None
         if wanted:
             tests = [(f"t{at} is str", strings), (self._code.number(at), numbers)]
-            return " or ".join(f"{test} and v{at} in {self._code.constant(found)}" for test, found in tests if found)
+            return " or ".join(
+                f"{test} and v{at} in {self._code.constant(constants)}" for test, constants in tests if constants
+            )
         if not same or (numbers and any(plain_number(value) is None for value in values)):
             return None
         test = f"t{at} is str" if strings else self._code.number(at)
@@ -429,11 +431,11 @@ class CertainConditions:
                 at = self._value(body, "json_types")
                 return None if at is None else _Integer(f"len(v{at})", f"t{at} in sized")
             case ast.Arithmetic(left, "+" | "-" | "*" as operator, right):
-                one, other = self._integer(left), self._integer(right)
-                if one is None or other is None or len(one.text + other.text) > MAX_ARITHMETIC:
+                integer, other = self._integer(left), self._integer(right)
+                if integer is None or other is None or len(integer.text + other.text) > MAX_ARITHMETIC:
                     return None
-                guard = " and ".join(filter(None, [one.guard, other.guard]))
-                return _Integer(f"({one.text} {operator} {other.text})", guard)
+                guard = " and ".join(filter(None, [integer.guard, other.guard]))
+                return _Integer(f"({integer.text} {operator} {other.text})", guard)
         at = self._value(node)
         return None if at is None else _Integer(f"v{at}", f"t{at} is int")
 
@@ -493,8 +495,8 @@ def _generated(monitors: Numbered, kind: SessionCall) -> Screening | None:
     if all(text is None for text in texts):
         return None
     checks = []
-    for one, text in zip(monitors, texts, strict=True):
-        left = f"left.append({code.constant(one)})"
+    for pair, text in zip(monitors, texts, strict=True):
+        left = f"left.append({code.constant(pair)})"
         checks += [left] if text is None else [] if text == "True" else [f"if not ({text}): {left}"]
     return code.function(checks, monitors=monitors)
 

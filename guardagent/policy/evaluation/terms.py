@@ -270,8 +270,8 @@ class Compiler:
         items = self._terms(node.items, names)
 
         def listed(env: Env) -> Any:
-            found = [item(env) for item in items]
-            return next((value.unbounded for value in found if type(value) is Unknown), found)
+            values = [item(env) for item in items]
+            return next((value.unbounded for value in values if type(value) is Unknown), values)
 
         return listed
 
@@ -289,13 +289,13 @@ class Compiler:
         )
 
     def _apply(self, node: ast.Apply, names: Names) -> Term:
-        found = applied_function(node, self.library.functions)
+        function = applied_function(node, self.library.functions)
         arguments = self._terms(node.arguments, names)
         blamed = self.blame(node, names, _UNCOMPUTED)
 
         def applied(env: Env) -> Any:
             values = [argument(env) for argument in arguments]
-            result = found(list(values))
+            result = function(list(values))
             return blamed(env, result, *values) if type(result) is Unknown else result
 
         return applied
@@ -353,8 +353,8 @@ class Compiler:
 
         def of_one(env: Env) -> Any:
             value = read(env)
-            found = function(value)
-            return blamed(env, found, value) if type(found) is Unknown else found
+            value_function = function(value)
+            return blamed(env, value_function, value) if type(value_function) is Unknown else value_function
 
         return of_one
 
@@ -382,8 +382,8 @@ class Compiler:
 
         def sources(env: Env) -> Any:
             value = body(env)
-            found = env[0].provenance.sources(value, env[0])
-            return blamed(env, found, value).within(found.bounds) if type(found) is Unknown else found
+            sources = env[0].provenance.sources(value, env[0])
+            return blamed(env, sources, value).within(sources.bounds) if type(sources) is Unknown else sources
 
         return sources
 
@@ -411,8 +411,8 @@ class Compiler:
 
         def field(env: Env) -> Any:
             value = body(env)
-            found = field_of(value, name)
-            return blamed(env, found, value) if type(found) is Unknown else found
+            field = field_of(value, name)
+            return blamed(env, field, value) if type(field) is Unknown else field
 
         return field
 
@@ -502,10 +502,10 @@ class Compiler:
                 return key
             if env[0].counters is None:
                 return Unknown("the session has no counters")
-            found = env[0].counters.value(key)
-            if type(found) is not Unknown:
-                return found
-            return Unknown(Cause(term_text, env, found.why[0]), bounds=found.bounds)
+            value = env[0].counters.value(key)
+            if type(value) is not Unknown:
+                return value
+            return Unknown(Cause(term_text, env, value.why[0]), bounds=value.bounds)
 
         return counted
 
@@ -519,7 +519,7 @@ class Compiler:
             found = items(env)
             if kind_of(found) != "list":
                 return found.unbounded if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
-            return (_condition_on_item(env, slot, one, condition) for one in found)
+            return (_condition_on_item(env, slot, entry, condition) for entry in found)
 
         return _FOLDED[node.which](values)
 
@@ -539,8 +539,8 @@ def _condition_on_item(env: Env, slot: int, value: Any, condition: Term) -> Any:
 def _unless_unknown(fold: Callable[[Iterable[Any]], Any]) -> Callable[[Term], Term]:
     def folded(values: Term) -> Term:
         def run(env: Env) -> Any:
-            found = values(env)
-            return found if type(found) is Unknown else fold(found)
+            items = values(env)
+            return items if type(items) is Unknown else fold(items)
 
         return run
 
@@ -634,14 +634,14 @@ def is_true(node: ast.Term) -> bool:
 
 def names_in(node: object) -> set[str]:
     """The variables and labels in a term, including those that it binds."""
-    return {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+    return {node.name for node in ast.walk(node) if isinstance(node, ast.Variable | ast.Label)}
 
 
 def _deferred_by(
     joined: Sequence[tuple[int, str]], joins: Sequence[object], condition: ast.Term, term: ast.Term | None
 ) -> str | None:
     """See `HistoryQuery.deferred_by`. A function of the operator can fail."""
-    sure = term is None and not any(isinstance(one, ast.Apply) for one in ast.walk(condition))
+    sure = term is None and not any(isinstance(node, ast.Apply) for node in ast.walk(condition))
     return joined[0][1] if sure and len(joined) == len(joins) == 1 else None
 
 
@@ -662,7 +662,7 @@ def is_own(node: ast.Term, local: set[str]) -> bool:
         ast.Seen,
         ast.CounterValue,
     )
-    if any(isinstance(one, outside) for one in ast.walk(node)):
+    if any(isinstance(node, outside) for node in ast.walk(node)):
         return False
-    bound = {one.variable for one in ast.walk(node) if isinstance(one, ast.OverItems)}
+    bound = {node.variable for node in ast.walk(node) if isinstance(node, ast.OverItems)}
     return names_in(node) <= local | bound

@@ -83,23 +83,23 @@ class ConstantLimits:
         wanted, items = TYPES.get(self.type, ("", ""))
         if wanted not in ("", kind):
             return f"is {f'a {kind}' if kind else 'empty'}; expected a {self.type}"
-        for one in value if kind == "list" else (value,):
-            if not (_is(one, items) and self._allows(one)):
+        for part in value if kind == "list" else (value,):
+            if not (_is(part, items) and self._allows(part)):
                 verb = "contains" if kind == "list" else "is"
-                return f"{verb} {_shown(one)}{self._expectation(one)}"
+                return f"{verb} {_shown(part)}{self._expectation(part)}"
         return ""
 
-    def _allows(self, one: Constant) -> bool:
+    def _allows(self, constant: Constant) -> bool:
         return (
-            (not self.choices or one in self.choices)
-            and (not self.matches or compile_pattern(self.matches).fullmatch(one) is not None)
-            and (self.least is None or one >= self.least)  # type: ignore[operator]
-            and (self.most is None or one <= self.most)  # type: ignore[operator]
+            (not self.choices or constant in self.choices)
+            and (not self.matches or compile_pattern(self.matches).fullmatch(constant) is not None)
+            and (self.least is None or constant >= self.least)  # type: ignore[operator]
+            and (self.most is None or constant <= self.most)  # type: ignore[operator]
         )
 
-    def _expectation(self, one: Constant) -> str:
+    def _expectation(self, constant: Constant) -> str:
         if self.choices and not self.expected:
-            return name_hint(str(one), [_plain(choice) for choice in self.choices if choice != ""])
+            return name_hint(str(constant), [_plain(choice) for choice in self.choices if choice != ""])
         bounds = [
             f"{word} {bound}" for word, bound in (("at least", self.least), ("at most", self.most)) if bound is not None
         ]
@@ -143,13 +143,13 @@ _SIGNATURE = re.compile(r"([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?")
 
 @reads(by_name.schema)
 def _definitions(node: SourceNode, key: Key) -> dict[str, Definition]:
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     for signature, body in by_name(node, key).items():
         definition = _definition(signature, body, node.fields[signature])
-        if definition.name in found:
+        if definition.name in definitions:
             raise node.fields[signature].error(f"{definition.name!r} is defined twice; expected one definition")
-        found[definition.name] = definition
-    return found
+        definitions[definition.name] = definition
+    return definitions
 
 
 def _definition(signature: str, body: SourceText, place: SourceNode) -> Definition:
@@ -157,7 +157,7 @@ def _definition(signature: str, body: SourceText, place: SourceNode) -> Definiti
     if match is None:
         raise place.error(f"{shortened(signature)!r} is not 'name(parameter, ...)'; expected a name with parameters")
     check_name(match[1], place)
-    parameters = tuple(one.strip() for one in match[2].split(",")) if (match[2] or "").strip() else ()
+    parameters = tuple(part.strip() for part in match[2].split(",")) if (match[2] or "").strip() else ()
     for parameter in parameters:
         check_name(parameter, place)
     if len(set(parameters)) < len(parameters):
@@ -217,22 +217,26 @@ def set_constants(
     Raises:
         ContentError: there is no such constant, or it does not accept the value.
     """
-    for name, one in values.items():
+    for name, value in values.items():
         known = declared.get(name)
         if known is None:
-            raise one.place.error(
+            raise value.place.error(
                 f"unknown constant {shortened(name)!r} of the included file{name_hint(name, declared)}"
             )
         limits = known.limits if known.limits.type else replace(known.limits, type=known.kind)
-        _require_allowed(name, one, limits)
-        declared = {**declared, name: replace(one, limits=limits)}
+        _require_allowed(name, value, limits)
+        declared = {**declared, name: replace(value, limits=limits)}
     return declared
 
 
-def _require_allowed(name: str, one: DeclaredConstant, limits: ConstantLimits) -> None:
-    problem = limits.problem(one.value, one.kind) if one.kind else "is empty; expected a value"
+def _require_allowed(name: str, declared_constant: DeclaredConstant, limits: ConstantLimits) -> None:
+    problem = (
+        limits.problem(declared_constant.value, declared_constant.kind)
+        if declared_constant.kind
+        else "is empty; expected a value"
+    )
     if problem:
-        raise one.place.error(f"constant {name!r} {problem}")
+        raise declared_constant.place.error(f"constant {name!r} {problem}")
 
 
 # --- values
@@ -242,7 +246,7 @@ def _require_allowed(name: str, one: DeclaredConstant, limits: ConstantLimits) -
 def _value(node: SourceNode, key: Key) -> DeclaredConstant:
     place = SourceText("", node.path, node.key_line or node.line)
     if isinstance(node.value, list):
-        return DeclaredConstant(tuple(_scalar.read(one, key) for one in node.value), "list", place)
+        return DeclaredConstant(tuple(_scalar.read(item_node, key) for item_node in node.value), "list", place)
     if isinstance(node.value, dict):
         return DeclaredConstant(_seconds(node), "duration", place)
     if isinstance(node.value, SourceScalar) and node.value.value is None:
@@ -278,9 +282,9 @@ def _scalar(node: SourceNode, key: Key) -> Constant:
 
 @reads(lambda _: {"anyOf": [{"type": "number"}, mapping.schema(_DURATION)]})
 def _bound(node: SourceNode, key: Key) -> int | Fraction:
-    found = _value(node, key)
-    if isinstance(found.value, int | Fraction) and not isinstance(found.value, bool):
-        return found.value
+    value = _value(node, key)
+    if isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
+        return value.value
     raise key.mismatch(node)
 
 
@@ -294,29 +298,29 @@ def _declaration(node: SourceNode, key: Key) -> DeclaredConstant:
         return _value(node, key)
     written = mapping(node, _DECLARATION)
     place = SourceText("", node.path, node.key_line or node.line)
-    found: DeclaredConstant = written.pop("value", DeclaredConstant(None, "", place))
-    limits = ConstantLimits(**{"type": found.kind, **written})
+    declared_constant: DeclaredConstant = written.pop("value", DeclaredConstant(None, "", place))
+    limits = ConstantLimits(**{"type": declared_constant.kind, **written})
     if not limits.type:
         raise node.error("the constant has neither 'value' nor 'type'; expected one of them")
     if limit := limits.misplaced():
         raise node.fields[limit].error(f"{limit!r} of a {limits.type}; expected it for {_OF[limit]}")
-    return replace(found, kind=found.kind or TYPES[limits.type][0], limits=limits, place=place)
+    return replace(declared_constant, kind=declared_constant.kind or TYPES[limits.type][0], limits=limits, place=place)
 
 
 @reads(by_name.schema)
 def _declarations(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
-    found = by_name(node, key)
+    declared_constants = by_name(node, key)
     for name, value in node.fields.items():
         check_name(name, value)
-        if found[name].value is not None:
-            _require_allowed(name, found[name], found[name].limits)
-    return found
+        if declared_constants[name].value is not None:
+            _require_allowed(name, declared_constants[name], declared_constants[name].limits)
+    return declared_constants
 
 
 @reads(by_name.schema)
 def _settings(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
-    found: dict[str, DeclaredConstant] = by_name(node, key)
-    return found
+    declared_constants: dict[str, DeclaredConstant] = by_name(node, key)
+    return declared_constants
 
 
 _OF: dict[str, Any] = {"matches": "strings", "least": "numbers", "most": "numbers"}

@@ -95,7 +95,7 @@ def _label(node: SourceNode, _: Key) -> WrittenLabel:
 
 @reads(lambda key: by_name.schema(key) | {"propertyNames": {"pattern": f"^{_LABEL}$"}})
 def _labels(node: SourceNode, key: Key) -> dict[str, WrittenLabel]:
-    found: dict[str, WrittenLabel] = by_name(node, key)
+    written_labels: dict[str, WrittenLabel] = by_name(node, key)
     for label, place in node.fields.items():
         if label == MODEL:
             raise place.error(
@@ -103,7 +103,7 @@ def _labels(node: SourceNode, key: Key) -> dict[str, WrittenLabel]:
             )
         if not re.fullmatch(_LABEL, label):
             raise place.error(f"{shortened(label)!r} is not a valid label; expected letters, digits and '_'")
-    return found
+    return written_labels
 
 
 @reads(text.schema)
@@ -143,7 +143,7 @@ def declared_labels(values: Mapping[str, Any]) -> DeclaredLabels:
     """
     written: Mapping[str, WrittenLabel] = values.get("labels", {})
     sources = {
-        label: tuple(one for source, place in of.sources for one in _expanded(source, place, values))
+        label: tuple(label_source for source, place in of.sources for label_source in _expanded(source, place, values))
         for label, of in written.items()
     }
     propagating = frozenset(label for label, of in written.items() if of.propagate)
@@ -153,7 +153,7 @@ def declared_labels(values: Mapping[str, Any]) -> DeclaredLabels:
 def _expanded(source: LabelSource, place: SourceText, values: Mapping[str, Any]) -> Iterator[LabelSource]:
     tools, tags = values.get("tools"), values.get("tags", {})
     if source.name.startswith("@") and source.kind == "tool":
-        tag = next((one for one in reversed(_prefixes(source.name[1:])) if one in tags), None)
+        tag = next((prefix for prefix in reversed(_prefixes(source.name[1:])) if prefix in tags), None)
         if tag is None:
             name = _prefixes(source.name[1:])[0]
             raise place.error(f"unknown tag {shortened(name)!r}{name_hint(name, tags)}")
@@ -285,10 +285,10 @@ _IGNORE = Key(
 )
 
 
-@reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [one]} for one in _CONTENT]})
+@reads(lambda key: mapping.schema(key) | {"anyOf": [{"required": [content_key]} for content_key in _CONTENT]})
 def _file(node: SourceNode, key: Key) -> dict[str, Any]:
     check_keys(node, key)
-    if not any(one in node.fields for one in _CONTENT):
+    if not any(content_key in node.fields for content_key in _CONTENT):
         raise node.error("key 'policies' is missing in the file; expected a list of policies")
     return mapping(node, key)
 

@@ -102,10 +102,10 @@ def _pack(written: SourceText) -> Path:
 
 def _prefix(path: Path, node: SourceNode, named: str | None = None) -> str:
     """The prefix of an included file: its name, or that of the pack's folder."""
-    found = named or (path.parent.name if path.name == "policy.yaml" else path.stem)
-    if not _PREFIX.fullmatch(found):
-        raise node.error(f"{shortened(found)!r} cannot begin the ids of rules; expected 'as: NAME' with a plain name")
-    return f"{found}."
+    name = named or (path.parent.name if path.name == "policy.yaml" else path.stem)
+    if not _PREFIX.fullmatch(name):
+        raise node.error(f"{shortened(name)!r} cannot begin the ids of rules; expected 'as: NAME' with a plain name")
+    return f"{name}."
 
 
 _FILE = Key("file", any_file, "a policy file")
@@ -138,13 +138,13 @@ _ENTRY = Key(
 
 @reads(lambda key: {"oneOf": [key.item.schema, items.schema(key)]} if key.item else {})
 def _inclusions(node: SourceNode, key: Key) -> tuple[Inclusion, ...]:
-    found = items(node, key) if isinstance(node.value, list) else (_inclusion(node, _ENTRY),)
-    for at, one in enumerate(found):
-        if first := next((other for other in found[:at] if other.prefix == one.prefix), None):
-            raise one.place.error(
-                f"the prefix {one.prefix[:-1]!r} is already used in line {first.place.line}; expected 'as: NAME'"
+    inclusions = items(node, key) if isinstance(node.value, list) else (_inclusion(node, _ENTRY),)
+    for at, inclusion in enumerate(inclusions):
+        if first := next((other for other in inclusions[:at] if other.prefix == inclusion.prefix), None):
+            raise inclusion.place.error(
+                f"the prefix {inclusion.prefix[:-1]!r} is already used in line {first.place.line}; expected 'as: NAME'"
             )
-    return found
+    return inclusions
 
 
 INCLUDE = Key(

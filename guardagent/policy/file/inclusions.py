@@ -51,14 +51,14 @@ def together(files: Sequence[PolicyFile]) -> PolicyFile:
 def added(file: PolicyFile, extra: PolicyFile, prefix: str) -> PolicyFile:
     """A policy file with further rules under a prefix, which can use the names of the policy without one."""
     prefixed = _under(extra, prefix)
-    rules = tuple(_also_outside(one, prefix) for one in prefixed.rules)
-    definitions = {name: _also_outside(one, prefix) for name, one in prefixed.definitions.items()}
+    rules = tuple(_also_outside(rule, prefix) for rule in prefixed.rules)
+    definitions = {name: _also_outside(definition, prefix) for name, definition in prefixed.definitions.items()}
     return _checked(_merged([file, replace(prefixed, rules=rules, definitions=definitions)]))
 
 
-def _also_outside(one: Scoped, prefix: str) -> Scoped:
+def _also_outside(scoped_item: Scoped, prefix: str) -> Scoped:
     """An item of the outermost file also finds names without the prefix; those of included files do not."""
-    return replace(one, scopes=(prefix, "")) if one.scopes == (prefix,) else one
+    return replace(scoped_item, scopes=(prefix, "")) if scoped_item.scopes == (prefix,) else scoped_item
 
 
 def _with_included(file: PolicyFile, chain: tuple[Path, ...], files: list[Path]) -> PolicyFile:
@@ -69,7 +69,7 @@ def _with_included(file: PolicyFile, chain: tuple[Path, ...], files: list[Path])
 def _included(entry: Inclusion, chain: tuple[Path, ...], files: list[Path]) -> PolicyFile:
     path = entry.path.resolve()
     if path in chain:
-        cycle = " -> ".join(one.name for one in (*chain[chain.index(path) :], path))
+        cycle = " -> ".join(included_file.name for included_file in (*chain[chain.index(path) :], path))
         raise entry.place.error(f"the files include each other: {cycle}; expected no cycle")
     if len(chain) > MAX_DEPTH:
         raise entry.place.error(f"the included files are nested deeper than {MAX_DEPTH}; expected fewer levels")
@@ -82,8 +82,8 @@ def _included(entry: Inclusion, chain: tuple[Path, ...], files: list[Path]) -> P
 
 def _with_parameters(file: PolicyFile, entry: Inclusion) -> PolicyFile:
     constants = set_constants(dict(file.constants), dict(entry.constants))
-    for name, one in constants.items():
-        if one.value is None:
+    for name, constant in constants.items():
+        if constant.value is None:
             raise entry.place.error(f"constant {name!r} of {file.path.name!r} has no value; set it in 'constants:'")
     for tag, tools in entry.tags.items():
         if tag not in file.tags:
@@ -102,13 +102,13 @@ def _with_parameters(file: PolicyFile, entry: Inclusion) -> PolicyFile:
 
 def _under(file: PolicyFile, prefix: str) -> PolicyFile:
     """An included file with a prefix before its ids and names."""
-    prefixed = {one.name: MERGING[one.name].under(getattr(file, one.name), prefix) for one in fields(file)}
+    prefixed = {field.name: MERGING[field.name].under(getattr(file, field.name), prefix) for field in fields(file)}
     return PolicyFile(**prefixed)
 
 
 def _merged(files: Sequence[PolicyFile]) -> PolicyFile:
     """Several files as one; the first one includes the others."""
-    return PolicyFile(**{one.name: MERGING[one.name].merge(files, one.name) for one in fields(files[0])})
+    return PolicyFile(**{field.name: MERGING[field.name].merge(files, field.name) for field in fields(files[0])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,10 @@ def _rules(files: Sequence[PolicyFile], field: str) -> tuple[RuleSource, ...]:
 
 
 def _toolboxes(files: Sequence[PolicyFile], field: str) -> Mapping[str, tuple[Path, ...]]:
-    found: dict[str, tuple[Path, ...]] = {}
+    folders: dict[str, tuple[Path, ...]] = {}
     for prefix, paths in (item for boxes in _values(files, field) for item in boxes.items()):
-        found[prefix] = tuple(dict.fromkeys((*found.get(prefix, ()), *paths)))
-    return MappingProxyType(found)
+        folders[prefix] = tuple(dict.fromkeys((*folders.get(prefix, ()), *paths)))
+    return MappingProxyType(folders)
 
 
 def _named(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any]:
@@ -180,10 +180,10 @@ def _labels(files: Sequence[PolicyFile], field: str) -> DeclaredLabels:
     sources: dict[str, list[LabelSource]] = {}
     for labels in _values(files, field):
         for name, own in labels.sources.items():
-            sources.setdefault(name, []).extend(one for one in own if one not in sources[name])
+            sources.setdefault(name, []).extend(source for source in own if source not in sources[name])
     propagating = frozenset(name for labels in _values(files, field) for name in labels.propagating)
     return DeclaredLabels(
-        sources, propagating, tuple(dict.fromkeys(i for one in _values(files, field) for i in one.ids))
+        sources, propagating, tuple(dict.fromkeys(i for value in _values(files, field) for i in value.ids))
     )
 
 
@@ -207,7 +207,7 @@ def _digest(files: Sequence[PolicyFile], field: str) -> str:
 
 def _prefixed(values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
     """Names under a prefix. Values that use names of their file have a method `under`."""
-    return {prefix + name: one.under(prefix) if hasattr(one, "under") else one for name, one in values.items()}
+    return {prefix + name: value.under(prefix) if hasattr(value, "under") else value for name, value in values.items()}
 
 
 def _places(files: Sequence[PolicyFile], field: str) -> Mapping[tuple[str, str], str]:
@@ -219,7 +219,7 @@ def _places_under(places: Mapping[tuple[str, str], str], prefix: str) -> Mapping
 
 
 def _each_under(values: Iterable[Any], prefix: str) -> tuple[Any, ...]:
-    return tuple(one.under(prefix) for one in values)
+    return tuple(value.under(prefix) for value in values)
 
 
 _NAMES = Merging(_named, _prefixed)
@@ -249,9 +249,9 @@ def _checked(file: PolicyFile) -> PolicyFile:
     """Requires rules, values for all constants, and declared tools."""
     if not file.rules:
         raise ContentError("contains no policies; expected a rule in 'policies:' or in an included file", file.path)
-    for name, one in file.constants.items():
-        if one.value is None:
-            raise one.place.error(f"constant {name!r} has no value; expected one here, or in an including file")
+    for name, constant in file.constants.items():
+        if constant.value is None:
+            raise constant.place.error(f"constant {name!r} has no value; expected one here, or in an including file")
     return file if file.tools is None else replace(file, tags=MappingProxyType(dict(_declared_tags(file, file.tools))))
 
 
@@ -283,8 +283,8 @@ def policy_contents(*files: Path) -> Iterator[Content]:
 
 def contents_of(read: PolicyFile) -> Iterator[Content]:
     """Yields the files of policies that have been read."""
-    for one in read.files:
-        yield Content("policy", one.name, one)
+    for file in read.files:
+        yield Content("policy", file.name, file)
     for paths in read.toolboxes.values():
         yield from toolboxes(Toolbox(list(paths)))
     for rule in read.rules:

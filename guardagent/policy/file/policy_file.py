@@ -253,25 +253,27 @@ def _solver_tools(node: SourceNode) -> Iterator[tuple[str, SourceNode]]:
 def _places(node: SourceNode) -> Iterator[tuple[tuple[str, str], str]]:
     """The place of each name that the file declares."""
     for key, names in node.fields.items():
-        for one, value in names.fields.items():
-            yield (key, one.partition("(")[0].strip()), value.key_location
+        for name, value in names.fields.items():
+            yield (key, name.partition("(")[0].strip()), value.key_location
 
 
 def _check_names(node: SourceNode, values: Mapping[str, Any]) -> None:
     """Requires constants, definitions and their parameters to have different names."""
     constants, definitions = values.get("constants", {}), values.get("define", {})
     for definition in definitions.values():
-        for one in (definition.name, *definition.parameters):
-            if one in constants or (one != definition.name and one in definitions):
+        for parameter in (definition.name, *definition.parameters):
+            if parameter in constants or (parameter != definition.name and parameter in definitions):
                 place = _places_of_definitions(node)[definition.name]
-                raise place.error(f"{one!r} is already a {'constant' if one in constants else 'definition'}")
+                raise place.error(
+                    f"{parameter!r} is already a {'constant' if parameter in constants else 'definition'}"
+                )
         if definition.name in rule_functions():
             place = _places_of_definitions(node)[definition.name]
             raise place.error(f"{definition.name!r} is a function of the language; choose another name")
 
 
 def _places_of_definitions(node: SourceNode) -> Mapping[str, SourceNode]:
-    return {name.partition("(")[0].strip(): one for name, one in node.fields["define"].fields.items()}
+    return {name.partition("(")[0].strip(): field for name, field in node.fields["define"].fields.items()}
 
 
 """The keys of a policy file at every level. `policy_schema` generates the JSON Schema for editors from them."""

@@ -174,10 +174,10 @@ def plain_text(node: SourceNode, key: Key) -> str:
 @reads(lambda _: _LINE_SCHEMA)
 def line(node: SourceNode, key: Key) -> SourceText:
     """Reads a string of one line, such as a name."""
-    found = text(node, key)
-    if not _is_line(found.text):
+    node_text = text(node, key)
+    if not _is_line(node_text.text):
         raise key.mismatch(node, f": {_LINE}")
-    return found
+    return node_text
 
 
 @reads(line.schema)
@@ -188,20 +188,20 @@ def name(node: SourceNode, key: Key) -> str:
 @reads(lambda _: _LINE_SCHEMA | _NO_PATTERN_SCHEMA)
 def tool_name(node: SourceNode, key: Key) -> SourceText:
     """Reads the name of one tool."""
-    found = line(node, key)
-    _require_tool(found.text, node)
-    return found
+    node_line = line(node, key)
+    _require_tool(node_line.text, node)
+    return node_line
 
 
 @reads(lambda key: _names_schema(key) | {"minProperties": 1, "propertyNames": _LINE_SCHEMA | _NO_PATTERN_SCHEMA})
 def by_tool(node: SourceNode, key: Key) -> dict[str, Any]:
     """Reads a mapping of one or more tools to items of one kind."""
-    found = by_name(node, key)
-    if not found:
+    tools = by_name(node, key)
+    if not tools:
         raise node.error(f"{key.name!r} is empty; expected {key.expected}")
     for tool, value in node.fields.items():
         _require_tool(tool, value)
-    return found
+    return tools
 
 
 def _require_tool(tool: str, node: SourceNode) -> None:
@@ -212,10 +212,10 @@ def _require_tool(tool: str, node: SourceNode) -> None:
 
 @reads(lambda key: {"enum": list(key.choices)})
 def choice(node: SourceNode, key: Key) -> str:
-    found = text(node, key)
-    if found.text not in key.choices:
-        raise found.error(f"{key.name!r} is {node.description}{name_hint(found.text, key.choices)}")
-    return found.text
+    node_text = text(node, key)
+    if node_text.text not in key.choices:
+        raise node_text.error(f"{key.name!r} is {node.description}{name_hint(node_text.text, key.choices)}")
+    return node_text.text
 
 
 @reads(lambda _: {"type": "boolean"})
@@ -238,14 +238,14 @@ def value(node: SourceNode, key: Key) -> Any:
 @reads(text.schema)
 def regular_expression(node: SourceNode, key: Key) -> str:
     """Reads a regular expression (RE2)."""
-    found = text(node, key)
+    node_text = text(node, key)
     try:
-        compile_pattern(found.text)
+        compile_pattern(node_text.text)
     except PatternError as error:
-        raise found.error(
+        raise node_text.error(
             f"{key.name!r} is not a valid regular expression: {shortened(str(error))}; expected RE2 syntax"
         ) from None
-    return found.text
+    return node_text.text
 
 
 @reads(lambda key: _TEXT_SCHEMA | ({"pattern": _ending(key)} if key.choices else {}))

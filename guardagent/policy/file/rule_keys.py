@@ -122,8 +122,8 @@ def _governed(node: SourceNode, key: Key) -> GovernedTool:
 def _solver(node: SourceNode, key: Key) -> SolverSource:
     check_keys(node, key)
     if ("smt" in node.fields) == ("smt_file" in node.fields):
-        found = "both" if "smt" in node.fields else "neither"
-        raise node.error(f"'solver' has {found} of 'smt' and 'smt_file'; expected one of them")
+        mode = "both" if "smt" in node.fields else "neither"
+        raise node.error(f"'solver' has {mode} of 'smt' and 'smt_file'; expected one of them")
     values = mapping(node, key)
     return SolverSource(values.get("smt"), values.get("smt_file"), MappingProxyType(values["tools"]))
 
@@ -299,7 +299,7 @@ def _scope_keys() -> tuple[Key, ...]:
         "agents": "One of these agents proposes the call.",
     }
     item = Key("name", name, "a string")
-    return tuple(Key(one, items, "a list of strings", text, item=item) for one, text in about.items())
+    return tuple(Key(name, items, "a list of strings", text, item=item) for name, text in about.items())
 
 
 _RULE = Key(
@@ -383,10 +383,10 @@ class CounterSource:
 
 @reads(lambda _: {"type": "string", "pattern": f"^{DURATION.pattern}$"})
 def _duration(node: SourceNode, key: Key) -> float:
-    found = text(node, key)
-    seconds = duration_of(found.text.strip()) or 0
+    node_text = text(node, key)
+    seconds = duration_of(node_text.text.strip()) or 0
     if not 0 < seconds <= _MAX_SECONDS:
-        raise found.error(f"{key.name!r} is {node.description}; expected {key.expected}")
+        raise node_text.error(f"{key.name!r} is {node.description}; expected {key.expected}")
     return float(seconds)
 
 

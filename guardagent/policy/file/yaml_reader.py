@@ -72,11 +72,11 @@ def explain_error(error: MarkedYAMLError, text: str, path: Path) -> ContentError
     problem = ", ".join(filter(None, (error.context, error.problem)))
     begins = any(words in problem for words in _AT_ITS_BEGINNING)
     mark = (error.context_mark if begins else None) or error.problem_mark
-    found = text[mark.index : mark.index + 1] if mark else ""
+    character = text[mark.index : mark.index + 1] if mark else ""
     explanation = next(
         (meaning for pattern, meaning in _EXPLANATIONS if re.search(pattern, problem, re.DOTALL)), problem
     )
-    message = explanation.replace("FOUND", found).replace("QUOTE", QUOTE)
+    message = explanation.replace("FOUND", character).replace("QUOTE", QUOTE)
     return ContentError(f"invalid YAML: {message}", path, mark.line + 1 if mark else 1)
 
 
@@ -321,10 +321,10 @@ class _MappingReader:
         if isinstance(value, str):
             return SourceText(_valid_string(value, place), Path(place), 0)
         if not _is_scalar(value):
-            found = type(value).__name__
+            name = type(value).__name__
             _fail(
                 place,
-                f"has the type {found!r}; expected a string, a finite number, a boolean, None, a list or a mapping",
+                f"has the type {name!r}; expected a string, a finite number, a boolean, None, a list or a mapping",
             )
         return SourceScalar(value, _TYPE_KINDS[type(value)], "" if value is None else repr(value))
 

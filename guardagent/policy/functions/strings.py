@@ -71,16 +71,16 @@ def matches_in(text: str, regex: str) -> list[list[str | None]] | Unknown:
     """The groups of each match that is not empty, with the whole match as the first one."""
     if len(text) > MAX_SEARCHED:
         return Unknown(f"a string has more than {MAX_SEARCHED:,} characters")
-    found: list[list[str | None]] = []
+    matches: list[list[str | None]] = []
     try:
         for number, match in enumerate(compiled(regex).finditer(text.encode())):
             if number >= MAX_FOUND:
                 return Unknown(f"a string has more than {MAX_FOUND:,} matches")
             if match[0]:
-                found.append([None if group is None else group.decode() for group in (match[0], *match.groups())])
+                matches.append([None if group is None else group.decode() for group in (match[0], *match.groups())])
     except UnicodeError:
         return _INVALID
-    return found
+    return matches
 
 
 def has_match(text: str, regex: str) -> bool | Unknown:
@@ -110,8 +110,8 @@ def _find(text: str, regex: str) -> Any:
 
     Empty matches do not count. A match in which the group takes no part is null.
     """
-    found = matches_in(text, regex)
-    return found if isinstance(found, Unknown) else [groups[min(1, len(groups) - 1)] for groups in found]
+    matches = matches_in(text, regex)
+    return matches if isinstance(matches, Unknown) else [groups[min(1, len(groups) - 1)] for groups in matches]
 
 
 # --- addresses and links, also with HTML character references such as `&#64;`
@@ -137,10 +137,10 @@ def _emails(text: str) -> Any:
 
     An address has a domain with a dot, or an IP address in brackets. A local part in quotes is found too.
     """
-    found = matches_in(without_entities(text), _EMAIL)
-    if isinstance(found, Unknown):
-        return found
-    return list(dict.fromkeys(one for groups in found for one in _addresses_in(str(groups[0]).lower())))
+    matches = matches_in(without_entities(text), _EMAIL)
+    if isinstance(matches, Unknown):
+        return matches
+    return list(dict.fromkeys(address for groups in matches for address in _addresses_in(str(groups[0]).lower())))
 
 
 def _addresses_in(address: str) -> Iterator[str]:
@@ -181,16 +181,16 @@ def _links(text: str) -> Any:
     The result is what a browser opens: scheme and host in lower case, without user name, default port and dot segments,
     with '/' for an empty path. So 'https://shop.com@evil.com' is 'https://evil.com/'.
     """
-    found = matches_in(without_entities(text), _LINK)
-    if isinstance(found, Unknown):
-        return found
-    return list(dict.fromkeys(link for groups in found for link in _links_of(groups[1:])))
+    matches = matches_in(without_entities(text), _LINK)
+    if isinstance(matches, Unknown):
+        return matches
+    return list(dict.fromkeys(link for groups in matches for link in _links_of(groups[1:])))
 
 
 def _links_of(groups: list[str | None]) -> Iterator[str]:
     """The links of one match; a value of an attribute is one link."""
-    attribute = next((one for one in groups[:3] if one is not None), None)
-    run = next((one for one in groups[3:] if one is not None), "")
+    attribute = next((group for group in groups[:3] if group is not None), None)
+    run = next((group for group in groups[3:] if group is not None), "")
     parts = [re.sub(r"[\t\r\n]", "", attribute)] if attribute is not None else _NEXT_LINK.split(run)
     for part in parts:
         link = _opened(part.strip("".join(map(chr, range(33)))).rstrip(".,;:!?*_~"))
@@ -261,18 +261,18 @@ def _scanner() -> Scanner:
 def _items(text: str) -> tuple[str, ...]:
     reader = LeafReader()
     reader.read(text)
-    found: list[str] = []
+    items: list[str] = []
     for leaves in reader.by_labels.values():
-        found += (one for leaf in leaves.strings for one in _items_of_leaf(leaf))
-        found += (one for name in leaves.names for one in _tokens_in(name))
-        found += leaves.numbers
-    return tuple(dict.fromkeys(filter(None, found))) or (text,)
+        items += (item for leaf in leaves.strings for item in _items_of_leaf(leaf))
+        items += (token for name in leaves.names for token in _tokens_in(name))
+        items += leaves.numbers
+    return tuple(dict.fromkeys(filter(None, items))) or (text,)
 
 
 def _items_of_leaf(text: str) -> Iterator[str]:
-    found = _tokens_in(text)
-    yield from found or [text]
-    for part in _BETWEEN_PARTS.split(_URL.sub(" ", normalized(text))) if found else ():
+    tokens = _tokens_in(text)
+    yield from tokens or [text]
+    for part in _BETWEEN_PARTS.split(_URL.sub(" ", normalized(text))) if tokens else ():
         yield from _unnamed(part)
 
 
@@ -282,9 +282,9 @@ def _tokens_in(text: str) -> list[str]:
 
 def _unnamed(part: str) -> Iterator[str]:
     """Words of a part that may be a recipient, and are no token."""
-    found = _tokens_in(part)
+    tokens = _tokens_in(part)
     words = [word.strip(_PUNCTUATION) for word in part.split()]
-    if any(map(_LETTER.search, found)):
+    if any(map(_LETTER.search, tokens)):
         yield from (word for word in words if _LIKE_ADDRESS.search(word) and not _tokens_in(word))
     elif rest := " ".join(word for word in words if _LETTER.search(word)):
         yield rest
@@ -327,16 +327,16 @@ def _leaves(value: Any) -> Iterator[Any]:
     """The strings, numbers and other leaves of a value, and of the JSON in its strings."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        kind = kind_of(one)
+        part = waiting.pop()
+        kind = kind_of(part)
         if kind == "mapping":
-            waiting += one.values()
+            waiting += part.values()
         elif kind in ("list", "set"):
-            waiting += one
-        elif one is not None:
-            yield one
-        if kind == "text" and one.lstrip()[:1] in ("{", "[", '"'):
-            content = parsed(str(one))
+            waiting += part
+        elif part is not None:
+            yield part
+        if kind == "text" and part.lstrip()[:1] in ("{", "[", '"'):
+            content = parsed(str(part))
             waiting += [] if type(content) is Unknown else [content]
 
 

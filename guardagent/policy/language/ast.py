@@ -428,8 +428,8 @@ Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | Solve
 
 def children(node: object) -> Iterator[object]:
     """The direct child patterns, arguments and terms of a node."""
-    for one in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
-        value = getattr(node, one.name)
+    for member in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
+        value = getattr(node, member.name)
         for child in value if isinstance(value, tuple) else (value,):
             if hasattr(child, "__dataclass_fields__") and not isinstance(child, Place):
                 yield child
@@ -443,7 +443,7 @@ OF_EARLIER = (*OF_HISTORY, Sources, Seen)
 
 def reads_time(node: object) -> bool:
     """Whether a term reads the time of the check or of a call."""
-    return any(isinstance(one, Now | TimeOf) or getattr(one, "within", None) is not None for one in walk(node))
+    return any(isinstance(node, Now | TimeOf) or getattr(node, "within", None) is not None for node in walk(node))
 
 
 def walk(node: object) -> Iterator[object]:

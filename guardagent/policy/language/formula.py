@@ -208,18 +208,18 @@ def _flat(parts: Iterable[Formula], kind: type[Conjunction | Disjunction]) -> se
 
 def subformulas(formula: Formula) -> list[Formula]:
     """The distinct subformulas, children before parents."""
-    found: dict[Formula, None] = {}
+    formulas: dict[Formula, None] = {}
     stack: list[tuple[Formula, bool]] = [(formula, False)]
     while stack:
         current, opened = stack.pop()
-        if current in found:
+        if current in formulas:
             continue
         if opened:
-            found[current] = None
+            formulas[current] = None
         else:
             stack.append((current, True))
             stack += [(child, False) for child in children(current)]
-    return list(found)
+    return list(formulas)
 
 
 def children(formula: Formula) -> list[Formula]:

@@ -109,13 +109,13 @@ class Parser:
         while at < len(text):
             for name in names:
                 begin, pattern = self._terminals[name]
-                if text.startswith(begin, at) and (found := self._matcher(name, pattern)(text, at)):
+                if text.startswith(begin, at) and (token := self._matcher(name, pattern)(text, at)):
                     break
             else:
                 raise NotParsedError
             if name not in self._ignored:
-                return _token(words.get(name, {}).get(found[0], name), found[0], text, at), found.end()
-            at = found.end()
+                return _token(words.get(name, {}).get(token[0], name), token[0], text, at), token.end()
+            at = token.end()
         return _token("$END", "", text, at), at
 
     def _matcher(self, name: str, pattern: str) -> Callable[[str, int], Any]:
@@ -360,10 +360,10 @@ def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     if isinstance(error, UnexpectedToken):
         wanted = error.accepts or error.expected
     rest = "" if ended else lines[line - 1][column - 1 :]
-    found = "unexpected end" if ended else f"unexpected {rest[:20]!r}"
+    problem = "unexpected end" if ended else f"unexpected {rest[:20]!r}"
     propositional = not any(f"{form}(" in text for form in FORMS)
     meant = hint(lines[line - 1][: column - 1], rest, propositional=propositional)
-    raise TemporalError(f"{found}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
+    raise TemporalError(f"{problem}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
 
 
 def _listed(terminals: Any) -> str:

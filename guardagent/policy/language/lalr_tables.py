@@ -28,15 +28,15 @@ def tables() -> str:
         lexer = _lexer(lark.parser.lexer.lexers[state])
         lexers += [] if lexer in lexers else [lexer]
         states.append([lexers.index(lexer), codes])
-    found = {
-        "terminals": {one.name: _terminal(one.pattern) for one in lark.terminals},
+    tables = {
+        "terminals": {terminal.name: _terminal(terminal.pattern) for terminal in lark.terminals},
         "ignored": lark.ignore_tokens,
         "lexers": lexers,
         "states": states,
         "rules": [_rule(rule) for rule in rules],
         "starts": {start: [number[at], number[inner.end_states[start]]] for start, at in inner.start_states.items()},
     }
-    return json.dumps(found, separators=(",", ":"), sort_keys=True) + "\n"
+    return json.dumps(tables, separators=(",", ":"), sort_keys=True) + "\n"
 
 
 def _terminal(pattern: Any) -> list[str]:
@@ -60,14 +60,17 @@ def _numbered(table: Any) -> dict[int, int]:
 
 def _lexer(lexer: Any) -> list[Any]:
     """The terminals in order of priority, and keywords that have terminals of their own."""
-    tried = [one.name for one in lexer.scanner.terminals]
+    tried = [terminal.name for terminal in lexer.scanner.terminals]
     words = {name: unless.scanner.terminals for name, unless in lexer.callback.items()}
-    return [tried, {name: {one.pattern.value: one.name for one in terminals} for name, terminals in words.items()}]
+    return [
+        tried,
+        {name: {terminal.pattern.value: terminal.name for terminal in terminals} for name, terminals in words.items()},
+    ]
 
 
 def _rule(rule: Any) -> list[Any]:
     options, kept, absent = rule.options, [], 0
-    missing = "".join("1" if one else "0" for one in options.empty_indices or [False] * len(rule.expansion))
+    missing = "".join("1" if is_empty else "0" for is_empty in options.empty_indices or [False] * len(rule.expansion))
     before = [len(ones) for ones in missing.split("0")]
     for at, symbol in enumerate(rule.expansion):
         absent += before[at]

@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 from guardagent.errors import name_hint
 from guardagent.policy.language import ast
 from guardagent.policy.language import formula as f
-from guardagent.policy.language.declarations import NO_DECLARATIONS, BoundNames, Declarations
+from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.formula import DATA_RULES, any_of, formula_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
 from guardagent.policy.language.printer import PRINTERS, Printer
-from guardagent.policy.language.term_parser import TermParser, qualified
+from guardagent.policy.language.term_parser import RuleParser, qualified
 
 # --- from text to trees
-
-_FLOW_CALL = "the call"  # no label in a rule can contain a space
 
 
 def read_rule(text: str, declarations: Declarations = NO_DECLARATIONS) -> ast.Rule:
@@ -61,7 +58,7 @@ def _rule(tree: Node, text: str, declared: Declarations) -> ast.Rule:
         case "negation":
             return ast.Not(_rule(children[0], text, declared))
         case kind if kind in DATA_RULES:
-            return _RuleParser(text, declared).rule(tree)
+            return RuleParser(text, declared).rule(tree)
     return ast.Temporal(formula_of(tree, text))  # raises: data rules cannot occur there
 
 
@@ -70,65 +67,6 @@ def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
     formulas = [part.formula for part in parts if isinstance(part, ast.Temporal)]
     others = tuple(part for part in parts if not isinstance(part, ast.Temporal))
     return ast.AnyOf((*others, ast.Temporal(any_of(formulas)))) if formulas else ast.AnyOf(others)
-
-
-class _RuleParser(TermParser):
-    """Parses one rule over data."""
-
-    def rule(self, tree: Node) -> ast.Rule:
-        return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
-
-    # --- the five forms
-
-    def _forall(self, children: Sequence[Node]) -> ast.Rule:
-        scope = BoundNames()
-        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
-
-    def _exists(self, children: Sequence[Node]) -> ast.Rule:
-        scope = BoundNames()
-        return ast.Exists(self._pattern(children[0], scope), self._condition(children[1], scope))
-
-    def _before(self, children: Sequence[Node]) -> ast.Rule:
-        scope = BoundNames()
-        pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._condition(children[1], scope)
-        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
-
-    def _after(self, children: Sequence[Node]) -> ast.Rule:
-        scope = BoundNames()
-        pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._condition(children[1], scope)
-        scope.labels = dict.fromkeys(scope.labels, True)  # the partner comes later, when the first call has its output
-        return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
-
-    def _seq(self, children: Sequence[Node]) -> ast.Rule:
-        """Reads `seq` as a `before` rule for each adjacent pair of steps."""
-        parts: list[ast.Rule] = []
-        steps = [self._pattern(child, BoundNames()) for child in children]
-        for number, step in enumerate(steps):
-            if step in steps[:number]:
-                self._fail(
-                    "this step appears twice, so neither occurrence could be the first; remove one", children[number]
-                )
-        for earlier, later in pairwise(children):
-            scope = BoundNames()
-            pattern = self._pattern(later, scope)
-            parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
-        return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
-
-    def _flow(self, children: Sequence[Node]) -> ast.Rule:
-        """Reads `flow(label -> call, condition)`: no argument of the call has the label, unless the condition holds."""
-        labels, pattern, condition = children
-        scope = BoundNames()
-        call = self._pattern(pattern, scope, proposed=True)
-        call = call if call.label else replace(call, label=_FLOW_CALL)
-        inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
-        names = [ast.Constant(self._source_label(label)) for label in labels.children]
-        absent = [ast.Negation(ast.Compare(name, "in", inside)) for name in names]
-        none = absent[0] if len(absent) == 1 else ast.And(tuple(absent))
-        if condition is None:
-            return ast.Forall(call, none)
-        return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
 
 
 # --- from trees to text
@@ -164,14 +102,6 @@ def term_source(node: Any) -> str:
     return _SOURCE.text(node)
 
 
-class _SourcePrinter(Printer):
-    """Prints terms exactly: with names and strings in quotes where needed, and every digit."""
-
-    def text(self, node: Any) -> str:
-        exact = _EXACT.get(type(node))
-        return str(exact(self, node)) if exact else str(PRINTERS[type(node)](self, node))
-
-
 def number_text(value: int | Fraction) -> str:
     """A number with all of its digits; a fraction that is no decimal is a quotient."""
     if isinstance(value, int):
@@ -202,7 +132,7 @@ def _constant(_: Printer, node: ast.Constant | ast.ExactValue) -> str:
 
 
 def _regex(text: str) -> str:
-    return "/" + re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", text) + "/"
+    return "/" + re.sub(r"(\\.)|/", lambda match: match[1] or r"\/", text) + "/"
 
 
 def _tool(name: str) -> str:
@@ -211,23 +141,23 @@ def _tool(name: str) -> str:
 
 def _pattern(to: Printer, node: ast.Pattern) -> str:
     arguments = ", ".join(
-        f"{one.name if _IDENTIFIER.fullmatch(one.name) else _quoted(one.name)}={to.text(one.value)}"
-        for one in node.arguments
+        f"{argument.name if _IDENTIFIER.fullmatch(argument.name) else _quoted(argument.name)}={to.text(argument.value)}"
+        for argument in node.arguments
     )
     label = f"{node.label}:" if node.label else ""
     return f"{label}{'|'.join(map(_tool, node.tools))}({arguments})"
 
 
-_EXACT: dict[type, Callable[[Printer, Any], str]] = {
+_EXACT: dict[type, Any] = {  # with names and strings in quotes where needed, and every digit
+    **PRINTERS,
     ast.Constant: _constant,
     ast.ExactValue: _constant,
     ast.RegexValue: lambda _, node: _regex(node.regex),
     ast.Matches: lambda to, node: f"{to.inside(node.body)} matches {_regex(node.regex)}",
     ast.Pattern: _pattern,
     ast.Fact: lambda _, node: f"fact({_name('.'.join(node.path))})",
-    ast.OfCall: lambda to, node: f"{node.what}({to.text(node.call)})",
 }
-_SOURCE = _SourcePrinter(str)
+_SOURCE = Printer(str, printers=_EXACT)
 
 
 def formula_text(formula: f.Formula) -> str:  # noqa: C901 - a case for each kind
@@ -308,13 +238,14 @@ def unknown_arguments(
         sets: the sets of tools, by name.
         signatures: the arguments of each known tool; None if it takes any.
     """
-    for one in named_arguments(rule):
-        written = [sets[name[1:]] if name.startswith("@") else [name] for name in one.tools]
+    for named_argument in named_arguments(rule):
+        written = [sets[name[1:]] if name.startswith("@") else [name] for name in named_argument.tools]
         for tool in sorted({tool for tools in written for tool in tools}):
             known = signatures.get(tool)
-            if known is not None and one.name not in known:
+            if known is not None and named_argument.name not in known:
                 yield UnknownArgument(
-                    f"unknown argument {one.name!r} of {tool!r}{name_hint(one.name, known)}", one.place
+                    f"unknown argument {named_argument.name!r} of {tool!r}{name_hint(named_argument.name, known)}",
+                    named_argument.place,
                 )
 
 
@@ -323,7 +254,7 @@ def named_arguments(rule: ast.Rule) -> Iterator[NamedArgument]:
     nodes = list(ast.walk(rule))
     patterns = [node for node in nodes if isinstance(node, ast.Pattern)]
     for pattern in patterns:
-        yield from (NamedArgument(pattern.tools, one.name, pattern.place) for one in pattern.arguments)
+        yield from (NamedArgument(pattern.tools, argument.name, pattern.place) for argument in pattern.arguments)
     for node in nodes:
         if isinstance(node, ast.Field) and isinstance(node.body, ast.OfCall) and node.body.what == "args":
             call_pattern = _pattern_of(node.body.call, patterns)

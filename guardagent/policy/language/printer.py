@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent.policy.language import ast
@@ -23,13 +23,16 @@ class Printer:
     Args:
         named: gives the replacement for the name of a variable or call.
         own: the label of the call that is printed; it becomes "it".
+        printers: prints each type of node, in place of `PRINTERS`.
     """
 
-    def __init__(self, named: Callable[[str], str], own: str | None = None) -> None:
-        self.named, self.own = named, own
+    def __init__(
+        self, named: Callable[[str], str], own: str | None = None, printers: Mapping[type, Any] | None = None
+    ) -> None:
+        self.named, self.own, self._printers = named, own, printers or PRINTERS
 
     def text(self, node: Any) -> str:
-        return str(PRINTERS[type(node)](self, node))
+        return str(self._printers[type(node)](self, node))
 
     def joined(self, parts: Iterable[Any], between: str) -> str:
         return between.join(map(self.text, parts))
@@ -90,7 +93,7 @@ PRINTERS: dict[type, Any] = {
     ast.SetOf: lambda to, node: f"{{{to.joined(node.items, ', ')}}}",
     ast.SetOperation: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
     ast.Apply: lambda to, node: (
-        f"{node.function}({to.joined((one for one in node.arguments if one != ast.Zone()), ', ')})"
+        f"{node.function}({to.joined((argument for argument in node.arguments if argument != ast.Zone()), ', ')})"
     ),
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),

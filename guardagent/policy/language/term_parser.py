@@ -1,31 +1,39 @@
-"""Parses expressions to terms: values, conditions and applications of functions and definitions."""
+"""Parses rules over data: their forms, the patterns of calls, and the terms in them.
+
+A term is a value, a condition, or an application of a function or a definition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NoReturn
 
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import name_hint
+from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.functions import function, rule_functions
 from guardagent.policy.language import ast, grammar
 from guardagent.policy.language.declarations import (
     NO_DECLARATIONS,
-    NULLS,
-    RESERVED,
-    BoundNames,
     Call,
     Declarations,
-    PatternParser,
     expanded,
     place_of,
     token_at,
 )
-from guardagent.policy.language.grammar import Node, TemporalError, tree_of
+from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable, seconds
+from guardagent.types.verdicts import MAX_DIGITS
 
+NULLS = ("null", "None", "none", "nil")
+_KINDS = ("tool", "action", "decision")
+RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
+_FLOW_CALL = "the call"  # no label in a rule can contain a space
 _NO_CONDITION = (
     ast.ListOf,
     ast.SetOf,
@@ -61,7 +69,7 @@ def read_term(text: str, names: Collection[str], declarations: Declarations = NO
     """
     try:
         tree = qualified(tree_of(text, "condition"), declarations)
-        return TermParser(text, declarations).term(tree, names)
+        return RuleParser(text, declarations).term(tree, names)
     except RecursionError:
         raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
 
@@ -90,14 +98,196 @@ def qualified(tree: Node, declared: Declarations) -> Node:
     """Replaces the tags of a rule in an included file by their full names."""
     if declared.scopes != ("",):
         tree = deepcopy(tree)  # others read the same tree
-        for node in tree.find_pred(lambda one: one.data in ("group", "tagged")):
+        for node in tree.find_pred(lambda subtree: subtree.data in ("group", "tagged")):
             token = node.children[0]
             node.children[0] = token_at(token, declared.full(str(token), declared.tags))
     return tree
 
 
-class TermParser(PatternParser):
-    """Parses the terms of one rule over data."""
+@dataclass
+class BoundNames:
+    """The names in scope at one place of a rule.
+
+    Attributes:
+        variables: the bound variables.
+        labels: the bound labels, each with whether the output of its call is available.
+    """
+
+    variables: set[str] = field(default_factory=set)
+    labels: dict[str, bool] = field(default_factory=dict)
+
+    def copy(self) -> BoundNames:
+        return BoundNames(set(self.variables), dict(self.labels))
+
+
+class RuleParser:
+    """Parses one rule over data, or a term of one."""
+
+    def __init__(self, text: str, declared: Declarations) -> None:
+        self._text, self._declared = text, declared
+
+    def rule(self, tree: Node) -> ast.Rule:
+        return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
+
+    # --- the five forms
+
+    def _forall(self, children: Sequence[Node]) -> ast.Rule:
+        scope = BoundNames()
+        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
+
+    def _exists(self, children: Sequence[Node]) -> ast.Rule:
+        scope = BoundNames()
+        return ast.Exists(self._pattern(children[0], scope), self._condition(children[1], scope))
+
+    def _before(self, children: Sequence[Node]) -> ast.Rule:
+        scope = BoundNames()
+        pattern = self._pattern(children[0], scope, proposed=True)
+        condition = self._condition(children[1], scope)
+        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+
+    def _after(self, children: Sequence[Node]) -> ast.Rule:
+        scope = BoundNames()
+        pattern = self._pattern(children[0], scope, proposed=True)
+        condition = self._condition(children[1], scope)
+        scope.labels = dict.fromkeys(scope.labels, True)  # the partner comes later, when the first call has its output
+        return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+
+    def _seq(self, children: Sequence[Node]) -> ast.Rule:
+        """Reads `seq` as a `before` rule for each adjacent pair of steps."""
+        parts: list[ast.Rule] = []
+        steps = [self._pattern(child, BoundNames()) for child in children]
+        for number, step in enumerate(steps):
+            if step in steps[:number]:
+                self._fail(
+                    "this step appears twice, so neither occurrence could be the first; remove one", children[number]
+                )
+        for earlier, later in pairwise(children):
+            scope = BoundNames()
+            pattern = self._pattern(later, scope)
+            parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
+        return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
+
+    def _flow(self, children: Sequence[Node]) -> ast.Rule:
+        """Reads `flow(label -> call, condition)`: no argument of the call has the label, unless the condition holds."""
+        labels, pattern, condition = children
+        scope = BoundNames()
+        call = self._pattern(pattern, scope, proposed=True)
+        call = call if call.label else replace(call, label=_FLOW_CALL)
+        inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
+        names = [ast.Constant(self._source_label(label)) for label in labels.children]
+        absent = [ast.Negation(ast.Compare(name, "in", inside)) for name in names]
+        none = absent[0] if len(absent) == 1 else ast.And(tuple(absent))
+        if condition is None:
+            return ast.Forall(call, none)
+        return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
+
+    # --- patterns of calls
+
+    def _source_label(self, token: Any) -> str:
+        source_label = self._declared.find(str(token), self._declared.labels)
+        if source_label is None:
+            self._fail(
+                f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
+                token,
+            )
+        return source_label
+
+    def _pattern(self, tree: Node, scope: BoundNames, *, proposed: bool = False) -> ast.Pattern:
+        """Reads a pattern and adds its label and variables to the scope."""
+        label, tools, *arguments = tree.children
+        read = tuple(self._argument(child, scope) for child in arguments if child is not None)
+        names = [argument.name for argument in read]
+        if twice := [name for name in names if names.count(name) > 1]:
+            self._fail(f"argument {twice[0]!r} appears twice; remove one", tree)
+        if label is not None:
+            if label in _KINDS:
+                self._fail(
+                    f"{str(label)!r} cannot be a label; expected a pattern 'TOOL(...)', or 'f:TOOL(...)' with a label",
+                    label,
+                )
+            if label in scope.labels or label in scope.variables:
+                self._fail(f"the name {str(label)!r} is already in use; choose another label", label)
+            self._refuse_declared(label)
+            scope.labels[str(label)] = not proposed
+        for argument in read:
+            if isinstance(argument.value, ast.Variable):
+                scope.variables.add(argument.value.name)
+        return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), place_of(tree))
+
+    def _tool(self, tree: Node) -> str:
+        if tree.data == "tagged":
+            return f"@{tree.children[0]}"
+        return self._name(tree.children[0])
+
+    def _name(self, token: Any) -> str:
+        return unquoted(token, self._text) if token.type == "QUOTED" else str(token)
+
+    def _argument(self, tree: Node, scope: BoundNames) -> ast.Argument:
+        name, value = tree.children
+        if name.type == "NAME" and not name.isidentifier():
+            self._fail(f"{str(name)!r} is not a plain argument name; if it is the name, write it in quotes", name)
+        return ast.Argument(self._name(name), self._value(value, scope))
+
+    def _value(self, tree: Node, scope: BoundNames) -> ast.ExactValue | ast.RegexValue | ast.AnyValue | ast.Variable:
+        match tree.data:
+            case "anything":
+                return ast.AnyValue()
+            case "regex":
+                return ast.RegexValue(self._regex(tree.children[0]))
+            case "variable":
+                token = tree.children[0]
+                if token in NULLS:
+                    self._fail(
+                        f"{str(token)!r} is not a value; to test that an argument is present, write 'known(x)'", token
+                    )
+                if token in RESERVED or token in scope.labels:
+                    self._fail(f"{str(token)!r} cannot name a variable; choose another name", token)
+                if token not in scope.variables:
+                    self._refuse_declared(token)
+                return ast.Variable(str(token), place_of(token))
+        return ast.ExactValue(self._constant(tree).value)
+
+    def _regex(self, token: Any) -> str:
+        regex = token[1:-1].replace("\\/", "/")
+        try:
+            compile_pattern(regex)
+        except PatternError as error:
+            self._fail(f"invalid regular expression: {shortened(str(error))}; expected RE2 syntax", token)
+        return str(regex)
+
+    def _constant(self, tree: Node) -> ast.Constant:
+        match tree.data:
+            case "text":
+                return ast.Constant(unquoted(tree.children[0], self._text))
+            case "number":
+                return ast.Constant(self._number(tree.children[0]))
+            case "negative":
+                return ast.Constant(-self._number(tree.children[-1]))
+            case "true" | "false":
+                return ast.Constant(tree.data == "true")
+        raise AssertionError(tree.data)
+
+    def _refuse_declared(self, token: Any) -> None:
+        """Rejects a variable with the name of a constant: it would match any value."""
+        for kind, table in (("constant", self._declared.constants), ("definition", self._declared.definitions)):
+            if self._declared.find(str(token), table) is not None:
+                self._fail(
+                    f"{str(token)!r} is a {kind}, so it cannot name a variable; "
+                    "choose another name, and compare the values in a condition",
+                    token,
+                )
+
+    def _number(self, token: Any) -> int | Fraction:
+        if len(token) > MAX_DIGITS:
+            self._fail(f"the number has {len(token):,} digits; expected at most {MAX_DIGITS}", token)
+        number = Fraction(str(token))
+        return int(number) if number.denominator == 1 else number
+
+    def _fail(self, problem: str, where: Any) -> NoReturn:
+        place = place_of(where)
+        raise TemporalError(problem, self._text, place.line, place.column)
+
+    # --- terms
 
     def term(self, tree: Node, names: Collection[str]) -> ast.Term:
         return self._term(tree, BoundNames(set(names)))
@@ -309,7 +499,7 @@ class TermParser(PatternParser):
     def _t_apply(self, tree: Node, scope: BoundNames) -> ast.Term:
         """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
         name, *operands = tree.children
-        found = [one for one in operands if one is not None]
+        found = [operand for operand in operands if operand is not None]
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
             return special(name, found, scope)
@@ -326,17 +516,17 @@ class TermParser(PatternParser):
         path = _path(body)
         if not path:
             self._fail(f"{str(name)!r} is applied to a value; expected 'name(...)' or 'file.name(...)'", name)
-        found = [one for one in operands if one is not None]
-        return self._applied(".".join((*path, str(name))), name, found, scope)
+        arguments = [operand for operand in operands if operand is not None]
+        return self._applied(".".join((*path, str(name))), name, arguments, scope)
 
     def _applied(self, name: str, token: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         """Applies a definition, or a function of the toolbox."""
         if (defined := self._declared.find(name, self._declared.definitions)) is not None:
             return self._expanded(defined, self._terms(operands, scope), token, scope)
-        found = self._declared.find(name, self._declared.functions)
-        if found is None:
+        function = self._declared.find(name, self._declared.functions)
+        if function is None:
             self._fail(f"unknown function {name!r}{name_hint(name, self._functions())}", token)
-        return ast.Apply(found, self._operands(operands, scope), place_of(token))
+        return ast.Apply(function, self._operands(operands, scope), place_of(token))
 
     def _functions(self) -> list[str]:
         declared = self._declared
@@ -370,7 +560,7 @@ class TermParser(PatternParser):
     _f_last = _f_first
 
     def _operands(self, trees: Sequence[Node], scope: BoundNames) -> tuple[ast.Term | ast.RegexValue, ...]:
-        return tuple(self._operand(one, scope) for one in trees)
+        return tuple(self._operand(tree, scope) for tree in trees)
 
     def _operand(self, tree: Node, scope: BoundNames) -> ast.Term | ast.RegexValue:
         if tree.data == "regex":
@@ -402,9 +592,9 @@ class TermParser(PatternParser):
         return ast.Sources(self._term(self._only(name, operands, "a value"), scope))
 
     def _f_seen(self, name: Any, operands: Sequence[Node], _: BoundNames) -> ast.Term:
-        if not operands or any(one.data != "variable" for one in operands):
+        if not operands or any(operand.data != "variable" for operand in operands):
             self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
-        return ast.Seen(tuple(self._source_label(one.children[0]) for one in operands))
+        return ast.Seen(tuple(self._source_label(operand.children[0]) for operand in operands))
 
     def _f_counter(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         counters = self._declared.counters
@@ -445,7 +635,9 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
         return NOT_IN_MAPPING
     if not isinstance(whole, ast.ListOf):
         return None
-    known: list[Any] = [one.value if isinstance(one, ast.Constant) else [] for one in whole.items if not _is_open(one)]
+    known: list[Any] = [
+        item.value if isinstance(item, ast.Constant) else [] for item in whole.items if not _is_open(item)
+    ]
     return None if is_searchable(known) else NOT_IN_MIXED
 
 

@@ -276,13 +276,13 @@ def _are_sets(left: Any, right: Any) -> bool:
 
 def set_of(items: Iterable[Any]) -> StringSet | Unknown:
     """The set of some strings."""
-    found = list(items)
-    for item in found:
+    members = list(items)
+    for item in members:
         if type(item) is Unknown:
             return item.unbounded
         if kind_of(item) != "text":
             return Unknown(f"a set contains strings, but there is a {kind_name(item)}")
-    return StringSet(map(str, found))
+    return StringSet(map(str, members))
 
 
 def combine_sets(left: Any, operator: str, right: Any) -> StringSet | Unknown:
@@ -342,15 +342,15 @@ def _in_list(item: Any, whole: Sequence[Any]) -> Truth:
     if len(types) == 1 and types <= PLAIN and type(item) in types:  # the common case
         return item in whole
     if Unknown in types:  # its kind is unknown too
-        return next(one for one in whole if type(one) is Unknown)
+        return next(entry for entry in whole if type(entry) is Unknown)
     if not is_searchable(whole):
         return NOT_IN_MIXED
-    return disjunction(equal(item, one) for one in whole)
+    return disjunction(equal(item, entry) for entry in whole)
 
 
 def is_searchable(items: Sequence[Any]) -> bool:
     """Whether a list contains scalars of one kind, apart from nulls."""
-    kinds = {kind_of(one) for one in items if one is not None}
+    kinds = {kind_of(item) for item in items if item is not None}
     return not kinds or (len(kinds) == 1 and kinds <= SCALARS)
 
 
@@ -494,8 +494,8 @@ def field_of(value: Any, name: str) -> Any:
     if kind_of(value) != "mapping":
         form = as_read(value)
         return _of_kind(value, "has no fields") if form is value else field_of(form, name)
-    found = value.get(name)
-    return NO_VALUE if found is None else as_read(found)
+    field = value.get(name)
+    return NO_VALUE if field is None else as_read(field)
 
 
 def item_of(value: Any, index: Any) -> Any:
@@ -514,8 +514,8 @@ def item_of(value: Any, index: Any) -> Any:
     number = exact(index)
     if type(number) is not int or not -len(value) <= number < len(value):
         return NO_VALUE
-    found = value[number]
-    return NO_VALUE if found is None else as_read(found)
+    item = value[number]
+    return NO_VALUE if item is None else as_read(item)
 
 
 def _of_kind(value: Any, problem: str) -> Unknown:
@@ -583,12 +583,12 @@ def parsed_instant(text: str) -> dt.datetime:
         ValueError: the text is something else; with the expectation.
     """
     try:
-        found = dt.datetime.fromisoformat(text)
+        parsed_instant = dt.datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text[:60]!r} is not a date and time; {EXPECTED}") from None
-    if found.utcoffset() is None:
+    if parsed_instant.utcoffset() is None:
         raise ValueError(f"{text[:60]!r} has no time zone; {EXPECTED}")
-    return found
+    return parsed_instant
 
 
 def seconds_of(moment: int) -> int | Fraction:
@@ -625,9 +625,9 @@ def zone_named(name: str) -> dt.tzinfo | None:
     if name == "UTC":
         return dt.UTC
     try:
-        if found := _OFFSET.fullmatch(name):
-            sign = -1 if found[1] == "-" else 1
-            hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+        if match := _OFFSET.fullmatch(name):
+            sign = -1 if match[1] == "-" else 1
+            hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
             return dt.timezone(sign * dt.timedelta(hours=hours, minutes=minutes, seconds=seconds))
         return ZoneInfo(name)
     except (ValueError, KeyError, OSError):  # no such zone, an offset of a day or more, a folder of zones
@@ -636,11 +636,11 @@ def zone_named(name: str) -> dt.tzinfo | None:
 
 def local_time(seconds: Any, zone: str) -> dt.datetime | Unknown:
     """The local date and time of an instant in a zone."""
-    found = zone_named(zone)
-    if found is None:
+    zone_info = zone_named(zone)
+    if zone_info is None:
         return Unknown(f"there is no time zone {zone!r} on this machine")
     try:
-        return (_EPOCH + dt.timedelta(microseconds=round(seconds * MICROSECONDS))).astimezone(found)
+        return (_EPOCH + dt.timedelta(microseconds=round(seconds * MICROSECONDS))).astimezone(zone_info)
     except OverflowError:
         return Unknown("a number is not an instant between the years 1 and 9999")
 
@@ -653,11 +653,11 @@ DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(ms|[smhdw])")
 
 def seconds(number: int | Fraction, unit: str) -> int | Fraction:
     """The seconds of a number of units."""
-    found = number * Fraction(SECONDS[unit])
-    return int(found) if found.denominator == 1 else found
+    seconds = number * Fraction(SECONDS[unit])
+    return int(seconds) if seconds.denominator == 1 else seconds
 
 
 def duration_of(text: str) -> int | Fraction | None:
     """The seconds of a duration; None for other strings."""
-    found = DURATION.fullmatch(text)
-    return found and seconds(Fraction(found[1]), found[2])
+    match = DURATION.fullmatch(text)
+    return match and seconds(Fraction(match[1]), match[2])

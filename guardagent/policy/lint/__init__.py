@@ -64,19 +64,19 @@ def lint_report(
     """
     target = subject_of(source)
     target.seconds, target.known = seconds, known
-    found: list[LintFinding] = []
+    lint_findings: list[LintFinding] = []
     for name, check in CHECKS.load_all():
         if kinds is not None and name in CHECKS.shipped() and name.partition("_")[0] not in kinds:
             continue
         try:
-            found += check(target)
+            lint_findings += check(target)
         except SearchLimitError:
             target.add_undecided(name.replace("_", " "), "the rules have too many states")
     if (analysis := analysis_of(target)) is not None and analysis.is_exhausted:
         target.add_undecided("data rules", f"{seconds:g} seconds were not enough for all of their questions")
     order = {name: at for at, name in enumerate(target.ids)}
-    found.sort(key=lambda one: order.get(one.policy or "", len(order)))
-    return LintReport(tuple(dict.fromkeys(found)), tuple(dict.fromkeys(target.undecided)), len(target.ids))
+    lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))
+    return LintReport(tuple(dict.fromkeys(lint_findings)), tuple(dict.fromkeys(target.undecided)), len(target.ids))
 
 
 def lint(path: Path | str) -> list[LintFinding]:

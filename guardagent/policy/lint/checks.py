@@ -33,7 +33,7 @@ from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.logic.semantics import RuleTree
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver.monitor import describe_value
-from guardagent.policy.solver.z3_text import Enumeration, postorder, solver_module, term_of
+from guardagent.policy.solver.z3_text import postorder, solver_module, term_of
 
 # --- contradictory
 
@@ -47,15 +47,15 @@ def contradictory(target: LintTarget) -> Iterator[LintFinding]:
     """
     reported: dict[str | None, None] = {}
     for contradictions in (solver_contradictions, data_contradictions):
-        for found in contradictions(target):
-            if found.tool not in reported:
-                reported[found.tool] = None
-                yield found
-    for found in step_contradictions(target, never=[tool for tool in reported if tool is not None]):
-        reported[found.tool] = None
-        yield found
+        for contradiction in contradictions(target):
+            if contradiction.tool not in reported:
+                reported[contradiction.tool] = None
+                yield contradiction
+    for contradiction in step_contradictions(target, never=[tool for tool in reported if tool is not None]):
+        reported[contradiction.tool] = None
+        yield contradiction
     for contradictions in (scoped_contradictions, required_calls):
-        yield from (found for found in contradictions(target) if found.tool not in reported)
+        yield from (finding for finding in contradictions(target) if finding.tool not in reported)
 
 
 @lint_check("contradictory_bans")
@@ -82,11 +82,11 @@ def contradictory_cases(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     rules = [rule for rule in target.blocking if is_over_data(rule)] if analysis is not None else []
     reported: set[tuple[str, ...]] = set()
-    for case in (one for rule in rules for one in _stated_cases(rule, target)):
+    for case in (stated_case for rule in rules for stated_case in _stated_cases(rule, target)):
         for tool in sorted(case.needed.tools - target.forbidden_tools):
             assert analysis is not None
             least = _excluding(tool, case, [rule for rule in rules if tool in rule.tools], analysis)
-            ids = tuple(sorted(one.id for one in least))
+            ids = tuple(sorted(core_rule.id for core_rule in least))
             if len(ids) > 1 and (tool, *ids) not in reported:
                 reported.add((tool, *ids))
                 yield _excluded_case(tool, case, least, analysis)
@@ -98,8 +98,8 @@ def _excluding(tool: str, case: _Case, rules: Sequence[Rule], analysis: PolicyAn
     def exclude(some: Sequence[Rule], *cases: Rule) -> bool:
         return analysis.is_never_allowed(tool, (), others=[*some, *cases])
 
-    rules = [one for one in rules if terms_of(one) & terms_of(case.rule)]
-    others = [one for one in rules if one is not case.rule]
+    rules = [rule for rule in rules if terms_of(rule) & terms_of(case.rule)]
+    others = [rule for rule in rules if rule is not case.rule]
     if not others or not exclude(rules, case.needed):
         return []
     if exclude(rules) or exclude(others, case.needed):
@@ -119,8 +119,8 @@ def _stated_cases(rule: Rule, target: LintTarget) -> Iterator[_Case]:
 def _conditions_of(part: ast.Rule) -> Iterator[tuple[ast.Pattern, tuple[ast.Term, ...]]]:
     match part:
         case ast.Forall(pattern, condition):
-            cases = [one.first for one in conjuncts(condition) if isinstance(one, ast.Implies)]
-            yield from ((pattern, (one,)) for one in cases)
+            cases = [conjunct.first for conjunct in conjuncts(condition) if isinstance(conjunct, ast.Implies)]
+            yield from ((pattern, (case,)) for case in cases)
             if len(cases) < len(conjuncts(condition)):
                 yield pattern, ()
         case ast.Before(pattern, condition):
@@ -128,13 +128,13 @@ def _conditions_of(part: ast.Rule) -> Iterator[tuple[ast.Pattern, tuple[ast.Term
 
 
 def _excluded_case(tool: str, case: _Case, least: Sequence[Rule], analysis: PolicyAnalysis) -> LintFinding:
-    ids = [one.id for one in least]
+    ids = [rule.id for rule in least]
     message = (
         f"no call of '{tool}' with {case.text} is allowed: {rules_of(ids)} together exclude it; "
         "change one of them, or forbid the case in one rule"
     )
-    found = analysis.example(tool, satisfied=[case.needed, *least[:-1]], violated=least[-1:])
-    call = found.description if found else f"{tool}()"
+    tool_example = analysis.example(tool, satisfied=[case.needed, *least[:-1]], violated=least[-1:])
+    call = tool_example.description if tool_example else f"{tool}()"
     example = f"{call}: denied by rule '{ids[-1]}', allowed by {rules_of(ids[:-1])}"
     return LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
 
@@ -165,8 +165,8 @@ def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]
         target.add_undecided(question, "Z3 reached no result")
     if status != "sat":
         return
-    found = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
-    alone = {name: terms for name, (status, terms) in found.items() if status == "sat"}
+    permit_varies = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
+    alone = {name: terms for name, (status, terms) in permit_varies.items() if status == "sat"}
     for names, terms in [([name], terms) for name, terms in alone.items()] or [(sorted(case.open), together)]:
         values = case.example(terms)
         if values is not None and case.is_permitted(values):
@@ -175,12 +175,12 @@ def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]
 
 def _undetermined_constants(case: SolverCase, names: Sequence[str], values: Values) -> LintFinding:
     ways = _implications(case, names)
-    one = len(names) == 1
+    is_single = len(names) == 1
     message = (
         f"the permit depends on {join_words(map(repr, names))}, which nothing determines: "
-        f"{'it is not a variable' if one else 'they are not variables'} of '{case.tool}', and the assertions leave "
-        f"{'it' if one else 'them'} open{ways}; write an equivalence such as '(= {names[0]} (…))', "
-        f"or give {'it' if one else 'them'} a source"
+        f"{'it is not a variable' if is_single else 'they are not variables'} of '{case.tool}', and the assertions "
+        f"leave {'it' if is_single else 'them'} open{ways}; write an equivalence such as '(= {names[0]} (…))', "
+        f"or give {'it' if is_single else 'them'} a source"
     )
     example = f"{case.describe(values)}: permitted, although the rule could just as well deny it"
     return LintFinding("underconstrained", case.rule.id, case.tool, message, example)
@@ -190,12 +190,12 @@ def _implications(case: SolverCase, names: Sequence[str]) -> str:
     """Lists the assertions that are implications to these constants."""
     z3 = solver_module()
     assertions = zip(case.assertions, case.permit_check.encoding.assertions, strict=True)
-    found = [
-        f"line {one.line}" if one.name is None else repr(one.name)
-        for term, one in assertions
+    implied = [
+        f"line {assertion.line}" if assertion.name is None else repr(assertion.name)
+        for term, assertion in assertions
         if z3.is_implies(term) and any(str(part.decl().name()) in names for part in _parts(term))
     ]
-    return f" ({join_words(found)}: an implication)" if found else ""
+    return f" ({join_words(implied)}: an implication)" if implied else ""
 
 
 def _parts(term: Any) -> list[Any]:
@@ -205,27 +205,27 @@ def _parts(term: Any) -> list[Any]:
 def _free(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
     for name, variable in case.variables.items():
         if variable.free and name in case.variable_terms:
-            found = _dependence(case, name, target)
-            if found is not None:
-                yield _of_free(case, name, *found)
+            dependence = _dependence(case, name, target)
+            if dependence is not None:
+                yield _of_free(case, name, *dependence)
 
 
 def _dependence(case: SolverCase, name: str, target: LintTarget) -> tuple[Values, Values] | None:
     """Returns the values of a permitted and a denied call that differ in one variable only."""
     z3 = solver_module()
-    open_ = [one() for one in case.open.values() if not one.arity()]
+    open_ = [symbol() for symbol in case.open.values() if not symbol.arity()]
     other = z3.Const(f"{name} otherwise", case.variable_terms[name].sort())
     pair = [(case.variable_terms[name], other)]
     whole = z3.And([*case.assertions, case.permit])
     apart = z3.Not(z3.Exists(open_, whole) if open_ else whole)
-    terms = [whole, *(z3.substitute(one, *pair) for one in (apart, *case.domain))]
+    terms = [whole, *(z3.substitute(term, *pair) for term in (apart, *case.domain))]
     status, _ = case.check(terms)
     if status == "unknown":
         target.add_undecided(f"whether rule '{case.rule.id}' depends on variable '{name}'", "Z3 reached no result")
     permitted = case.example(terms) if status == "sat" else None
     if permitted is None:
         return None
-    known = {one: value for one, value in permitted.items() if one != name}
+    known = {variable: value for variable, value in permitted.items() if variable != name}
     denied = case.example([*case.equalities(known), apart])
     if denied is None or not case.is_permitted(permitted) or case.is_permitted(denied) is not False:
         return None
@@ -236,7 +236,7 @@ def _of_free(case: SolverCase, name: str, permitted: Values, denied: Values) -> 
     mend = "remove 'free: any'" if case.variables[name].source is not None else "add a 'from:' instead"
     assumed = f"if it is unknown, a value that permits '{case.tool}' is assumed"
     message = f"variable '{name}' is 'free: any': {assumed}; {mend}"
-    values = {one: value for one, value in permitted.items() if one != name}
+    values = {variable: value for variable, value in permitted.items() if variable != name}
     example = (
         f"{case.describe(values)}, and '{name}' is unknown: permitted, since possibly "
         f"{describe_value(name, permitted[name])}; if it were known that "
@@ -257,16 +257,22 @@ class _TwoCalls:
     @property
     def unread(self) -> Iterator[tuple[str, str]]:
         """The arguments of the judged call, with their variables, that nothing else in the rule reads."""
-        bound = Counter(one.value.name for one in self.judged.arguments if isinstance(one.value, ast.Variable))
-        read = {name for one in self.terms for name in names_in(one)}
-        for one in self.judged.arguments if self.judged.label not in read else ():
-            if isinstance(one.value, ast.Variable) and bound[one.value.name] == 1 and one.value.name not in read:
-                yield one.name, one.value.name
+        bound = Counter(
+            argument.value.name for argument in self.judged.arguments if isinstance(argument.value, ast.Variable)
+        )
+        read = {name for term in self.terms for name in names_in(term)}
+        for judged_argument in self.judged.arguments if self.judged.label not in read else ():
+            if (
+                isinstance(judged_argument.value, ast.Variable)
+                and bound[judged_argument.value.name] == 1
+                and judged_argument.value.name not in read
+            ):
+                yield judged_argument.name, judged_argument.value.name
 
     def fixes(self, name: str) -> bool:
         """Whether the other call has a certain value of an argument."""
         fixed = (ast.ExactValue, ast.RegexValue)
-        return any(one.name == name and isinstance(one.value, fixed) for one in self.other.arguments)
+        return any(argument.name == name and isinstance(argument.value, fixed) for argument in self.other.arguments)
 
 
 @lint_check("unread_argument")
@@ -286,14 +292,14 @@ def _two_calls(rule: ast.Rule) -> _TwoCalls | None:
         case ast.Before(judged, condition, other, wanted) | ast.After(judged, condition, other, wanted):
             return _TwoCalls(judged, other, (condition, other, wanted), isinstance(rule, ast.After))
         case ast.Forall(judged, condition):
-            earlier = [one.pattern for one in conjuncts(condition) if isinstance(one, ast.SomeCall)]
+            earlier = [conjunct.pattern for conjunct in conjuncts(condition) if isinstance(conjunct, ast.SomeCall)]
             return _TwoCalls(judged, earlier[0], (condition,)) if earlier else None
     return None
 
 
 def _unread_texts(calls: _TwoCalls, name: str, variable: str, target: LintTarget) -> tuple[str, str]:
     """The message and the example."""
-    judged, other = (_example_tool(one, target) for one in (calls.judged, calls.other))
+    judged, other = (_example_tool(call, target) for call in (calls.judged, calls.other))
     declared = (target.file.tools or {}).get(other)
     has_argument = declared is None or name in declared
     fault = f"nothing reads '{variable}', the {name} of '{judged}', so {text_of(calls.other)} can be for another {name}"
@@ -317,7 +323,7 @@ def _example_tool(pattern: ast.Pattern, target: LintTarget) -> str:
 def searched_output(target: LintTarget) -> Iterator[LintFinding]:
     """Underconstrained: `x in output(f)`, although nothing declares that the output is a string or a list."""
     for rule in target.rules:
-        for node in (one for read in rule.rules for one in ast.walk(read)):
+        for node in (node for read in rule.rules for node in ast.walk(read)):
             match node:
                 case ast.Compare(item, "in", ast.OfCall("output") as output):
                     tool = min(rule.tools) if len(rule.tools) == 1 else None
@@ -366,7 +372,7 @@ def _excluded_values(case: SolverCase, name: str, target: LintTarget) -> Iterato
 
 def _allowed_values(case: SolverCase, name: str) -> tuple[Any, ...]:
     variable = case.variables[name]
-    return variable.enum or (variable.sort.values if isinstance(variable.sort, Enumeration) else ())
+    return variable.enum or variable.sort.values or ()
 
 
 @lint_check("unreachable_data")
@@ -376,9 +382,11 @@ def unreachable_data(target: LintTarget) -> Iterator[LintFinding]:
     for rule in target.rules if analysis is not None else ():
         assert analysis is not None
         for read in rule.rules:
-            for one in read.parts if isinstance(read, ast.AllOf) else (read,):
-                if isinstance(one, ast.Forall):
-                    yield from _unreachable_cases(rule, opened(one.pattern, conjuncts(one.condition)), analysis, target)
+            for part in read.parts if isinstance(read, ast.AllOf) else (read,):
+                if isinstance(part, ast.Forall):
+                    yield from _unreachable_cases(
+                        rule, opened(part.pattern, conjuncts(part.condition)), analysis, target
+                    )
 
 
 def _unreachable_cases(
@@ -391,7 +399,7 @@ def _unreachable_cases(
             beside = parts[:at] + parts[at + 1 :]
             kept = target.rule_of(rule, ast.Forall(read.pattern, ast.And(beside)))
             case = target.rule_of(rule, ast.Forall(read.pattern, part.first))
-            tools = sorted(one for one in case.tools if not analysis.is_never_allowed(one, [kept]))
+            tools = sorted(tool for tool in case.tools if not analysis.is_never_allowed(tool, [kept]))
             if tools and all(analysis.is_never_allowed(tool, [kept], others=[case]) for tool in tools):
                 yield _unreachable_case(rule, tools, part.first, kept, analysis)
 
@@ -400,8 +408,8 @@ def _unreachable_case(
     rule: Rule, tools: list[str], case: ast.Term, kept: Rule, analysis: PolicyAnalysis
 ) -> LintFinding:
     message = f"no call satisfies the case '{text_of(case)}': the other conditions exclude it; remove the case"
-    found = analysis.example(tools[0], satisfied=[kept])
-    call = found.description if found else f"{tools[0]}()"
+    kept_call = analysis.example(tools[0], satisfied=[kept])
+    call = kept_call.description if kept_call else f"{tools[0]}()"
     example = f"{call}: an allowed call, which does not satisfy '{text_of(case)}'"
     return LintFinding("unreachable", rule.id, tools[0] if len(tools) == 1 else None, message, example)
 
@@ -462,7 +470,7 @@ def unused_labels(target: LintTarget) -> Iterator[LintFinding]:
 
 def _labels_read(target: LintTarget) -> Iterator[str]:
     for rule in target.rules:
-        nodes = [one for read in rule.rules for one in ast.walk(read)]
-        if any(isinstance(one, ast.Sources) for one in nodes):
-            yield from (one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
-        yield from (label for one in nodes if isinstance(one, ast.Seen) for label in one.labels)
+        nodes = [node for read in rule.rules for node in ast.walk(read)]
+        if any(isinstance(node, ast.Sources) for node in nodes):
+            yield from (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        yield from (label for node in nodes if isinstance(node, ast.Seen) for label in node.labels)

@@ -22,7 +22,7 @@ from guardagent.types import Decision
 def is_over_data(rule: Rule) -> bool:
     """Whether a rule is about calls with their arguments, outputs, facts or state."""
     data = (ast.Forall, ast.Exists, ast.Before, ast.After)
-    return any(isinstance(one, data) for read in rule.rules for one in ast.walk(read))
+    return any(isinstance(node, data) for read in rule.rules for node in ast.walk(read))
 
 
 @lru_cache(4)
@@ -47,7 +47,7 @@ def is_never_violated(target: LintTarget, rule: Rule) -> bool:
 
 def terms_of(rule: Rule) -> frozenset[str]:
     """Returns the facts, arguments, state and history that a rule reads."""
-    return frozenset(word for read in rule.rules for one in ast.walk(read) for word in _words(one))
+    return frozenset(word for read in rule.rules for node in ast.walk(read) for word in _words(node))
 
 
 _OF_HISTORY = (
@@ -90,15 +90,15 @@ def conjuncts(condition: ast.Term) -> tuple[ast.Term, ...]:
 def opened(pattern: ast.Pattern, conditions: Sequence[ast.Term]) -> ast.Forall:
     """Returns a rule that requires some conditions and the pattern's constraints of every call of the tools."""
     arguments: list[ast.Argument] = []
-    found: list[ast.Term] = []
-    for at, one in enumerate(pattern.arguments):
-        variable = one.value if isinstance(one.value, ast.Variable) else ast.Variable(f"argument {at}")
-        arguments.append(ast.Argument(one.name, variable))
-        if isinstance(one.value, ast.RegexValue):
-            found.append(ast.Matches(variable, one.value.regex))
-        elif isinstance(one.value, ast.ExactValue):
-            found.append(ast.Compare(variable, "==", ast.Constant(one.value.value)))
-    return ast.Forall(replace(pattern, arguments=tuple(arguments)), ast.And((*found, *conditions)))
+    terms: list[ast.Term] = []
+    for at, argument in enumerate(pattern.arguments):
+        variable = argument.value if isinstance(argument.value, ast.Variable) else ast.Variable(f"argument {at}")
+        arguments.append(ast.Argument(argument.name, variable))
+        if isinstance(argument.value, ast.RegexValue):
+            terms.append(ast.Matches(variable, argument.value.regex))
+        elif isinstance(argument.value, ast.ExactValue):
+            terms.append(ast.Compare(variable, "==", ast.Constant(argument.value.value)))
+    return ast.Forall(replace(pattern, arguments=tuple(arguments)), ast.And((*terms, *conditions)))
 
 
 # --- tools that data rules never allow
@@ -125,11 +125,11 @@ def never_allowed(tool: str, least: Sequence[Rule], who: str, analysis: PolicyAn
         message = f"'{tool}' can never be called: no declaration in the file allows it"
         return LintFinding("contradictory", None, tool, message, f"{tool}(): denied")
     message = f"'{tool}' can never be called{who}: no call satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
-    found = analysis.example(tool, satisfied=least[:-1], violated=least[-1:])
-    if found is None:
+    example = analysis.example(tool, satisfied=least[:-1], violated=least[-1:])
+    if example is None:
         return LintFinding("contradictory", ids[-1], tool, message, f"{tool}(), with any arguments: denied", others)
     denied = f"denied by rule '{ids[-1]}'" + (f", allowed by {rules_of(ids[:-1])}" if len(ids) > 1 else "")
-    return LintFinding("contradictory", ids[-1], tool, message, f"{found.description}: {denied}", others)
+    return LintFinding("contradictory", ids[-1], tool, message, f"{example.description}: {denied}", others)
 
 
 # --- tools that nobody may call, or nobody to whom a rule applies, because of rules with scopes
@@ -158,10 +158,14 @@ class _ScopedContradictions:
     def findings(self) -> Iterator[LintFinding]:
         for rule in self._scoped:
             scope = rule.source.applies_to
-            same = [one for one in self._scoped if is_within(scope, one.source.applies_to) and is_over_data(one)]
+            same = [
+                scoped_rule
+                for scoped_rule in self._scoped
+                if is_within(scope, scoped_rule.source.applies_to) and is_over_data(scoped_rule)
+            ]
             tools = rule.tools - self._never - self._target.forbidden_within(scope)
             who = f" by anyone in the scope of rule '{rule.id}'"
-            yield from self._of_tools(tools, same if rule in same else [], lambda one: one, who)
+            yield from self._of_tools(tools, same if rule in same else [], lambda scoped_rule: scoped_rule, who)
         tools = frozenset(tool for rule in self._scoped for tool in rule.tools) - self._never
         yield from self._of_tools(
             tools - self._target.forbidden_within(None), self._scoped, self._for_everyone, " by anyone"
@@ -171,7 +175,11 @@ class _ScopedContradictions:
         """A rule without a scope that allows at least what the rule with the scope allows."""
         tools = tuple(sorted(self._target.banned_by(rule)))
         bans = [ast.Forall(ast.Pattern(tools), ast.Constant(value=False))] if tools else []
-        read = [one for part in (*rule.rules, *bans) for one in conditional(part, rule.source.applies_to)]
+        read = [
+            conditional_rule
+            for part in (*rule.rules, *bans)
+            for conditional_rule in conditional(part, rule.source.applies_to)
+        ]
         return self._target.rule_of(rule, ast.AllOf(tuple(read)))
 
     def _of_tools(
@@ -181,8 +189,8 @@ class _ScopedContradictions:
         for tool in sorted(tools) if scoped else ():
 
             def is_excluded(some: Sequence[Rule], tool: str = tool) -> bool:
-                common = [one for one in some if one not in judging]
-                others = [judging[one] for one in some if one in judging]
+                common = [rule for rule in some if rule not in judging]
+                others = [judging[rule] for rule in some if rule in judging]
                 return bool(others) and self._analysis.is_never_allowed(tool, common, others=others)
 
             together = [*self._common, *scoped]
@@ -201,7 +209,7 @@ def conditional(rule: ast.Rule, scope: Scope | None) -> list[ast.Rule]:
     if condition is None:
         return []
     parts = rule.parts if isinstance(rule, ast.AllOf) else (rule,)
-    return [found for one in parts if (found := _conditional(one, condition)) is not None]
+    return [conditional for part in parts if (conditional := _conditional(part, condition)) is not None]
 
 
 def _conditional(rule: ast.Rule, scope: ast.Term) -> ast.Rule | None:
@@ -227,9 +235,9 @@ def _memberships(scope: Scope) -> Iterator[ast.Term]:
     principal = ast.Principal()
     if scope.roles is not None:
         roles = ast.Field(principal, "roles")
-        yield ast.Or(tuple(ast.Compare(ast.Constant(one), "in", roles) for one in sorted(scope.roles)))
+        yield ast.Or(tuple(ast.Compare(ast.Constant(role), "in", roles) for role in sorted(scope.roles)))
     if scope.tenants is not None:
-        tenants = ast.ListOf(tuple(ast.Constant(one) for one in sorted(scope.tenants)))
+        tenants = ast.ListOf(tuple(ast.Constant(tenant) for tenant in sorted(scope.tenants)))
         yield ast.Compare(ast.Field(principal, "tenant"), "in", tenants)
 
 
@@ -259,7 +267,7 @@ def _of_obligation(
 
     trigger = None if isinstance(duty, ast.Exists) else _creating(duty, rule, target)
     if needed.tools and ANY not in partner.tools and never(rules) and not _is_idle(trigger, rules, analysis):
-        least = [one for one in minimal_set(rules, never) if one is not rule]
+        least = [core_rule for core_rule in minimal_set(rules, never) if core_rule is not rule]
         yield _obligation_finding(rule, partner, trigger, least, analysis)
 
 
@@ -284,31 +292,33 @@ def _fulfilling(duty: ast.After | ast.Exists) -> ast.Forall:
     names = names_in(duty.partner) | names_in(duty.pattern)
     about = [*_settled(duty.condition, names_in(duty.pattern), duty.pattern.label)]
     wanted = _settled(duty.partner_condition, names | {duty.pattern.label or ""}, duty.partner.label)
-    joint = [one for one in wanted if names_in(one) & ({duty.pattern.label} | names_in(duty.pattern))]
+    joint = [condition for condition in wanted if names_in(condition) & ({duty.pattern.label} | names_in(duty.pattern))]
     some = ast.SomeCall(duty.pattern, ast.And((*about, *joint)), ok=True)
-    return opened(duty.partner, [*(one for one in wanted if one not in joint), some])
+    return opened(duty.partner, [*(condition for condition in wanted if condition not in joint), some])
 
 
 def _settled(condition: ast.Term, names: set[str], label: str | None) -> list[ast.Term]:
     """The parts of a condition on a proposed call that hold or fail for good."""
     return [
-        one for one in conjuncts(condition) if is_own(one, names | {label or ""}) and not _reads_outcome(one, label)
+        conjunct
+        for conjunct in conjuncts(condition)
+        if is_own(conjunct, names | {label or ""}) and not _reads_outcome(conjunct, label)
     ]
 
 
 def _reads_outcome(term: ast.Term, label: str | None) -> bool:
     own = ast.Label(label or "")
     return any(
-        (isinstance(one, ast.TimeOf) and one.call == own)
-        or (isinstance(one, ast.OfCall) and one.call == own and one.what not in ("args", "tool"))
-        for one in ast.walk(term)
+        (isinstance(node, ast.TimeOf) and node.call == own)
+        or (isinstance(node, ast.OfCall) and node.call == own and node.what not in ("args", "tool"))
+        for node in ast.walk(term)
     )
 
 
 def _obligation_finding(
     rule: Rule, partner: ast.Pattern, trigger: Rule | None, least: Sequence[Rule], analysis: PolicyAnalysis
 ) -> LintFinding:
-    others = tuple(one.id for one in least)
+    others = tuple(rule.id for rule in least)
     who = f"{rules_of(others)} " if others else "the rule itself "
     excludes = f"{who}exclude{'' if len(least) > 1 else 's'} every {text_of(partner)} that would do"
     if trigger is None:
@@ -317,8 +327,8 @@ def _obligation_finding(
         return LintFinding("contradictory", rule.id, None, message, example, others)
     tool = min(trigger.tools, default=ANY)
     message = f"after '{tool}' succeeded, nothing can meet the obligation of rule '{rule.id}': {excludes}"
-    found = analysis.example(tool, satisfied=[trigger, *least])
-    call = found.description if found else f"{tool}()"
+    tool_example = analysis.example(tool, satisfied=[trigger, *least])
+    call = tool_example.description if tool_example else f"{tool}()"
     example = f"{call}: creates the obligation, which stays pending at the end, whatever follows"
     return LintFinding("contradictory", rule.id, tool, message, example, others)
 
@@ -330,13 +340,13 @@ def _obligation_finding(
 def rules_about_forbidden_calls(target: LintTarget) -> Mapping[str, LintFinding]:
     """Returns a finding for each such rule that is not a ban itself, by its id."""
     banned = {rule: tools for rule in target.denying if (tools := target.banned_by(rule))}
-    found: dict[str, LintFinding] = {}
+    lint_findings: dict[str, LintFinding] = {}
     for rule in target.rules:
-        bans = [one for one, tools in banned.items() if _may_forbid(one, tools, rule)]
+        bans = [name for name, tools in banned.items() if _may_forbid(name, tools, rule)]
         if bans and _forbid_all(bans, rule, target) and not _is_ban(rule, target):
             least = minimal_set(bans, lambda some, rule=rule: _forbid_all(some, rule, target))  # type: ignore[misc]
-            found[rule.id] = _never_deciding(rule, least, target)
-    return found
+            lint_findings[rule.id] = _never_deciding(rule, least, target)
+    return lint_findings
 
 
 def _may_forbid(ban: Rule, tools: frozenset[str], rule: Rule) -> bool:
@@ -358,17 +368,17 @@ def _decides_only_on(part: AtomicRule, tools: frozenset[str], target: LintTarget
     match part.rule, part.negated:
         case (ast.Forall(pattern) | ast.Before(pattern) | ast.After(pattern), False) | (ast.Exists(pattern), True):
             sets = [target.tags[name[1:]] if name[0] == "@" else {name} for name in pattern.tools]
-            return ANY not in pattern.tools and all(tools.issuperset(one) for one in sets)
+            return ANY not in pattern.tools and all(tools.issuperset(tool_set) for tool_set in sets)
     return False
 
 
 def _ban_implies(ban: Rule, rule: Rule, target: LintTarget) -> bool:
     """Whether a ban implies a rule about the order of steps that does not imply the ban."""
-    one, other = (RuleAutomaton(each, target.tags, calls_may_fail=True) for each in (ban, rule))
+    ban_automaton, other = (RuleAutomaton(each, target.tags, calls_may_fail=True) for each in (ban, rule))
     try:
         return (
-            check_implication(other, one, target.tools, may_continue=False).implied
-            and not check_implication(one, other, target.tools, may_continue=False).implied
+            check_implication(other, ban_automaton, target.tools, may_continue=False).implied
+            and not check_implication(ban_automaton, other, target.tools, may_continue=False).implied
         )
     except SearchLimitError:
         return False
@@ -382,8 +392,8 @@ def _is_ban(rule: Rule, target: LintTarget) -> bool:
 
 
 def _never_deciding(rule: Rule, bans: Sequence[Rule], target: LintTarget) -> LintFinding:
-    tools = sorted(tool for tool in rule.tools if any(tool in target.banned_by(one) for one in bans))
-    ids = [one.id for one in bans]
+    tools = sorted(tool for tool in rule.tools if any(tool in target.banned_by(ban) for ban in bans))
+    ids = [ban.id for ban in bans]
     forbid, has = ("forbids", "has") if len(ids) == 1 else ("forbid", "have")
     message = (
         f"{rules_of(ids)} {forbid} every call of {join_words(map(repr, tools))}, so {_effect(rule)}; "
@@ -403,5 +413,5 @@ def _effect(rule: Rule) -> str:
 
 def _denied_call(rule: Rule, tool: str, target: LintTarget) -> str:
     analysis = analysis_of(target) if is_over_data(rule) else None
-    found = analysis.example(tool, satisfied=[rule]) if analysis is not None else None
-    return f"{found.description}, allowed by rule '{rule.id}'" if found else f"{tool}(), whatever its arguments"
+    example = analysis.example(tool, satisfied=[rule]) if analysis is not None else None
+    return f"{example.description}, allowed by rule '{rule.id}'" if example else f"{tool}(), whatever its arguments"

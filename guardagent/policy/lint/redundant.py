@@ -63,14 +63,16 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
         ):
             continue
         forth, back = _shadows_data_rule(second, first, analysis), _shadows_data_rule(first, second, analysis)
-        for one in redundancy_findings(first, second, forth, back, lambda rule: _data_violation(rule, analysis)):
-            reported.add(one.policy or "")
-            yield one
+        for redundancy_finding in redundancy_findings(
+            first, second, forth, back, lambda rule: _data_violation(rule, analysis)
+        ):
+            reported.add(redundancy_finding.policy or "")
+            yield redundancy_finding
 
 
-def _comparable(one: frozenset[str], other: frozenset[str]) -> bool:
+def _comparable(read_names: frozenset[str], other: frozenset[str]) -> bool:
     """Whether one rule reads all that the other reads; otherwise an implication is too unlikely to check."""
-    return one <= other or other <= one
+    return read_names <= other or other <= read_names
 
 
 def _shadows_data_rule(second: Rule, first: Rule, analysis: PolicyAnalysis) -> bool:
@@ -81,9 +83,9 @@ def _shadows_data_rule(second: Rule, first: Rule, analysis: PolicyAnalysis) -> b
 
 def _data_violation(rule: Rule, analysis: PolicyAnalysis) -> ViolatingCalls | None:
     """Returns a call or an end that violates a rule."""
-    found = (analysis.example(tool, violated=[rule]) for tool in sorted(rule.tools))
-    call = next(((one.description, one.tool) for one in found if one is not None), None)
-    return call or next((one for read in rule.rules if (one := _violating_end(read))), None)
+    examples = (analysis.example(tool, violated=[rule]) for tool in sorted(rule.tools))
+    call = next(((example.description, example.tool) for example in examples if example is not None), None)
+    return call or next((violating_end for read in rule.rules if (violating_end := _violating_end(read))), None)
 
 
 def _violating_end(read: ast.Rule) -> ViolatingCalls | None:
@@ -106,13 +108,18 @@ def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
     for case in cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
     reported = set(rules_about_forbidden_calls(target))
-    for (first, one), (second, other) in combinations(rules.items(), 2):
+    for (first, first_cases), (second, other) in combinations(rules.items(), 2):
         if reported & {first.id, second.id}:
             continue
-        forth, back = _shadows_solver_rule(second, other, first, one), _shadows_solver_rule(first, one, second, other)
-        for found in redundancy_findings(first, second, forth, back, lambda rule: _solver_violation(rules[rule])):
-            reported.add(found.policy or "")
-            yield found
+        forth, back = (
+            _shadows_solver_rule(second, other, first, first_cases),
+            _shadows_solver_rule(first, first_cases, second, other),
+        )
+        for redundancy_finding in redundancy_findings(
+            first, second, forth, back, lambda rule: _solver_violation(rules[rule])
+        ):
+            reported.add(redundancy_finding.policy or "")
+            yield redundancy_finding
 
 
 def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: CasesByTool) -> bool:
@@ -122,32 +129,34 @@ def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: C
     return all(_implied_case(ones[tool], others[tool]) for tool in ones)
 
 
-def _implied_case(one: SolverCase, other: SolverCase) -> bool:
+def _implied_case(solver_case: SolverCase, other: SolverCase) -> bool:
     """Whether `one` permits every call that `other` permits, and requires no more known variables."""
-    whole = joint_solver_rules([one, other])
-    if whole is None or not whole.shares_all_variables(one, other) or not _as_strict(other, one):
+    whole = joint_solver_rules([solver_case, other])
+    if whole is None or not whole.shares_all_variables(solver_case, other) or not _as_strict(other, solver_case):
         return False
     z3 = solver_module()
-    open_ = whole.open_constants(one)
+    open_ = whole.open_constants(solver_case)
     if open_ is None:
         return False
-    permitted = z3.And(whole.permit_terms(one))
+    permitted = z3.And(whole.permit_terms(solver_case))
     denied = z3.Not(z3.Exists(open_, permitted) if open_ else permitted)
-    terms = [*whole.permit_terms(other), *whole.shared_equalities(one, other), denied]
-    return check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, one)
+    terms = [*whole.permit_terms(other), *whole.shared_equalities(solver_case, other), denied]
+    return check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, solver_case)
 
 
-def _denies(whole: JointSolverRules, one: SolverCase) -> bool:
+def _denies(whole: JointSolverRules, solver_case: SolverCase) -> bool:
     """Whether a rule denies any call."""
     z3 = solver_module()
-    open_, permitted = whole.open_constants(one), z3.And(whole.permit_terms(one))
+    open_, permitted = whole.open_constants(solver_case), z3.And(whole.permit_terms(solver_case))
     return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
 
 
-def _as_strict(other: SolverCase, one: SolverCase) -> bool:
+def _as_strict(other: SolverCase, solver_case: SolverCase) -> bool:
     """Whether `other` treats unknown variables at least as strictly as `one`."""
     strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
-    return all(strict[one.sources[name]] >= _strictness(one, name) for name in one.variable_terms)
+    return all(
+        strict[solver_case.sources[name]] >= _strictness(solver_case, name) for name in solver_case.variable_terms
+    )
 
 
 def _strictness(case: SolverCase, name: str) -> int:
@@ -159,7 +168,7 @@ def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
     """Returns a call that a rule denies."""
     z3 = solver_module()
     for case in cases.values():
-        open_ = [one() for one in case.open.values()]
+        open_ = [symbol() for symbol in case.open.values()]
         whole = z3.And([*case.assertions, case.permit])
         values = case.example([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
         if values is not None:
@@ -171,25 +180,25 @@ def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
 def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a rule about the order of steps that another one implies."""
     automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
-    automata = [one for one in automata if any(track is not None for track in one.tracks)]
+    automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(automata, 2):
         if not (first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels):
             continue
         try:
-            found = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
+            findings = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
         except SearchLimitError:
             question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
             target.add_undecided(question, "they have too many states")
             continue
-        reported |= {one.policy for one in found if one.policy}
-        yield from found
+        reported |= {finding.policy for finding in findings if finding.policy}
+        yield from findings
 
 
 def _of_pair(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
     forth, back = _shadowing(first, second, target), _shadowing(second, first, target)
-    found = {first.rule: forth, second.rule: back}
-    return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _steps_violation(found[rule]))
+    by_rule = {first.rule: forth, second.rule: back}
+    return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _steps_violation(by_rule[rule]))
 
 
 def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> ImplicationResult | None:
@@ -197,14 +206,16 @@ def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) 
     severity = second.rule.source.on_violation
     if not first.exact or not covers(severity, first.rule.source.on_violation):
         return None
-    found = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
-    return found if found.implied and found.example is not None else None
+    implication_result = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
+    return implication_result if implication_result.implied and implication_result.example is not None else None
 
 
-def _steps_violation(found: ImplicationResult | None) -> ViolatingCalls | None:
-    if found is None or found.example is None:
+def _steps_violation(implication_result: ImplicationResult | None) -> ViolatingCalls | None:
+    if implication_result is None or implication_result.example is None:
         return None
-    return calls_of(found.example), found.example[-1].call.tool if found.example else None
+    return calls_of(implication_result.example), implication_result.example[
+        -1
+    ].call.tool if implication_result.example else None
 
 
 # --- the findings for two rules
@@ -233,10 +244,10 @@ def redundancy_findings(
     if not first_redundant and not second_redundant:
         return
     loser, winner = (second, first) if second_redundant else (first, second)
-    found = violating_calls(loser)
-    if found is None:
+    losing_calls = violating_calls(loser)
+    if losing_calls is None:
         return
-    example, tool = found
+    example, tool = losing_calls
     if first_redundant and second_redundant:
         message = f"rule '{loser.id}' is equivalent to rule '{winner.id}'; remove one of them"
         yield LintFinding("duplicate", loser.id, tool, message, f"{example}: violates both", (winner.id,))
@@ -259,13 +270,13 @@ def _judges_all(wider: Rule, rule: Rule) -> bool:
 
     A rule about several calls sees only those in its own scope.
     """
-    one, other = rule.source.applies_to, wider.source.applies_to
-    return one == other or (is_within(one, other) and _is_immediate(rule) and _is_immediate(wider))
+    scope, other = rule.source.applies_to, wider.source.applies_to
+    return scope == other or (is_within(scope, other) and _is_immediate(rule) and _is_immediate(wider))
 
 
 def _is_immediate(rule: Rule) -> bool:
     """Whether a rule judges each proposed call by itself."""
-    return all(isinstance(one, SolverMonitor | ForallMonitor) for one in rule.monitors)
+    return all(isinstance(monitor, SolverMonitor | ForallMonitor) for monitor in rule.monitors)
 
 
 def covers(second: Decision, first: Decision) -> bool:
@@ -297,10 +308,10 @@ def vacuous_data(target: LintTarget) -> Iterator[LintFinding]:
     for rule in target.rules if analysis is not None else ():
         assert analysis is not None
         for at, read in enumerate(rule.rules):
-            one = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
+            single_rule = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
-            if is_over_data(one) and one.tools and not meant and is_never_violated(target, one):
-                yield _inviolable(one, _statement(rule, at, target), analysis)
+            if is_over_data(single_rule) and single_rule.tools and not meant and is_never_violated(target, single_rule):
+                yield _inviolable(single_rule, _statement(rule, at, target), analysis)
 
 
 def _inviolable(rule: Rule, text: str, analysis: PolicyAnalysis) -> LintFinding:
@@ -309,8 +320,8 @@ def _inviolable(rule: Rule, text: str, analysis: PolicyAnalysis) -> LintFinding:
         f"nothing violates '{text}': every call satisfies it, or no call matches it; "
         "change it so that it forbids something"
     )
-    found = analysis.example(tool, satisfied=[rule])
-    example = f"{found.description if found else f'{tool}()'}: allowed, whatever the other values"
+    tool_example = analysis.example(tool, satisfied=[rule])
+    example = f"{tool_example.description if tool_example else f'{tool}()'}: allowed, whatever the other values"
     return LintFinding("vacuous", rule.id, tool if len(rule.tools) == 1 else None, message, example)
 
 
@@ -326,7 +337,7 @@ def vacuous_solver(target: LintTarget) -> Iterator[LintFinding]:
         if case.has_literal_permit or not case.is_determined:
             continue
         assert z3 is not None
-        open_ = [one() for one in case.open.values() if not one.arity()]
+        open_ = [symbol() for symbol in case.open.values() if not symbol.arity()]
         whole = z3.And([*case.assertions, case.permit])
         status, _ = case.check([z3.Not(z3.Exists(open_, whole) if open_ else whole)])
         if status == "unknown":
@@ -365,7 +376,7 @@ def _vacuous_part(
             f"'{text}' applies to the first step only, since the formula does not begin with 'G'; "
             f"did you mean 'G({text})'?"
         )
-        other = next((one for one in target.tools if one not in part.tools), "another_tool")
+        other = next((tool for tool in target.tools if tool not in part.tools), "another_tool")
         example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
         tool = call.tool if call.tool in part.tools else None
         yield LintFinding("vacuous", rule.id, tool, message, example)
@@ -385,11 +396,11 @@ def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> Sess
     """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
-    return next(one for one in calls if not automaton.satisfied[automaton.table[0][alphabet.index(one, ok=True)]])
+    return next(call for call in calls if not automaton.satisfied[automaton.table[0][alphabet.index(call, ok=True)]])
 
 
 def _statement(rule: Rule, at: int, target: LintTarget) -> str:
     """Returns the text of one atomic rule, or of the whole rule if they share a text."""
     texts = target.sources[rule.id].statements
-    found = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
-    return " ".join(found.split())
+    text = texts[at].text if len(texts) == len(RuleTree(rule.rules).atomic_rules) else rule.source.text
+    return " ".join(text.split())

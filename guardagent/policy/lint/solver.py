@@ -21,7 +21,6 @@ from guardagent.policy.solver.sources import ARGS, ExpressionSource
 from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
-    Enumeration,
     TooLargeError,
     fits,
     postorder,
@@ -71,7 +70,7 @@ class SolverCase:
 
     @property
     def variables(self) -> Mapping[str, SolverVariable]:
-        return {one.name: one for one in self.permit_check.variables}
+        return {variable.name: variable for variable in self.permit_check.variables}
 
     @cached_property
     def symbols(self) -> Mapping[str, Any]:
@@ -86,20 +85,20 @@ class SolverCase:
     @cached_property
     def open(self) -> Mapping[str, Any]:
         """The open symbols, as declarations."""
-        return {name: one for name, one in self.symbols.items() if name not in self.variables}
+        return {name: symbol for name, symbol in self.symbols.items() if name not in self.variables}
 
     @cached_property
     def domain(self) -> list[Any]:
         """Constraints that hold for every call: enumerations and non-negative counts."""
         z3 = solver_module()
-        found = []
+        domain = []
         for name, constant in self.variable_terms.items():
             enum = self.variables[name].enum
-            if enum is not None and not isinstance(self.variables[name].sort, Enumeration):
-                found.append(z3.Or([constant == term_of(value, constant) for value in enum]))
+            if enum is not None and self.variables[name].sort.values is None:
+                domain.append(z3.Or([constant == term_of(value, constant) for value in enum]))
             if self.variables[name].sort in (INT, REAL) and _counts(self.sources.get(name)):
-                found.append(constant >= 0)
-        return found
+                domain.append(constant >= 0)
+        return domain
 
     @property
     def has_literal_permit(self) -> bool:
@@ -115,8 +114,8 @@ class SolverCase:
     def example(self, terms: Sequence[Any]) -> Values | None:
         """Returns values that satisfy terms, with small numbers if possible, or None."""
         z3 = solver_module()
-        numbers = [one for one in self.variable_terms.values() if z3.is_arith(one)]
-        small = [z3.And(one >= 0, one <= LARGEST) for one in numbers]
+        numbers = [variable_term for variable_term in self.variable_terms.values() if z3.is_arith(variable_term)]
+        small = [z3.And(number >= 0, number <= LARGEST) for number in numbers]
         for more in (small, []):
             status, model = self.check([*terms, *more])
             if status == "sat":
@@ -148,13 +147,18 @@ class SolverCase:
     def with_fresh_symbols(self, terms: Sequence[Any], kept: Sequence[str] = ()) -> list[Any]:
         """Returns the terms with fresh open symbols, except those that are kept."""
         z3 = solver_module()
-        changed = {name: one for name, one in self.open.items() if name not in kept}
+        changed = {name: symbol for name, symbol in self.open.items() if name not in kept}
         constants = [
-            (one(), z3.Const(f"{name} again", one.range())) for name, one in changed.items() if not one.arity()
+            (symbol(), z3.Const(f"{name} again", symbol.range()))
+            for name, symbol in changed.items()
+            if not symbol.arity()
         ]
-        functions = [(one, _renamed(one)) for one in changed.values() if one.arity()]
-        found = [z3.substitute(one, *constants) if constants else one for one in terms]
-        return [z3.substitute_funs(one, *_bodies(functions)) if functions else one for one in found]
+        functions = [(symbol, _renamed(symbol)) for symbol in changed.values() if symbol.arity()]
+        substitutes = [z3.substitute(term, *constants) if constants else term for term in terms]
+        return [
+            z3.substitute_funs(substitute, *_bodies(functions)) if functions else substitute
+            for substitute in substitutes
+        ]
 
     def describe(self, values: Values) -> str:
         """Describes a call with its known values."""
@@ -172,7 +176,10 @@ def _renamed(function: Any) -> Any:
 def _bodies(functions: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Returns each function with the body that applies its replacement."""
     z3 = solver_module()
-    return [(one, other(*[z3.Var(at, one.domain(at)) for at in range(one.arity())])) for one, other in functions]
+    return [
+        (function, other(*[z3.Var(at, function.domain(at)) for at in range(function.arity())]))
+        for function, other in functions
+    ]
 
 
 def _counts(tree: ast.Term | None) -> bool:
@@ -208,9 +215,9 @@ def _cases_of(target: LintTarget) -> Iterator[SolverCase]:
             for tool, permit_check in part.checks.items():
                 tool_source = source.tools[tool]
                 sources = {
-                    one.name: one.source.tree
-                    for one in permit_check.variables
-                    if isinstance(one.source, ExpressionSource)
+                    variable.name: variable.source.tree
+                    for variable in permit_check.variables
+                    if isinstance(variable.source, ExpressionSource)
                 }
                 case = SolverCase(rule, tool, permit_check, sources, tool_source.permit.text)
                 if _is_small_enough(case):
@@ -251,19 +258,23 @@ class JointSolverRules:
 
     def shared_equalities(self, first: SolverCase, second: SolverCase) -> list[Any]:
         """Returns equations of variables with the same source expression."""
-        one, other = self._translated[first].by_source, self._translated[second].by_source
-        return [one[source] == other[source] for source in one if source in other and _same_sort(one, other, source)]
+        first_terms, other = self._translated[first].by_source, self._translated[second].by_source
+        return [
+            first_terms[source] == other[source]
+            for source in first_terms
+            if source in other and _same_sort(first_terms, other, source)
+        ]
 
     def shares_all_variables(self, first: SolverCase, second: SolverCase) -> bool:
         """Whether each variable of the first rule has the same source as one of the second."""
-        one, other = self._translated[first].by_source, self._translated[second].by_source
-        whole = len(one) == len(first.variable_terms) and not self._translated[first].free
-        return whole and all(source in other and _same_sort(one, other, source) for source in one)
+        first_terms, other = self._translated[first].by_source, self._translated[second].by_source
+        whole = len(first_terms) == len(first.variable_terms) and not self._translated[first].free
+        return whole and all(source in other and _same_sort(first_terms, other, source) for source in first_terms)
 
     def check(self, cases: Sequence[SolverCase]) -> str:
         """Checks whether all rules can permit a call together."""
         terms = [term for case in cases for term in self.permit_terms(case)]
-        pairs = [(one, other) for at, one in enumerate(cases) for other in cases[at + 1 :]]
+        pairs = [(case, other) for at, case in enumerate(cases) for other in cases[at + 1 :]]
         return check_terms(self.context, [*terms, *(term for pair in pairs for term in self.shared_equalities(*pair))])[
             0
         ]
@@ -274,20 +285,22 @@ class _TranslatedCase:
 
     def __init__(self, case: SolverCase, number: int, context: Any) -> None:
         z3 = solver_module()
-        terms = [one.translate(context) for one in (*case.domain, *case.assertions, case.permit)]
-        variables = {name: one.translate(context) for name, one in case.variable_terms.items()}
-        constants = [one().translate(context) for one in case.open.values() if not one.arity()]
-        renamed = [(one, z3.Const(f"{one.decl().name()} of {number}", one.sort())) for one in constants]
-        mine = {name: z3.Const(f"{name} of {number}", one.sort()) for name, one in variables.items()}
+        terms = [assertion.translate(context) for assertion in (*case.domain, *case.assertions, case.permit)]
+        variables = {name: variable_term.translate(context) for name, variable_term in case.variable_terms.items()}
+        constants = [symbol().translate(context) for symbol in case.open.values() if not symbol.arity()]
+        renamed = [
+            (constant, z3.Const(f"{constant.decl().name()} of {number}", constant.sort())) for constant in constants
+        ]
+        mine = {name: z3.Const(f"{name} of {number}", variable.sort()) for name, variable in variables.items()}
         pairs = [*renamed, *((variables[name], mine[name]) for name in variables)]
-        self.terms = [z3.substitute(one, *pairs) for one in terms] if pairs else terms
-        self.open = None if any(one.arity() for one in case.open.values()) else [new for _, new in renamed]
+        self.terms = [z3.substitute(term, *pairs) for term in terms] if pairs else terms
+        self.open = None if any(symbol.arity() for symbol in case.open.values()) else [new for _, new in renamed]
         self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
-        self.free = any(one.free for one in case.permit_check.variables)
+        self.free = any(variable.free for variable in case.permit_check.variables)
 
 
-def _same_sort(one: Mapping[str, Any], other: Mapping[str, Any], source: str) -> bool:
-    return bool(one[source].sort() == other[source].sort())
+def _same_sort(terms: Mapping[str, Any], other: Mapping[str, Any], source: str) -> bool:
+    return bool(terms[source].sort() == other[source].sort())
 
 
 def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
@@ -297,7 +310,7 @@ def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
     sorts: dict[str, tuple[str, ...]] = {}
     for case in cases:
         for sort in case.permit_check.encoding.constants.values():
-            if isinstance(sort, Enumeration) and sorts.setdefault(sort.name, sort.values) != sort.values:
+            if sort.values is not None and sorts.setdefault(sort.name, sort.values) != sort.values:
                 return None
     return JointSolverRules(cases)
 
@@ -323,9 +336,9 @@ def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
     is left open. The translation is weaker than the rules: if it is unsatisfiable, so are the rules.
     """
     reader = _ConditionTranslator(case)
-    parts = [one for read in rule.rules for one in (read.parts if isinstance(read, ast.AllOf) else (read,))]
-    mine = [one for one in parts if isinstance(one, ast.Forall) and case.tool in one.pattern.tools]
-    return [found for one in mine if (found := reader.required(one)) is not None]
+    parts = [part for read in rule.rules for part in (read.parts if isinstance(read, ast.AllOf) else (read,))]
+    mine = [part for part in parts if isinstance(part, ast.Forall) and case.tool in part.pattern.tools]
+    return [constraint for one in mine if (constraint := reader.required(one)) is not None]
 
 
 class _ConditionTranslator:
@@ -333,14 +346,18 @@ class _ConditionTranslator:
         self._context = case.context
         written = {name: text_of(source) for name, source in case.sources.items()}
         self._variable_terms = {written[name]: term for name, term in case.variable_terms.items() if name in written}
-        self._sorts = {written[name]: one.sort for name, one in case.variables.items() if name in written}
+        self._sorts = {written[name]: variable.sort for name, variable in case.variables.items() if name in written}
 
     def required(self, rule: ast.Forall) -> Any | None:
         """Translates the condition, or returns None if the pattern does not match every call of the tool."""
         arguments = rule.pattern.arguments
-        names = {one.value.name: f"{ARGS}.{one.name}" for one in arguments if isinstance(one.value, ast.Variable)}
-        others = [one for one in arguments if not isinstance(one.value, ast.Variable | ast.AnyValue)]
-        if others or len(names) < sum(isinstance(one.value, ast.Variable) for one in arguments):
+        names = {
+            argument.value.name: f"{ARGS}.{argument.name}"
+            for argument in arguments
+            if isinstance(argument.value, ast.Variable)
+        }
+        others = [argument for argument in arguments if not isinstance(argument.value, ast.Variable | ast.AnyValue)]
+        if others or len(names) < sum(isinstance(argument.value, ast.Variable) for argument in arguments):
             return None
         return self._translate(rule.condition, names, wanted=True)
 
@@ -354,13 +371,13 @@ class _ConditionTranslator:
                 return self._translate(ast.Or((ast.Negation(first), second)), names, wanted=wanted)
             case ast.And(parts) | ast.Or(parts):
                 both = isinstance(term, ast.And) is wanted
-                found = [
+                constraints = [
                     z3.BoolVal(both, self._context),
-                    *(self._translate(one, names, wanted=wanted) for one in parts),
+                    *(self._translate(part, names, wanted=wanted) for part in parts),
                 ]
-                return z3.And(found) if both else z3.Or(found)
+                return z3.And(constraints) if both else z3.Or(constraints)
             case ast.Compare(left, "in", ast.ListOf(items)):
-                equal = tuple(ast.Compare(left, "==", one) for one in items)
+                equal = tuple(ast.Compare(left, "==", item) for item in items)
                 return self._translate(ast.Or(equal), names, wanted=wanted)
             case ast.Compare():
                 compared = self._compared(term, names)
@@ -398,10 +415,10 @@ def _source_expression(term: ast.Term, names: SourceNames) -> str:
 def solver_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
     blocking = set(target.blocking)
-    cases = [one for one in cases_of(target) if one.rule in blocking and not one.has_literal_permit]
-    for tool in sorted({one.tool for one in cases} - target.forbidden_tools):
-        mine = [one for one in cases if one.tool == tool]
-        alone = [one for one in mine if one.check([*one.assertions, one.permit])[0] == "unsat"]
+    cases = [case for case in cases_of(target) if case.rule in blocking and not case.has_literal_permit]
+    for tool in sorted({case.tool for case in cases} - target.forbidden_tools):
+        mine = [case for case in cases if case.tool == tool]
+        alone = [case for case in mine if case.check([*case.assertions, case.permit])[0] == "unsat"]
         if alone:
             yield from map(_alone, alone)
             continue
@@ -426,7 +443,7 @@ def _jointly(tool: str, cases: Sequence[SolverCase], target: LintTarget) -> Iter
     if joint is not None and status == "unsat":
         least = minimal_set(cases, lambda some: joint.check(some) == "unsat")
         *others, last = least
-        ids = [one.rule.id for one in least]
+        ids = [case.rule.id for case in least]
         message = f"'{tool}' can never be called: no values of the variables satisfy {rules_of(ids)} together"
         values = others[0].example([*others[0].assertions, others[0].permit]) or {}
         denies = f"permitted by rule '{ids[0]}', but not by {rules_of(ids[1:])}"
@@ -442,8 +459,8 @@ def _with_data(cases: Sequence[SolverCase], target: LintTarget) -> Iterator[Lint
         if not least or not _excluded(case, [constraints[rule] for rule in least]):
             continue
         for rule in constraints:
-            without = [one for one in least if one is not rule]
-            if _excluded(case, [constraints[one] for one in without]):
+            without = [other_rule for other_rule in least if other_rule is not rule]
+            if _excluded(case, [constraints[other_rule] for other_rule in without]):
                 least = without
         ids = [rule.id for rule in least]
         message = f"'{case.tool}' can never be called: no call satisfies {rules_of([*ids, case.rule.id])} together"

@@ -92,8 +92,8 @@ def _earlier(pattern: ast.Pattern) -> Formula:
 
 def _any_call(pattern: ast.Pattern) -> bool:
     """Whether a pattern matches every proposed call of its tools, including calls that lack an argument."""
-    names = [one.value.name for one in pattern.arguments if isinstance(one.value, ast.Variable)]
-    free = all(isinstance(one.value, ast.Variable | ast.AnyValue) for one in pattern.arguments)
+    names = [argument.value.name for argument in pattern.arguments if isinstance(argument.value, ast.Variable)]
+    free = all(isinstance(argument.value, ast.Variable | ast.AnyValue) for argument in pattern.arguments)
     return free and len(set(names)) == len(names)
 
 
@@ -187,9 +187,9 @@ class RuleAutomaton:
 
     def __init__(self, rule: Rule, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool = False) -> None:
         tree = RuleTree(rule.rules)
-        formulas = [step_formula(one.rule, negated=one.negated) for one in tree.atomic_rules]
+        formulas = [step_formula(atomic_rule.rule, negated=atomic_rule.negated) for atomic_rule in tree.atomic_rules]
         self.rule, self._tree = rule, tree.tree
-        self.exact = all(one.exact for one in formulas)
+        self.exact = all(formula.exact for formula in formulas)
         compiled = zip(formulas, rule.monitors, strict=True)
         self.tracks = [_track(formula, part, tags, calls_may_fail=calls_may_fail) for formula, part in compiled]
         self.start: State = tuple(0 for _ in self.tracks)
@@ -231,7 +231,7 @@ class RuleAutomaton:
         if isinstance(tree, int):
             return value(tree)
         fold = all if tree[0] == "all" else any
-        return fold(self._holds(one, value) for one in tree[1])
+        return fold(self._holds(subtree, value) for subtree in tree[1])
 
 
 def _resume(automaton: Automaton, state: int, letter: int) -> int:
@@ -272,14 +272,16 @@ def steps_of(automata: Sequence[RuleAutomaton], tools: Sequence[str], *, failing
     Raises:
         SearchLimitError: there are too many.
     """
-    found: dict[tuple[object, ...], StepKind] = {}
-    for number, call in enumerate(calls_of_kinds(set().union(*(one.atoms for one in automata)), tools)):
+    step_kinds: dict[tuple[object, ...], StepKind] = {}
+    for number, call in enumerate(
+        calls_of_kinds(set().union(*(rule_automaton.atoms for rule_automaton in automata)), tools)
+    ):
         if number > MAX_KINDS:
             raise SearchLimitError
         for ok in (True, False) if failing else (True,):
             letters = tuple(automaton.letters_of(call, ok=ok) for automaton in automata)
-            found.setdefault(letters, StepKind(call, ok, letters))
-    return list(found.values())
+            step_kinds.setdefault(letters, StepKind(call, ok, letters))
+    return list(step_kinds.values())
 
 
 def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[SessionCall]:
@@ -333,7 +335,10 @@ def search_order(
                 if len(predecessors) >= MAX_STATES:
                     raise SearchLimitError
                 predecessors[following] = at, step
-                pending = sum(not one.accepts(state) for one, state in zip(automata, following[0], strict=True))
+                pending = sum(
+                    not rule_automaton.accepts(state)
+                    for rule_automaton, state in zip(automata, following[0], strict=True)
+                )
                 priority = pending if ending else 0  # fewest pending obligations first
                 heappush(waiting, (priority, len(predecessors), following))
     return None
@@ -367,10 +372,10 @@ def find_order(
         SearchLimitError: there are too many states.
     """
     wanted = None if tool is None else lambda call: call.tool == tool
-    considered = [one for one in automata if tool in one.rule.tools]
+    considered = [rule_automaton for rule_automaton in automata if tool in rule_automaton.rule.tools]
     while True:
         path = search_order(considered, steps_of(considered, tools), wanted, ending=ending)
-        others = [one for one in automata if one not in considered]
+        others = [rule_automaton for rule_automaton in automata if rule_automaton not in considered]
         violated = None if path is None else _violated_rule(others, path, ending)
         if violated is None:
             return OrderResult(path, considered)
@@ -413,7 +418,14 @@ def first_violation(automata: Sequence[RuleAutomaton], path: Sequence[StepKind])
     for at, step in enumerate(path):
         for number, automaton in enumerate(automata):
             states[number] = automaton.step(states[number], automaton.letters_of(step.call, ok=step.ok))
-        broken = next((one for one, state in zip(automata, states, strict=True) if not one.is_alive(state)), None)
+        broken = next(
+            (
+                rule_automaton
+                for rule_automaton, state in zip(automata, states, strict=True)
+                if not rule_automaton.is_alive(state)
+            ),
+            None,
+        )
         if broken is not None:
             return broken, at
     return None
@@ -467,7 +479,7 @@ class _ImplicationSearch:
         self._example: list[StepKind] | None = None
 
     def run(self) -> ImplicationResult:
-        if not all(one.is_alive(one.start) for one in self._pair):
+        if not all(automaton.is_alive(automaton.start) for automaton in self._pair):
             return ImplicationResult(implied=False)
         while self._waiting:
             at = self._waiting.popleft()
@@ -494,8 +506,8 @@ class _ImplicationSearch:
 
     def _continue(self, at: _Both, step: StepKind) -> None:
         """Follows a step as a session does after it reported a violation."""
-        (first, second), (one, other) = self._pair, step.letters
-        following = first.resume(at[0], one), second.resume(at[1], other)
+        (first, second), (letter, other) = self._pair, step.letters
+        following = first.resume(at[0], letter), second.resume(at[1], other)
         if following not in self._predecessors:
             if len(self._predecessors) >= MAX_STATES:
                 raise SearchLimitError
@@ -514,7 +526,7 @@ def step_contradictions(target: LintTarget, never: Sequence[str]) -> Iterator[Li
         never: tools with another reason why they can never be called.
     """
     automata = [RuleAutomaton(rule, target.tags) for rule in target.blocking]
-    automata = [one for one in automata if any(track is not None for track in one.tracks)]
+    automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     try:
         yield from _of_automata(automata, target, never)
     except SearchLimitError:
@@ -523,18 +535,22 @@ def step_contradictions(target: LintTarget, never: Sequence[str]) -> Iterator[Li
 
 def _of_automata(automata: Sequence[RuleAutomaton], target: LintTarget, never: Sequence[str]) -> Iterator[LintFinding]:
     tools = sorted((tool for tool in target.tools if tool not in never), key=target.named_tools.__contains__)
-    found = find_order(automata, tools, None, ending=True)
-    if found.path is None:
-        yield _unsatisfiable(_least(found.automata, lambda some: find_order(some, tools, None, ending=True)), target)
+    order = find_order(automata, tools, None, ending=True)
+    if order.path is None:
+        yield _unsatisfiable(_least(order.automata, lambda some: find_order(some, tools, None, ending=True)), target)
         return
-    for tool in sorted({tool for one in automata for tool in one.rule.tools} - target.forbidden_tools - set(never)):
+    for tool in sorted(
+        {tool for rule_automaton in automata for tool in rule_automaton.rule.tools}
+        - target.forbidden_tools
+        - set(never)
+    ):
         yield from _of_tool(tool, automata, tools, target)
 
 
 def _of_tool(
     tool: str, automata: Sequence[RuleAutomaton], tools: Sequence[str], target: LintTarget
 ) -> Iterator[LintFinding]:
-    first = [tool, *(one for one in tools if one != tool)]  # examples prefer this tool
+    first = [tool, *(other_tool for other_tool in tools if other_tool != tool)]  # examples prefer this tool
 
     def called(some: Sequence[RuleAutomaton]) -> OrderResult:
         return find_order(some, first, tool, ending=False)
@@ -559,14 +575,14 @@ def _least(
     automata: Sequence[RuleAutomaton], search: Callable[[Sequence[RuleAutomaton]], OrderResult]
 ) -> list[RuleAutomaton]:
     """Returns a minimal set of rules that make it impossible."""
-    kept = sorted(automata, key=lambda one: one.rule.first_monitor)
+    kept = sorted(automata, key=lambda rule_automaton: rule_automaton.rule.first_monitor)
     return minimal_set(kept, lambda some: search(some).path is None)
 
 
 def _ids(automata: Sequence[RuleAutomaton], target: LintTarget) -> list[str]:
     """Returns the ids of rules, with rules that only forbid tools first."""
-    ids = [one.rule.id for one in automata]
-    return sorted(ids, key=lambda one: one not in target.forbidding_rules)
+    ids = [rule_automaton.rule.id for rule_automaton in automata]
+    return sorted(ids, key=lambda id_: id_ not in target.forbidding_rules)
 
 
 def _never_called(
@@ -576,7 +592,7 @@ def _never_called(
     target: LintTarget,
 ) -> LintFinding:
     ids = _ids(least, target)
-    least = sorted(least, key=lambda one: ids.index(one.rule.id))
+    least = sorted(least, key=lambda rule_automaton: ids.index(rule_automaton.rule.id))
     message = f"'{tool}' can never be called: no order of calls satisfies {rules_of(ids)}{' together' * (len(ids) > 1)}"
     path = called(least[:-1]).path
     assert path is not None

@@ -111,8 +111,8 @@ class LintTarget:
     @cached_property
     def mentioned_tools(self) -> Sequence[str]:
         """The tools that rules mention anywhere, such as prerequisites; sorted."""
-        patterns = [one for rule in self.rules for read in rule.rules for one in ast.walk(read)]
-        names = [name for one in patterns if isinstance(one, ast.Pattern) for name in one.tools]
+        patterns = [node for rule in self.rules for read in rule.rules for node in ast.walk(read)]
+        names = [name for pattern in patterns if isinstance(pattern, ast.Pattern) for name in pattern.tools]
         tagged = {tool for name in names if name[0] == "@" for tool in self.tags[name[1:]]}
         return sorted({*self.named_tools, *tagged, *(name for name in names if name[0] != "@")})
 
@@ -129,15 +129,17 @@ class LintTarget:
     @cached_property
     def forbidding_rules(self) -> frozenset[str]:
         """The ids of rules about calls or steps that forbid tools outright."""
-        return frozenset(rule.id for rule in self.rules if any(bans(one, self.tags) for one in rule.rules))
+        return frozenset(rule.id for rule in self.rules if any(bans(rule, self.tags) for rule in rule.rules))
 
     def banned_by(self, rule: Rule) -> frozenset[str]:
         """The tools that a rule forbids outright."""
         solver = self.sources[rule.id].solver
         outright = (
-            tool for tool, one in (solver.tools if solver else {}).items() if one.permit.text.strip() == "false"
+            tool
+            for tool, solver_tool in (solver.tools if solver else {}).items()
+            if solver_tool.permit.text.strip() == "false"
         )
-        return frozenset({*outright, *(tool for one in rule.rules for tool in bans(one, self.tags))})
+        return frozenset({*outright, *(tool for rule in rule.rules for tool in bans(rule, self.tags))})
 
     def rule_of(self, rule: Rule, read: ast.Rule) -> Rule:
         """Compiles one formula as a rule with the source of another."""
@@ -198,10 +200,10 @@ def _banned(formula: Formula, tags: Mapping[str, frozenset[str]]) -> frozenset[s
 
 
 def _tools(atoms: Iterable[str], tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    found: set[str] = set()
+    tools: set[str] = set()
     for atom in atoms:
-        found |= tags[atom[1:]] if atom[0] == "@" else {atom.removeprefix("tool:")} if atom[:5] == "tool:" else set()
-    return frozenset(found)
+        tools |= tags[atom[1:]] if atom[0] == "@" else {atom.removeprefix("tool:")} if atom[:5] == "tool:" else set()
+    return frozenset(tools)
 
 
 _EVERYONE = Scope()
@@ -209,10 +211,10 @@ _EVERYONE = Scope()
 
 def is_within(inner: Scope | None, outer: Scope | None) -> bool:
     """Whether a rule with the outer scope surely judges every call that one with the inner scope judges."""
-    one, other = inner or _EVERYONE, outer or _EVERYONE
-    pairs = ((one.roles, other.roles), (one.tenants, other.tenants), (one.agents, other.agents))
+    scope, other = inner or _EVERYONE, outer or _EVERYONE
+    pairs = ((scope.roles, other.roles), (scope.tenants, other.tenants), (scope.agents, other.agents))
     inside = all(wide is None or (narrow is not None and narrow <= wide) for narrow, wide in pairs)
-    return inside and other.excluded in (None, one.excluded)
+    return inside and other.excluded in (None, scope.excluded)
 
 
 # --- the rules that a finding needs, and lists of them
@@ -223,8 +225,8 @@ T = TypeVar("T")
 def minimal_set(items: Sequence[T], suffices: Callable[[list[T]], bool]) -> list[T]:
     """Leaves out every item without which the others suffice."""
     kept = list(items)
-    for one in items:
-        without = [other for other in kept if other is not one]
+    for item in items:
+        without = [other for other in kept if other is not item]
         if suffices(without):
             kept = without
     return kept

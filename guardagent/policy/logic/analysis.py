@@ -123,7 +123,7 @@ class PolicyAnalysis:
     def tools(self) -> frozenset[str]:
         """All tools that the policy names."""
         named = {tool for rule in self._policies.rules for tool in rule.tools}
-        rules = [one for rule in self._policies.rules for one in rule.rules]
+        rules = [logic_rule for rule in self._policies.rules for logic_rule in rule.rules]
         named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
@@ -134,7 +134,7 @@ class PolicyAnalysis:
 
     def _is_own(self, rule: Rule) -> bool:
         """Whether it is a rule of the policy itself, and no part or variant of one."""
-        return any(rule is one for one in self._policies.rules)
+        return any(rule is own_rule for own_rule in self._policies.rules)
 
     # --- the questions
 
@@ -146,12 +146,12 @@ class PolicyAnalysis:
             rules: rules that judge every call, also the earlier ones; by default all.
             others: rules that judge this call only.
         """
-        found, more = tuple(self._policies.rules if rules is None else rules), tuple(others)
-        key = self.tools | {tool}, found
+        rules_, more = tuple(self._policies.rules if rules is None else rules), tuple(others)
+        key = self.tools | {tool}, rules_
         if key not in self._possible_tools:  # the answer for one tool needs the answers for all
             self._possible_tools[key] = self._possible(*key)
         possible = self._possible_tools[key]
-        return tool not in possible or (bool(more) and not self._may_follow(tool, found, possible, more))
+        return tool not in possible or (bool(more) and not self._may_follow(tool, rules_, possible, more))
 
     def _possible(self, tools: frozenset[str], rules: Sequence[Rule]) -> frozenset[str]:
         """Returns the tools that may have an allowed call, after calls of such tools."""
@@ -199,7 +199,7 @@ class PolicyAnalysis:
     def implies(self, first: Rule, second: Rule) -> bool:
         """Whether it is proved that the first rule implies the second."""
         first_ends, second_ends = list(_ends(first)), list(_ends(second))
-        if any(not any(_are_same(one, other) for other in first_ends) for one in second_ends):
+        if any(not any(_are_same(second_end, other) for other in first_ends) for second_end in second_ends):
             return False
         if any(not _is_conjunctive(rule) for rule in (first, second)) and (first_ends or second_ends):
             return _are_same(first.rules, second.rules)
@@ -296,14 +296,14 @@ class _Scene:
 
     def _answers(self, model: Z3Model) -> Iterator[str]:
         for function, arguments, answer in self.context.state_queries.values():
-            values = ", ".join(_value_text(model.value(one)) for one in arguments)
+            values = ", ".join(_value_text(model.value(argument)) for argument in arguments)
             yield f"state({function}({values})) is {_value_text(model.value(answer))}"
 
     def _calls(self, model: Z3Model) -> Iterator[str]:
         for earlier in self.context.calls:
             if model.of(earlier.exists) is True:
                 call = earlier.call
-                args = ", ".join(f"{name}={shown(one)}" for name, one in model.value(call.args).items())
+                args = ", ".join(f"{name}={shown(value)}" for name, value in model.value(call.args).items())
                 failed = {True: "failed", False: "succeeded"}.get(model.value(call.failed), "has an unknown outcome")
                 output = model.value(call.output)
                 returned = "" if output is MISSING else f" and returned {shown(output)}"
@@ -346,9 +346,9 @@ def _are_same(first: object, second: object) -> bool:
 
 def _constants(node: object) -> list[tuple[type, Any]]:
     if isinstance(node, tuple):
-        return [one for part in node for one in _constants(part)]
+        return [constant for part in node for constant in _constants(part)]
     nodes = ast.walk(node) if not isinstance(node, AtomicRule) else ast.walk(node.rule)
-    return [(type(one.value), one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
+    return [(type(node.value), node.value) for node in nodes if isinstance(node, ast.Constant | ast.ExactValue)]
 
 
 def _may_follow(
@@ -359,7 +359,9 @@ def _may_follow(
     atoms = {atom for letter in letters for atom in letter.ran if atom.startswith(("tool:", "@"))}
 
     def steps(tools: Iterable[str]) -> list[int]:
-        meant = [{atom for atom in atoms if one in (tags[atom[1:]] if atom[0] == "@" else {atom[5:]})} for one in tools]
+        meant = [
+            {atom for atom in atoms if tool in (tags[atom[1:]] if atom[0] == "@" else {atom[5:]})} for tool in tools
+        ]
         return [at for at, letter in enumerate(letters) if letter.ran & atoms in meant]
 
     before, own = steps(earlier | {""}), [at for at in steps({tool}) if letters[at].ok == letters[at].ran]

@@ -28,7 +28,9 @@ class ExpressionNode:
 
     def __init__(self, sort: Sort, name: str, *parts: Any) -> None:
         self.sort, self.name, self.parts = sort, name, parts
-        self.is_open: bool = name in _VARIABLES or any(isinstance(one, ExpressionNode) and one.is_open for one in parts)
+        self.is_open: bool = name in _VARIABLES or any(
+            isinstance(part, ExpressionNode) and part.is_open for part in parts
+        )
         self._hash = hash((sort, name, parts))
 
     def __hash__(self) -> int:
@@ -76,16 +78,24 @@ def disj(*parts: Expression) -> Expression:
 
 
 def _folded(name: str, parts: Iterable[Expression], *, neutral: bool) -> Expression:
-    found: dict[Expression, None] = {}
+    expressions: dict[Expression, None] = {}
     for part in parts:
         if part is neutral:
             continue
         if not isinstance(part, ExpressionNode):
             return not neutral
-        found.update(dict.fromkeys(part.parts) if part.name == name else {part: None})
-    if len(found) > 1 and any(one.name == "not" and one.parts[0] in found for one in found):
+        expressions.update(dict.fromkeys(part.parts) if part.name == name else {part: None})
+    if len(expressions) > 1 and any(
+        expression.name == "not" and expression.parts[0] in expressions for expression in expressions
+    ):
         return not neutral
-    return neutral if not found else next(iter(found)) if len(found) == 1 else ExpressionNode("truth", name, *found)
+    return (
+        neutral
+        if not expressions
+        else next(iter(expressions))
+        if len(expressions) == 1
+        else ExpressionNode("truth", name, *expressions)
+    )
 
 
 def neg(part: Expression) -> Expression:

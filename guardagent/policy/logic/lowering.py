@@ -66,10 +66,10 @@ class _RegexParser:
             raise NotTranslatable
 
     def all(self) -> Any:
-        found = self._alternatives()
+        alternatives = self._alternatives()
         if self._at < len(self._text):
             raise NotTranslatable
-        return found
+        return alternatives
 
     def _next(self, count: int = 1) -> str:
         return self._text[self._at : self._at + count]
@@ -81,24 +81,24 @@ class _RegexParser:
         return self._text[self._at - 1]
 
     def _accept(self, wanted: str) -> bool:
-        found = self._text.startswith(wanted, self._at)
-        self._at += len(wanted) if found else 0
-        return found
+        accept = self._text.startswith(wanted, self._at)
+        self._at += len(wanted) if accept else 0
+        return accept
 
     def _alternatives(self) -> Any:
-        found = [self._sequence()]
+        alternatives = [self._sequence()]
         while self._accept("|"):
-            found.append(self._sequence())
-        return found[0] if len(found) == 1 else ("or", tuple(found))
+            alternatives.append(self._sequence())
+        return alternatives[0] if len(alternatives) == 1 else ("or", tuple(alternatives))
 
     def _sequence(self) -> Any:
-        found = []
+        parts = []
         while self._at < len(self._text) and self._next() not in "|)":
             if self._next() == "$" and self._at == len(self._text) - 1 and "|" not in self._text:
                 self._at += 1
                 break
-            found.append(self._repeated(self._atom()))
-        return ("and then", tuple(found))
+            parts.append(self._repeated(self._atom()))
+        return ("and then", tuple(parts))
 
     def _repeated(self, part: Any) -> Any:
         least: int
@@ -128,12 +128,12 @@ class _RegexParser:
             raise NotTranslatable
         return self._lazy(("repeat", part, int(low), most))
 
-    def _lazy(self, found: Any) -> Any:
+    def _lazy(self, node: Any) -> Any:
         """Skips a lazy modifier, which does not affect a match of the whole string."""
         self._accept("?")
         if self._next() and self._next() in "*+?{":
             raise NotTranslatable
-        return found
+        return node
 
     def _atom(self) -> Any:
         char = self._advance()
@@ -153,10 +153,10 @@ class _RegexParser:
     def _group(self) -> Any:
         if self._accept("?") and not self._accept(":"):
             raise NotTranslatable  # flags and names
-        found = self._alternatives()
+        alternatives = self._alternatives()
         if not self._accept(")"):
             raise NotTranslatable
-        return found
+        return alternatives
 
     def _escape(self) -> Any:
         char = self._advance()
@@ -175,13 +175,13 @@ class _RegexParser:
 
     def _class(self) -> Ranges:
         inverted = self._accept("^")
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         first = True
         while first or self._next() != "]":
             first = False
-            found += self._class_item()
+            ranges += self._class_item()
         self._at += 1
-        return _complement(tuple(found)) if inverted else tuple(found)
+        return _complement(tuple(ranges)) if inverted else tuple(ranges)
 
     def _class_item(self) -> Ranges:
         char = self._advance()
@@ -201,12 +201,12 @@ class _RegexParser:
 
 def _complement(ranges: Ranges) -> Ranges:
     """Returns all other characters."""
-    found, start = [], 0
+    complement, start = [], 0
     for low, high in sorted(ranges):
         if low > start:
-            found.append((start, low - 1))
+            complement.append((start, low - 1))
         start = max(start, high + 1)
-    return (*found, (start, LAST)) if start <= LAST else tuple(found)
+    return (*complement, (start, LAST)) if start <= LAST else tuple(complement)
 
 
 # --- terms
@@ -245,7 +245,7 @@ class Lowering:
         waiting = [] if expression in self._done else [expression]  # not recursive: sums over a long history are deep
         while waiting:
             node = waiting[-1]
-            missing = [one for one in node.parts if isinstance(one, ExpressionNode) and one not in self._done]
+            missing = [part for part in node.parts if isinstance(part, ExpressionNode) and part not in self._done]
             waiting += missing
             if not missing:
                 self._done[waiting.pop()] = self._made(node)
@@ -340,9 +340,9 @@ class Lowering:
             case ("set", ranges):
                 return self._one_of(ranges)
             case ("and then", parts):
-                return self._concat([self._regex(one) for one in parts])
+                return self._concat([self._regex(part) for part in parts])
             case ("or", parts):
-                return self._z3.Union(*[self._regex(one) for one in parts])
+                return self._z3.Union(*[self._regex(part) for part in parts])
             case ("repeat", _, _, 0):
                 return self._empty()
             case ("repeat", part, least, most) if most is None or least <= most:
@@ -364,8 +364,8 @@ class Lowering:
     def _one_of(self, ranges: Ranges) -> Any:
         if not ranges:
             raise NotTranslatable
-        found = [self._z3.Range(self._text(chr(low)), self._text(chr(high))) for low, high in ranges]
-        return found[0] if len(found) == 1 else self._z3.Union(*found)
+        intervals = [self._z3.Range(self._text(chr(low)), self._text(chr(high))) for low, high in ranges]
+        return intervals[0] if len(intervals) == 1 else self._z3.Union(*intervals)
 
     # --- case and space
 
@@ -448,13 +448,13 @@ class Z3Model:
             case Concrete(content=content) | Opaque(content=content):
                 return thaw(content)
             case ListValue(items):
-                return [_null(self.value(one)) for one in items]
+                return [_null(self.value(item)) for item in items]
             case MappingValue(items):
-                return {name: _null(self.value(one)) for name, one in items}
+                return {name: _null(self.value(item)) for name, item in items}
             case SymbolicMapping(key, items):
                 inside = {**dict(items), **self._symbols.contents.get(key, {})}
-                found = {name: self.value(one) for name, one in inside.items() if isinstance(name, str)}
-                return {name: one for name, one in found.items() if one is not MISSING}
+                values = {name: self.value(one) for name, one in inside.items() if isinstance(name, str)}
+                return {name: value for name, value in values.items() if value is not MISSING}
         assert isinstance(leaf, SymbolicList)
         return self._list(leaf)
 
@@ -497,7 +497,7 @@ class ExpressionSolver:
         self._solver.push()
         try:
             every = [*expressions, *(symbols.axioms if symbols else ())]
-            self._solver.add(*[self._lowering.term(one) for one in every])
+            self._solver.add(*[self._lowering.term(expression) for expression in every])
             answer: Answer = str(self._solver.check())  # type: ignore[assignment]
             if answer == "sat":
                 self.model = Z3Model(self._solver.model(), self._lowering, symbols or Symbols())

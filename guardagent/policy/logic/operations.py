@@ -94,13 +94,13 @@ class Operations:
         self._pairs_left -= len(left.cases) * len(right.cases)
         if self._pairs_left < 0:
             raise ExpressionLimitError
-        found = []
-        for first, one in left.cases:
+        pairs = []
+        for first, case in left.cases:
             for second, other in right.cases:
                 both = conj(first, second)
                 if both is not False:
-                    found.append((both, result(one, other)))
-        return joined(found)
+                    pairs.append((both, result(case, other)))
+        return joined(pairs)
 
     # --- concrete values
 
@@ -150,12 +150,12 @@ class Operations:
                 return Unknown(bounds=(StringSet(least), StringSet(most)))
             case ListValue(items):
                 found = [self.plain(item) for item in items]
-                return UNDECIDED if any(one is UNDECIDED for one in found) else [_null(one) for one in found]
+                return UNDECIDED if any(part is UNDECIDED for part in found) else [_null(part) for part in found]
             case MappingValue(items):
                 named = {name: self.plain(item) for name, item in items}
                 return (
                     UNDECIDED
-                    if any(one is UNDECIDED for one in named.values())
+                    if any(part is UNDECIDED for part in named.values())
                     else {k: _null(v) for k, v in named.items()}
                 )
         return UNDECIDED
@@ -163,13 +163,13 @@ class Operations:
     def items_of(self, leaf: Leaf) -> Sequence[Value] | None:
         """Returns the items of a list, or None if they are not known."""
         if isinstance(leaf, Concrete):
-            return [self.constant(one) for one in leaf.content]
+            return [self.constant(part) for part in leaf.content]
         return leaf.items if isinstance(leaf, ListValue) else None
 
     def fields_of(self, leaf: Leaf) -> dict[str, Value] | None:
         """Returns the keys and values of a mapping, or None if it may have more."""
         if isinstance(leaf, Concrete):
-            return {name: self.constant(one) for name, one in leaf.content.items()}
+            return {name: self.constant(part) for name, part in leaf.content.items()}
         return dict(leaf.items) if isinstance(leaf, MappingValue) else None
 
     # --- comparisons
@@ -241,7 +241,7 @@ class Operations:
             items = self.items_of(whole)
             if items is None:
                 return self.symbols.any_truth(("in", item, whole))
-            return only_if(_is_searchable(items), disjunction(self.equal(item, one) for one in items))
+            return only_if(_is_searchable(items), disjunction(self.equal(item, member) for member in items))
         texts = [(guard, leaf) for guard, leaf in item.cases if isinstance(leaf, ScalarValue) and leaf.kind == "text"]
         if isinstance(whole, ScalarValue) and whole.kind == "text":
             return joined((guard, known_truth(ex.is_substring(leaf.payload, whole.payload))) for guard, leaf in texts)
@@ -253,43 +253,45 @@ class Operations:
         bounds = _bounds(whole)
         if bounds is None:
             return known_truth(self.symbols.truth(("in", item, whole)))
-        has, can_have = (ex.disj(*(same(item, one) for one in sorted(some))) for some in bounds)
+        has, can_have = (ex.disj(*(same(item, member) for member in sorted(some))) for some in bounds)
         return truth(has, neg(can_have))
 
     # --- sets and functions
 
     def set_of(self, items: Sequence[Value]) -> Value:
         found = [self.plain(item) for item in items]
-        if any(one is UNDECIDED for one in found):
+        if any(member is UNDECIDED for member in found):
             return self.symbols.any_value(("set", tuple(items)), kinds=("set",))
         return self.set_value(set_of(found))
 
-    def set_value(self, found: Any) -> Value:
+    def set_value(self, members: Any) -> Value:
         """Returns a concrete set, which can be unknown in part."""
-        bounds = set_bounds_of(found)
+        bounds = set_bounds_of(members)
         if bounds is None:
             return UNKNOWN
-        return of_leaf(Concrete("set", found) if type(found) is not Unknown else PartialSet(*bounds))
+        return of_leaf(Concrete("set", members) if type(members) is not Unknown else PartialSet(*bounds))
 
     def combine_sets(self, left: Value, operator: str, right: Value) -> Value:
         first, second = self.plain(left), self.plain(right)
         if first is not UNDECIDED and second is not UNDECIDED:
             return self.set_value(combine_sets(first, operator, second))
-        return self.applied(("set", operator), lambda one, other: combine_sets(one, operator, other), [left, right])
+        return self.applied(
+            ("set", operator), lambda first_set, other: combine_sets(first_set, operator, other), [left, right]
+        )
 
     def applied(self, key: Hashable, function: Callable[..., Any], arguments: Sequence[Value], kind: str = "") -> Value:
         """Returns the result of a function on concrete values, and an arbitrary one for symbolic values.
 
         Equal arguments give the same value. `kind`: the kind of the result, if it is always the same.
         """
-        found = [self.plain(argument) for argument in arguments]
-        if any(type(one) is Unknown for one in found):
+        plain_arguments = [self.plain(argument) for argument in arguments]
+        if any(type(plain_argument) is Unknown for plain_argument in plain_arguments):
             return UNKNOWN
-        if any(one is UNDECIDED for one in found):
+        if any(plain_argument is UNDECIDED for plain_argument in plain_arguments):
             kinds = (kind,) if kind else (*KINDS, "set")
             result = self.symbols.any_value(("apply", key, tuple(arguments)), kinds=kinds)
             return only_if(all_known(arguments), result)
-        result = function(*found)
+        result = function(*plain_arguments)
         return UNKNOWN if type(result) is Unknown else self.constant(result)
 
     def constrain(self, value: Value, least: int, most: int) -> None:
@@ -302,11 +304,17 @@ class Operations:
     def translated(self, name: str, arguments: Sequence[Value], otherwise: Value) -> Value:
         """Returns the exact result of a function where its arguments have the kind of its translation."""
         kind, translation = TRANSLATIONS[name]
-        payloads = [[(guard, leaf.payload) for guard, leaf in one.cases if _is_scalar(leaf, kind)] for one in arguments]
+        payloads = [
+            [(guard, leaf.payload) for guard, leaf in argument.cases if _is_scalar(leaf, kind)]
+            for argument in arguments
+        ]
         exactly = conj(*(ex.disj(*(guard for guard, _ in cases)) for cases in payloads))
-        cases = [(conj(*(guard for guard, _ in one)), [p for _, p in one]) for one in product(*payloads)]
-        found = [(guard, translation(values)) for guard, values in cases]
-        return joined([*found, (neg(exactly), otherwise)])
+        cases = [
+            (conj(*(guard for guard, _ in combination)), [p for _, p in combination])
+            for combination in product(*payloads)
+        ]
+        translations = [(guard, translation(values)) for guard, values in cases]
+        return joined([*translations, (neg(exactly), otherwise)])
 
     def has_key(self, mapping: Value, key: str) -> Value:
         """Returns whether a mapping has a key."""
@@ -377,8 +385,8 @@ class Operations:
         content = self._closed(text)
         if content is UNDECIDED:
             return self.symbols.any_value(("json", text, what))
-        found = parsed(content)
-        return UNKNOWN if type(found) is Unknown else look(self.constant(found))
+        value = parsed(content)
+        return UNKNOWN if type(value) is Unknown else look(self.constant(value))
 
     def item(self, value: Value, index: Value) -> Value:
         def found(whole: Leaf, at: Leaf) -> Value:
@@ -427,8 +435,8 @@ class Operations:
             return UNKNOWN
         if isinstance(leaf.payload, ExpressionNode):
             return known_truth(ex.full_match(leaf.payload, regex))
-        found = regex_test(regex)(leaf.payload)
-        return UNKNOWN if type(found) is Unknown else known_truth(found)
+        test = regex_test(regex)(leaf.payload)
+        return UNKNOWN if type(test) is Unknown else known_truth(test)
 
     def is_literal(self, value: Value, literal: Any) -> Value:
         """Whether a value equals a pattern's literal; unknown if they differ in case or surrounding space only."""

@@ -90,9 +90,9 @@ class Reasoner:
         until = time.monotonic() + TRIES * self._seconds
         for changed in (some for count in range(CHANGES + 1) for some in combinations(names, count)):
             opened = {name: Open(_same_kind_schema(args.get(name))) for name in changed}
-            found = self._search(tool, {**args, **opened}, more=False, facts=facts)
-            if found.args is not None:
-                return {name: found.args[name] for name in changed}
+            remedy = self._search(tool, {**args, **opened}, more=False, facts=facts)
+            if remedy.args is not None:
+                return {name: remedy.args[name] for name in changed}
             if time.monotonic() > until:
                 break
         return None

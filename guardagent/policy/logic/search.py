@@ -86,7 +86,7 @@ def reject_nested_open(args: Mapping[str, Any]) -> None:
 def _has_open(value: Any) -> bool:
     kind = kind_of(value)
     inside = value.values() if kind == "mapping" else value if kind == "list" else ()
-    return isinstance(value, Open) or any(_has_open(one) for one in inside)
+    return isinstance(value, Open) or any(_has_open(part) for part in inside)
 
 
 _KINDS = {
@@ -109,12 +109,12 @@ def choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
     """Returns all values that a schema allows if there are few, else None."""
     if "const" in schema:
         return [schema["const"]]
-    if isinstance(found := schema.get("enum"), list | tuple):
-        return found
+    if isinstance(enum := schema.get("enum"), list | tuple):
+        return enum
     types = _types(schema)
     if types is None or not set(types) <= {"boolean", "null"}:
         return None
-    return [one for kind in types for one in ((True, False) if kind == "boolean" else (None,))]
+    return [choice for kind in types for choice in ((True, False) if kind == "boolean" else (None,))]
 
 
 def _types(schema: Mapping[str, Any]) -> list[str] | None:
@@ -127,10 +127,10 @@ def open_value(operations: Operations, key: Hashable, schema: Mapping[str, Any])
     symbols = operations.symbols
     few = choices(schema)
     if few is not None:
-        leaves = [leaf for one in few for _, leaf in operations.constant(one).cases]
+        leaves = [leaf for choice in few for _, leaf in operations.constant(choice).cases]
         return symbols.one_of(leaves, known=None not in few and bool(leaves))
     types = _types(schema) or [*_KINDS, "null"]
-    kinds = [kind for kind in KINDS if any(_KINDS.get(one) == kind for one in types)]
+    kinds = [kind for kind in KINDS if any(_KINDS.get(type_) == kind for type_ in types)]
     value = symbols.any_value(key, kinds=kinds, known="null" not in types and bool(kinds))
     for guard, leaf in value.cases:
         if isinstance(leaf, ScalarValue):
@@ -143,13 +143,13 @@ def _limits(leaf: ScalarValue, schema: Mapping[str, Any], types: Sequence[str]) 
     if leaf.kind == "truth":
         return []
     amount = size(leaf.payload) if leaf.kind == "text" else leaf.payload
-    found = [neg(less(amount, low)) for low in _bound(schema, _LEAST[leaf.kind])]
-    found += [neg(less(high, amount)) for high in _bound(schema, _MOST[leaf.kind])]
+    limits = [neg(less(amount, low)) for low in _bound(schema, _LEAST[leaf.kind])]
+    limits += [neg(less(high, amount)) for high in _bound(schema, _MOST[leaf.kind])]
     if leaf.kind == "number":
-        found += [less(low, amount) for low in _bound(schema, "exclusiveMinimum")]
-        found += [less(amount, high) for high in _bound(schema, "exclusiveMaximum")]
-        found += [is_whole(amount)] if "number" not in types and "integer" in types else []
-    return found
+        limits += [less(low, amount) for low in _bound(schema, "exclusiveMinimum")]
+        limits += [less(amount, high) for high in _bound(schema, "exclusiveMaximum")]
+        limits += [is_whole(amount)] if "number" not in types and "integer" in types else []
+    return limits
 
 
 def _bound(schema: Mapping[str, Any], name: str) -> list[Any]:
@@ -161,12 +161,12 @@ def _bound(schema: Mapping[str, Any], name: str) -> list[Any]:
 def schema_allows(schema: Mapping[str, Any], value: Any) -> bool | None:
     """Returns whether a schema allows a value, or None if it has unsupported keywords."""
     few = choices(schema)
-    if few is not None and not any(type(one) is type(value) and one == value for one in few):
+    if few is not None and not any(type(choice) is type(value) and choice == value for choice in few):
         return False
     if value is None or kind_of(value) is None:
         return _types(schema) is None or "null" in (_types(schema) or ())
     types = _types(schema)
-    if types is not None and not any(_is(value, one) for one in types):
+    if types is not None and not any(_is(value, type_) for type_ in types):
         return False
     if not all(_within(schema, value)):
         return False
@@ -190,12 +190,12 @@ def _within(schema: Mapping[str, Any], value: Any) -> list[bool]:
     amount: Any = len(value) if kind == "text" else exact(value)
     if type(amount) is Unknown:
         return [False]
-    found = [low <= amount for low in _bound(schema, _LEAST[kind])]
-    found += [amount <= high for high in _bound(schema, _MOST[kind])]
+    conditions = [low <= amount for low in _bound(schema, _LEAST[kind])]
+    conditions += [amount <= high for high in _bound(schema, _MOST[kind])]
     if kind == "number":
-        found += [low < amount for low in _bound(schema, "exclusiveMinimum")]
-        found += [amount < high for high in _bound(schema, "exclusiveMaximum")]
-    return found
+        conditions += [low < amount for low in _bound(schema, "exclusiveMinimum")]
+        conditions += [amount < high for high in _bound(schema, "exclusiveMaximum")]
+    return conditions
 
 
 # --- symbolic evaluation
@@ -311,12 +311,14 @@ _PLAIN: tuple[Any, ...] = (0, 1, "", "a", True, False)
 
 def mentioned_arguments(policies: Policies, tool: str) -> frozenset[str]:
     """Returns the arguments that the rules about a tool mention."""
-    nodes = [node for rule in policies.rules if tool in rule.tools for one in rule.rules for node in _walk(one)]
-    names = {one.name for one in nodes if isinstance(one, ast.Argument)}
-    fields = [one for one in nodes if isinstance(one, ast.Field | ast.Item)]
-    called = [one for one in fields if isinstance(one.body, ast.OfCall) and one.body.what == "args"]
-    names |= {one.name for one in called if isinstance(one, ast.Field)}
-    return frozenset(names | {name for one in called if isinstance(one, ast.Item) for name in _text(one.index)})
+    nodes = [
+        node for rule in policies.rules if tool in rule.tools for logic_rule in rule.rules for node in _walk(logic_rule)
+    ]
+    names = {node.name for node in nodes if isinstance(node, ast.Argument)}
+    fields = [node for node in nodes if isinstance(node, ast.Field | ast.Item)]
+    called = [field for field in fields if isinstance(field.body, ast.OfCall) and field.body.what == "args"]
+    names |= {field.name for field in called if isinstance(field, ast.Field)}
+    return frozenset(names | {name for field in called if isinstance(field, ast.Item) for name in _text(field.index)})
 
 
 def _text(node: ast.Term) -> list[str]:
@@ -335,8 +337,8 @@ class CandidateValues:
 
     def __init__(self, session: ReasonerSession, facts: Mapping[str, Any] | None) -> None:
         self._calls = session.history
-        nodes = [node for rule in session.policies.rules for one in rule.rules for node in _walk(one)]
-        self._constants = [as_json(one.value) for one in nodes if isinstance(one, ast.Constant | ast.ExactValue)]
+        nodes = [node for rule in session.policies.rules for logic_rule in rule.rules for node in _walk(logic_rule)]
+        self._constants = [as_json(node.value) for node in nodes if isinstance(node, ast.Constant | ast.ExactValue)]
         known = {**session._facts, **(facts or {})}  # noqa: SLF001 - the reasoner belongs to the session
         state = state_of(session._conversation.context)  # noqa: SLF001 - as above
         self._around = list(islice(_scalars([known, state]), 4 * MOST))
@@ -347,42 +349,42 @@ class CandidateValues:
         if few is not None:
             return list(few)
         earlier = [thaw(call.args[name]) for call in self._calls if call.args.get(name) is not None]
-        numbers = [one for one in self._constants if kind_of(one) == "number"]
-        near = [near for one in numbers for near in (one + 1, one - 1)]
-        found = [*self._constants, *earlier, *near, *self._around, *_PLAIN]
-        return [one for one in _distinct(found) if schema_allows(schema or EMPTY, one)][:MOST]
+        numbers = [constant for constant in self._constants if kind_of(constant) == "number"]
+        near = [near for number in numbers for near in (number + 1, number - 1)]
+        values = [*self._constants, *earlier, *near, *self._around, *_PLAIN]
+        return [one for one in _distinct(values) if schema_allows(schema or EMPTY, one)][:MOST]
 
 
 def _scalars(value: Any, depth: int = 4) -> Iterator[Any]:
     """Yields the scalars in a value, keys included."""
     match kind_of(value):
         case "mapping" if depth:
-            for key, one in value.items():
+            for key, part in value.items():
                 yield from _scalars(key, 0)
-                yield from _scalars(one, depth - 1)
+                yield from _scalars(part, depth - 1)
         case "list" if depth:
-            for one in value:
-                yield from _scalars(one, depth - 1)
+            for part in value:
+                yield from _scalars(part, depth - 1)
         case "text" | "number" | "truth value":
             yield value
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list({(kind_of(one), repr(one)): one for one in values}.values())
+    return list({(kind_of(value), repr(value)): value for value in values}.values())
 
 
 def combinations(domains: Sequence[Sequence[Any]], limit: int) -> Iterator[tuple[Any, ...]]:
     """Yields combinations up to a limit, with the longest domains shortened first."""
-    while prod(map(len, domains)) > limit and any(len(one) > 2 for one in domains):
+    while prod(map(len, domains)) > limit and any(len(domain) > 2 for domain in domains):
         longest = max(map(len, domains))
-        domains = [one[: longest - 1] if len(one) == longest else one for one in domains]
+        domains = [domain[: longest - 1] if len(domain) == longest else domain for domain in domains]
     return islice(product(*domains), limit)
 
 
 def is_exhaustive(schemas: Sequence[Mapping[str, Any] | None], limit: int) -> bool:
     """Whether the combinations cover all allowed values, and the schemas decide each value."""
-    few = [choices(one or EMPTY) for one in schemas]
-    if any(one is None for one in few) or prod(len(one or ()) for one in few) > limit:
+    few = [choices(schema or EMPTY) for schema in schemas]
+    if any(domain is None for domain in few) or prod(len(domain or ()) for domain in few) > limit:
         return False
     pairs = [(schema or EMPTY, value) for schema, values in zip(schemas, few, strict=True) for value in values or ()]
     return all(schema_allows(schema, value) is not None for schema, value in pairs)
@@ -480,7 +482,9 @@ class CompletionSearch:
 
     def _is_witness(self, args: Mapping[str, Any]) -> bool:
         """Whether the session allows these arguments and they fit the schemas."""
-        fits = all(schema_allows(one.schema or EMPTY, args.get(name)) for name, one in self._open.items())
+        fits = all(
+            schema_allows(open_argument.schema or EMPTY, args.get(name)) for name, open_argument in self._open.items()
+        )
         return fits and self._allows(args)
 
     # --- candidate values
@@ -488,7 +492,7 @@ class CompletionSearch:
     def _try_candidates(self, limit: int) -> CompletionResult | None:
         """Tries values from the rules, the facts and the history, or all values if there are few."""
         known_values = CandidateValues(self._session, self._facts)
-        domains = [known_values.values(name, one.schema) for name, one in self._open.items()]
+        domains = [known_values.values(name, open_argument.schema) for name, open_argument in self._open.items()]
         domains += [[MISSING, *known_values.values(name, None)] for name in self._added]
         names = (*self._open, *self._added)
         limit = min(limit, MAX_MODEL_TRIES) if self._session.policies.requests else limit
@@ -496,17 +500,17 @@ class CompletionSearch:
             args = self._with(dict(zip(names, values, strict=True)))
             if self._is_witness(args):
                 return CompletionResult(possible=True, args=args)
-        schemas = [one.schema for one in self._open.values()]
+        schemas = [open_argument.schema for open_argument in self._open.values()]
         return _NONE if not self._more and is_exhaustive(schemas, limit) else None
 
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self._fixed, **{name: one for name, one in values.items() if one is not MISSING}}
+        return {**self._fixed, **{name: value for name, value in values.items() if value is not MISSING}}
 
     # --- symbolic search
 
     def _arguments(self, operations: Operations) -> Value:
-        for name, one in self._open.items():
-            self._values[name] = open_value(operations, ("open", name), one.schema or EMPTY)
+        for name, open_argument in self._open.items():
+            self._values[name] = open_value(operations, ("open", name), open_argument.schema or EMPTY)
         fixed = {name: operations.constant(value) for name, value in self._fixed.items()}
         if not self._more:
             return of_leaf(MappingValue(tuple({**fixed, **self._values}.items())))
@@ -539,14 +543,17 @@ class CompletionSearch:
 
     def _exclusion(self, operations: Operations, args: Mapping[str, Any]) -> list[Expression]:
         """Excludes denied arguments, unless some are not scalars: others that look the same might be allowed."""
-        found = []
+        conditions = []
         for name, value in self._values.items():
             refused = operations.constant(args.get(name))
             if not all(isinstance(leaf, ScalarValue) for _, leaf in refused.cases):
                 return []
-            found.append(when_true(operations.equal(value, refused)) if refused.cases else neg(value.known))
-        fits = all(schema_allows(one.schema or EMPTY, args.get(name)) is not None for name, one in self._open.items())
-        return [neg(conj(*found))] if fits else []
+            conditions.append(when_true(operations.equal(value, refused)) if refused.cases else neg(value.known))
+        fits = all(
+            schema_allows(open_argument.schema or EMPTY, args.get(name)) is not None
+            for name, open_argument in self._open.items()
+        )
+        return [neg(conj(*conditions))] if fits else []
 
     @staticmethod
     def _state_facts(
@@ -555,8 +562,10 @@ class CompletionSearch:
         """Yields the actual results of state functions for the arguments of a Z3 model."""
         for session in sessions:
             for function, arguments, answer in session.state_queries:
-                plain = [model.value(one) for one in arguments]
-                if MISSING not in plain and all(kind_of(one) in ("text", "number", "truth value") for one in plain):
+                plain = [model.value(argument) for argument in arguments]
+                if MISSING not in plain and all(
+                    kind_of(plain_value) in ("text", "number", "truth value") for plain_value in plain
+                ):
                     actual = session.answer(function, plain)
                     yield implies(
                         same_values(operations, arguments, plain), _equals(operations, answer, actual, depth=3)
@@ -570,13 +579,13 @@ def _equals(operations: Operations, answer: Value, actual: Value, *, depth: int)
     leaf = actual.cases[0][1]
     if not isinstance(leaf, Concrete):
         return answer.known if isinstance(leaf, Opaque) else when_true(operations.equal(answer, actual))
-    of_kind = [(guard, one) for guard, one in answer.cases if one.kind == leaf.kind]
+    of_kind = [(guard, case) for guard, case in answer.cases if case.kind == leaf.kind]
     if leaf.kind != "mapping" or not depth or not of_kind:
         return conj(*(guard for guard, _ in of_kind)) if of_kind else False
     guard, whole = of_kind[0]
     fields = operations.fields_of(leaf) or {}
     inside = [
-        _equals(operations, operations.field(of_leaf(whole), name), one, depth=depth - 1)
-        for name, one in fields.items()
+        _equals(operations, operations.field(of_leaf(whole), name), field, depth=depth - 1)
+        for name, field in fields.items()
     ]
     return conj(guard, *inside)

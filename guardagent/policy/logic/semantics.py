@@ -135,22 +135,25 @@ class Semantics:
 
     def match_proposed(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
         """Matches a proposed call, and returns the condition and the bindings. A missing argument is unknown."""
-        found = {**names, **({pattern.label: [(True, call)]} if pattern.label else {})}
+        bindings = {**names, **({pattern.label: [(True, call)]} if pattern.label else {})}
         tools = self.tools_of(pattern)
-        tool = True if isinstance(tools, AnyTool) else disj(*(same(call.tool, one) for one in tools))
+        tool = True if isinstance(tools, AnyTool) else disj(*(same(call.tool, tool) for tool in tools))
         if tool is False:
-            return FALSE, found
-        tests = [self._fits(one.value, self.operations.field(call.args, one.name), found) for one in pattern.arguments]
-        return conjunction([known_truth(tool), *tests]), found
+            return FALSE, bindings
+        tests = [
+            self._fits(argument.value, self.operations.field(call.args, argument.name), bindings)
+            for argument in pattern.arguments
+        ]
+        return conjunction([known_truth(tool), *tests]), bindings
 
     def match_past(self, pattern: ast.Pattern, call: SymbolicCall, names: Bindings) -> tuple[Value, Bindings]:
         """Matches a past call, which must have every argument of the pattern."""
-        there = [self.operations.has_key(call.args, one.name) for one in pattern.arguments]
+        there = [self.operations.has_key(call.args, argument.name) for argument in pattern.arguments]
         has_all = conj(*map(when_true, there))
         if has_all is False:
             return FALSE, names
-        matched, found = self.match_proposed(pattern, call, names)
-        return conjunction([known_truth(has_all), matched]), found
+        matched, bindings = self.match_proposed(pattern, call, names)
+        return conjunction([known_truth(has_all), matched]), bindings
 
     def match_condition(
         self,
@@ -161,11 +164,11 @@ class Semantics:
         within: ast.Term | None = None,
     ) -> tuple[Value, Bindings]:
         """Matches a past call that must also satisfy a condition, and be in a time window."""
-        matched, found = self.match_past(pattern, call, names)
+        matched, bindings = self.match_past(pattern, call, names)
         if when_false(matched) is True:
-            return FALSE, found
+            return FALSE, bindings
         recent = [] if within is None else [self._in_window(within, call, names)]
-        return conjunction([matched, self.value(condition, found), *recent]), found
+        return conjunction([matched, self.value(condition, bindings), *recent]), bindings
 
     def _in_window(self, within: ast.Term, call: SymbolicCall, names: Bindings) -> Value:
         age = self.operations.arithmetic(self.context.now(), "-", call.time)
@@ -213,12 +216,16 @@ class Semantics:
         return self.operations.combine_sets(left, node.operator, right)
 
     def _apply(self, node: ast.Apply, names: Bindings) -> Value:
-        regexes = tuple(one for one in node.arguments if isinstance(one, ast.RegexValue))
-        arguments = [self.value(one, names) for one in node.arguments if not isinstance(one, ast.RegexValue)]
+        regexes = tuple(argument for argument in node.arguments if isinstance(argument, ast.RegexValue))
+        arguments = [
+            self.value(argument, names) for argument in node.arguments if not isinstance(argument, ast.RegexValue)
+        ]
 
         def function(*values: Any) -> Any:
             left = iter(values)
-            written = [one.regex if isinstance(one, ast.RegexValue) else next(left) for one in node.arguments]
+            written = [
+                argument.regex if isinstance(argument, ast.RegexValue) else next(left) for argument in node.arguments
+            ]
             try:
                 return applied_function(node, self._functions)(written)
             except StateFunctionError as error:  # the session denies the call
@@ -348,10 +355,10 @@ class Semantics:
     @staticmethod
     def used_bindings(node: object, names: Bindings) -> tuple[tuple[str, Any], ...]:
         """Returns the bindings that a term uses, which distinguish terms with the same text."""
-        used = {one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label)}
+        used = {node.name for node in ast.walk(node) if isinstance(node, ast.Variable | ast.Label)}
         return tuple(
             (name, value if isinstance(value, Value) else tuple(value))
-            for name, value in sorted(names.items(), key=lambda one: one[0])
+            for name, value in sorted(names.items(), key=lambda binding: binding[0])
             if name in used
         )
 
@@ -362,7 +369,7 @@ def _property(call: SymbolicCall, what: str) -> Value:
 
 def count_true(truths: Sequence[Value]) -> Value:
     """Counts the true values; the number has bounds if some are unknown."""
-    return total_of([(one, number(1)) for one in truths])
+    return total_of([(truth, number(1)) for truth in truths])
 
 
 def total_of(shares: Sequence[tuple[Value, Value]]) -> Value:
@@ -449,9 +456,9 @@ class RuleTree:
         if self.is_conjunction or when_true(every) is True:
             return every
         kept = [conjunction([so_far(at), value]) for at, value in enumerate(values)]
-        found = _value(self.tree, kept)
+        tree_value = _value(self.tree, kept)
         fine = when_true(every)
-        return truth(disj(fine, when_true(found)), conj(neg(fine), when_false(found)))
+        return truth(disj(fine, when_true(tree_value)), conj(neg(fine), when_false(tree_value)))
 
 
 def _is_conjunction(tree: Tree) -> bool:
@@ -462,7 +469,7 @@ def _value(tree: Tree, values: Sequence[Value]) -> Value:
     if isinstance(tree, int):
         return values[tree]
     kind, trees = tree
-    return (conjunction if kind == "all" else disjunction)(_value(one, values) for one in trees)
+    return (conjunction if kind == "all" else disjunction)(_value(tree, values) for tree in trees)
 
 
 # --- atomic rules
@@ -505,7 +512,7 @@ def _known(value: Value) -> Value:
 
 def uses_known(part: AtomicRule) -> bool:
     """Whether an atomic rule uses `known`, so that more knowledge can change its result from true to false."""
-    return any(isinstance(one, ast.Known) for one in ast.walk(part.rule))
+    return any(isinstance(node, ast.Known) for node in ast.walk(part.rule))
 
 
 def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
@@ -513,7 +520,7 @@ def patterns_of(rules: Sequence[ast.Rule]) -> Iterator[ast.Pattern]:
     for rule in rules:
         for part in RuleTree([rule]).atomic_rules:
             if not part.is_propositional:
-                yield from (one for one in ast.walk(part.rule) if isinstance(one, ast.Pattern))
+                yield from (node for node in ast.walk(part.rule) if isinstance(node, ast.Pattern))
 
 
 # --- earlier steps
@@ -561,7 +568,7 @@ def _need_of(automaton: Automaton) -> Need:
         return "later step"
     every = {state: live.intersection(rows[state]) for state in live}
     unnamed = {state: live.intersection(rows[state][:2]) for state in live}  # the letters 0 and 1 satisfy no atom
-    for states in {frozenset(one) for one in breaking if one}:
+    for states in {frozenset(state_set) for state_set in breaking if state_set}:
         right = live - states
         if states - _reaching(right, every) or states & _reaching(right, unnamed):
             return "other"

@@ -171,10 +171,10 @@ class CurrentSession:
         return self._operations.constant(getattr(state, name, None))
 
     def call_state(self, function: str, arguments: Sequence[Value]) -> Value:
-        if self._state is None or any(one == UNKNOWN for one in arguments):
+        if self._state is None or any(argument == UNKNOWN for argument in arguments):
             return UNKNOWN
-        plain = [self._operations.plain(one) for one in arguments]
-        if not any(one is UNDECIDED for one in plain):
+        plain = [self._operations.plain(argument) for argument in arguments]
+        if not any(plain_value is UNDECIDED for plain_value in plain):
             return self.answer(function, plain)
         answer = self._operations.symbols.any_value(("ask", function, tuple(arguments)))
         self.state_queries.append((function, arguments, answer))
@@ -182,11 +182,11 @@ class CurrentSession:
 
     def counter(self, name: str, keys: Sequence[Value]) -> Value:
         """Returns the value of a counter; any number from 0 if a key is open or the counters cannot be read."""
-        plain = [self._operations.plain(one) for one in keys]
-        if any(type(one) is Unknown for one in plain):
+        plain = [self._operations.plain(key) for key in keys]
+        if any(type(plain_value) is Unknown for plain_value in plain):
             return UNKNOWN
         bounds: tuple[Any, Any] | None = (0, None)
-        if self._counters is not None and not any(one is UNDECIDED for one in plain):
+        if self._counters is not None and not any(plain_value is UNDECIDED for plain_value in plain):
             try:
                 bounds = bounds_of(self._counters.named(name, plain))
             except GuardError:
@@ -201,14 +201,16 @@ class CurrentSession:
 
     def answer(self, function: str, arguments: Sequence[Any]) -> Value:
         """Calls a state function. An exception or a missing result is unknown, and the session denies the call."""
-        if any(type(one) is Unknown for one in arguments):
+        if any(type(argument) is Unknown for argument in arguments):
             return UNKNOWN
         try:
-            found = self._functions[function](self._state, *arguments)
+            answer = self._functions[function](self._state, *arguments)
         except Exception:  # noqa: BLE001 - a state function may raise anything
             return UNKNOWN
-        value = self._operations.constant(found)
-        return UNKNOWN if any(isinstance(leaf, Opaque) and kind_of(found) is None for _, leaf in value.cases) else value
+        value = self._operations.constant(answer)
+        return (
+            UNKNOWN if any(isinstance(leaf, Opaque) and kind_of(answer) is None for _, leaf in value.cases) else value
+        )
 
     # --- sources
 
@@ -243,47 +245,53 @@ class CurrentSession:
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
         """Returns (call, condition of a match, bindings) for each call that may match."""
         tools = semantics.tools_of(pattern)
-        found = [
+        calls = [
             (call, *semantics.match_condition(pattern, condition, call, names, within))
             for call in self._calls
             if call.tool in tools
         ]
-        return [one for one in found if when_false(one[1]) is not True]
+        return [call for call in calls if when_false(call[1]) is not True]
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         if not node.ok:
-            return disjunction(value for _, value, _ in found)
-        fits = (value if call.succeeded is True else conjunction([value, UNKNOWN]) for call, value in _may_fit(found))
+            return disjunction(value for _, value, _ in matching_calls)
+        fits = (
+            value if call.succeeded is True else conjunction([value, UNKNOWN])
+            for call, value in _may_fit(matching_calls)
+        )
         return disjunction(fits)
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
-        return count_true([value for _, value, _ in found])
+        matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        return count_true([value for _, value, _ in matching_calls])
 
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
-        return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in found])
+        matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in matching_calls])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
-        found = self._matching_calls(semantics, node.pattern, node.condition, names)
+        matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names)
         before: Expression = True
         calls = []
-        for call, value, _ in found if node.which == "first" else reversed(found):
+        for call, value, _ in matching_calls if node.which == "first" else reversed(matching_calls):
             calls.append((conj(before, when_true(value)), call))
             before = conj(before, when_false(value))
         return [(guard, call) for guard, call in calls if guard is not False]
 
 
-def _may_fit(found: Sequence[tuple[SymbolicCall, Value, Bindings]]) -> Iterator[tuple[SymbolicCall, Value]]:
+def _may_fit(symbolic_calls: Sequence[tuple[SymbolicCall, Value, Bindings]]) -> Iterator[tuple[SymbolicCall, Value]]:
     """Yields the calls that succeeded or may yet succeed."""
-    return ((call, value) for call, value, _ in found if call.succeeded is True or call.may_succeed)
+    return ((call, value) for call, value, _ in symbolic_calls if call.succeeded is True or call.may_succeed)
 
 
 def same_values(operations: Operations, values: Sequence[Value], plain: Sequence[Any]) -> Expression:
     """Returns the condition that symbolic values equal concrete ones."""
     return conj(
-        *(when_true(operations.equal(v, operations.constant(one))) for v, one in zip(values, plain, strict=True))
+        *(
+            when_true(operations.equal(v, operations.constant(plain_value)))
+            for v, plain_value in zip(values, plain, strict=True)
+        )
     )
 
 
@@ -477,7 +485,7 @@ class SymbolicSession:
         tool: Expression = tools[0]
         if len(tools) > 1:
             tool = variable("text", self._symbols.name("tool"))
-            self._symbols.axioms.append(disj(*(same(tool, one) for one in tools)))
+            self._symbols.axioms.append(disj(*(same(tool, tool_name) for tool_name in tools)))
         output = self._symbols.any_value((key, "output"))
         args, failed = of_leaf(SymbolicMapping((key, "args"))), self._symbols.any_truth((key, "failed"))
         return SymbolicCall(tool, args, output, failed, self._symbols.any_value((key, "time"), kinds=("number",)))
@@ -486,7 +494,7 @@ class SymbolicSession:
 
     def add_consistency_axioms(self, semantics: Semantics) -> None:
         """Relates each term to the witnesses of the others; call it after all terms have been evaluated."""
-        terms = [one for one in self.terms if not any(isinstance(n, _HISTORY) for n in ast.walk(one.condition))]
+        terms = [term for term in self.terms if not any(isinstance(n, _HISTORY) for n in ast.walk(term.condition))]
         for earlier in list(self.calls):
             for term in terms:
                 self._symbols.axioms += self._consistency(semantics, term, earlier)

@@ -155,13 +155,13 @@ def of_leaf(leaf: Leaf) -> Value:
 
 def joined(cases: Iterable[tuple[Expression, Value]]) -> Value:
     """Flattens guarded values into one value."""
-    found: dict[Leaf, Expression] = {}
+    expressions: dict[Leaf, Expression] = {}
     for guard, value in cases:
         for inner, leaf in value.cases:
             both = conj(guard, inner)
             if both is not False:
-                found[leaf] = disj(found.get(leaf, False), both)
-    return Value(tuple((guard, leaf) for leaf, guard in found.items()))
+                expressions[leaf] = disj(expressions.get(leaf, False), both)
+    return Value(tuple((guard, leaf) for leaf, guard in expressions.items()))
 
 
 def only_if(guard: Expression, value: Value) -> Value:
@@ -324,8 +324,8 @@ class Symbols:
         """Returns a non-negative whole number."""
 
         def result() -> ExpressionNode:
-            self.axioms.append(neg(less(found := whole_variable(self.name("n")), 0)))
-            return found
+            self.axioms.append(neg(less(expression_node := whole_variable(self.name("n")), 0)))
+            return expression_node
 
         return self.once(("size", key), result)  # type: ignore[no-any-return]
 
@@ -340,11 +340,11 @@ class Symbols:
         """Returns a number within bounds."""
 
         def result() -> ExpressionNode:
-            found = variable("number", self.name("v"))
-            self.axioms.append(neg(less(found, least)))
+            expression_node = variable("number", self.name("v"))
+            self.axioms.append(neg(less(expression_node, least)))
             if most is not None:
-                self.axioms.append(neg(less(most, found)))
-            return found
+                self.axioms.append(neg(less(most, expression_node)))
+            return expression_node
 
         return self.once(("amount", key), result)  # type: ignore[no-any-return]
 
@@ -390,7 +390,7 @@ class Symbols:
 
     def simplicity_constraints(self) -> list[Expression]:
         """Returns constraints for readable examples: only accessed values are lists or mappings."""
-        found: list[Expression] = []
+        expressions: list[Expression] = []
         for key, value in self._known.items():
             if isinstance(value, Value) and key[0] == "value":
                 nested = key[1] in self.contents
@@ -399,8 +399,8 @@ class Symbols:
                     for guard, leaf in value.cases
                     if isinstance(leaf, SymbolicMapping | SymbolicList) is not nested
                 ]
-                found += map(neg, wanted)
-        return found
+                expressions += map(neg, wanted)
+        return expressions
 
     def has_index(self, key: Hashable, index: Expression) -> Expression:
         """Whether a list has an item at this index."""

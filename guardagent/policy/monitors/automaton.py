@@ -319,7 +319,9 @@ class _FormulaNfa:
             case Conjunction(parts):
                 return _product([self._expand(part, letter, values) for part in parts], self.spend)
             case Disjunction(parts):
-                return _without_redundant(one for part in parts for one in self._expand(part, letter, values))
+                return _without_redundant(
+                    obligations for part in parts for obligations in self._expand(part, letter, values)
+                )
             case Next(body, strong):
                 return [_split([(body, strong)])]
             case Within(steps, body):
@@ -345,12 +347,12 @@ def _children(part: Formula) -> list[Formula]:
 
 def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
     """The formulas that contain a future operator outside of past operators."""
-    found: set[Formula] = set()
+    formulas: set[Formula] = set()
     for part in parts:
         future = isinstance(part, Next | Until | Release | Within)
-        if future or (isinstance(part, Conjunction | Disjunction) and part.parts & found):
-            found.add(part)
-    return found
+        if future or (isinstance(part, Conjunction | Disjunction) and part.parts & formulas):
+            formulas.add(part)
+    return formulas
 
 
 def _holds_on_empty_trace(formula: Formula) -> bool:
@@ -403,9 +405,9 @@ def _product(choices: Sequence[list[Obligations]], spend: Callable[[int], None])
 def _without_redundant(alternatives: Iterable[Obligations]) -> list[Obligations]:
     """Drops alternatives that are supersets of another one."""
     kept: list[Obligations] = []
-    for one in sorted(set(alternatives), key=len):
-        if not any(other <= one for other in kept):
-            kept.append(one)
+    for alternative in sorted(set(alternatives), key=len):
+        if not any(other <= alternative for other in kept):
+            kept.append(alternative)
     return kept
 
 
@@ -576,14 +578,14 @@ class ProductMonitor:
 
     def run(self, events: Iterable[Event]) -> list[tuple[int, int]]:
         """Processes events; returns (event index, rule index) for each violation. Success is status "ok"."""
-        state, letters, found = self._state, self._letters, []
+        state, letters, run = self._state, self._letters, []
         for at, event in enumerate(events):
             letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
             state, violated = state[letter]
             if violated:
-                found += [(at, rule) for rule in violated]
+                run += [(at, rule) for rule in violated]
         self._state = state
-        return found
+        return run
 
     @property
     def standings(self) -> tuple[Standing, ...]:

@@ -31,7 +31,7 @@ from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import EMPTY, Check, Context, Decision, Event, Verdict, freeze, new, thaw
+from guardagent.types import EMPTY, Context, Decision, Event, Verdict, freeze, new, thaw
 
 Broken = tuple[tuple[RuleMetadata, MonitorResult], ...]  # (the rule, its violation)
 
@@ -88,7 +88,7 @@ class Judgement:
         self.undecided = {**self.undecided, source.id: value}
         self.only_arguments_missing = self.only_arguments_missing and value.absent
         self._add_error("; ".join(value.why), source)
-        self.withheld += tuple([f"{source.id}: {one}" for one in result.explain().withheld])
+        self.withheld += tuple([f"{source.id}: {withheld_text}" for withheld_text in result.explain().withheld])
 
     def decision(self, lifted: Decision | None = None) -> Decision:
         """The most severe decision. `lifted`: violations with this decision are approved and do not count."""
@@ -120,6 +120,7 @@ class ConversationState:
         principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.policies = policies
+        self.requests = policies.requests  # whose programs judge the calls of this conversation
         self.calls: list[SessionCall] = []
         self._calls_of: dict[str, list[SessionCall]] = {}  # tool -> its calls, among the first ones
         self._sorted = 0  # the number of these
@@ -239,7 +240,7 @@ class ConversationState:
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
         """Runs the request policies on the history and the call."""
         event, context = call.event(), Context(self.history(), facts=call.facts)
-        for source, check in self.request_checks(judged):
+        for source, check in self.requests:
             if not source.covers(call.principal, call.agent):
                 continue
             try:
@@ -252,10 +253,6 @@ class ConversationState:
                 judged.fail(problem, source)
             if verdict.label and not verdict.errors:
                 judged.broken += ((source, MonitorResult.violated(partial(_program_explanation, verdict))),)
-
-    def request_checks(self, _judged: Judgement) -> Iterable[tuple[RuleMetadata, Check]]:
-        """The checks of the request policies that can judge a call of this conversation."""
-        return self.policies.requests
 
     def reserve(self, call: SessionCall, judged: Judgement | None) -> None:
         """Appends a call to the history as in flight."""
@@ -396,7 +393,7 @@ class ConversationState:
     def _reopen(self, call: SessionCall, memento: Memento) -> None:
         call.output = call.status = None
         self.context.in_flight.append(call)
-        self.context.in_flight.sort(key=lambda one: one.place)
+        self.context.in_flight.sort(key=lambda in_flight_call: in_flight_call.place)
         self._restore(memento)
 
     def began(self, call: SessionCall) -> None:
@@ -492,7 +489,7 @@ class ConversationState:
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Restores a dumped conversation."""
-        self.calls = [SessionCall.loaded(place, one) for place, one in enumerate(data["calls"], 1)]
+        self.calls = [SessionCall.loaded(place, call) for place, call in enumerate(data["calls"], 1)]
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
             self.context.latest = call.time or self.context.latest
@@ -504,7 +501,7 @@ class ConversationState:
             else:
                 self._index_call(call)
         monitors = zip(self.policies.monitors, data["memory"], strict=True)
-        loaded = enumerate(monitor.loaded(one, self.calls) for monitor, one in monitors)
+        loaded = enumerate(monitor.loaded(memory_data, self.calls) for monitor, memory_data in monitors)
         self._memory = OnDemand(self.policies.memory_factories, dict(loaded))
         self._reported = _loaded_reported(data["said"])
         if self.context.provenance is not None:
@@ -570,8 +567,8 @@ class ConversationState:
 
     def _restore(self, memento: Memento) -> None:
         memory, self._reported = memento
-        for number, one in memory.items():
-            self._memory[number] = one
+        for number, monitor_memory in memory.items():
+            self._memory[number] = monitor_memory
 
     def _dumped_reported(self) -> dict[str, list[int]]:
         return {rule: sorted(places) for rule, places in self._reported.items()}
@@ -580,7 +577,9 @@ class ConversationState:
         return {rule: set(places) for rule, places in self._reported.items()}
 
     def _copied_memory(self, calls: Mapping[SessionCall, SessionCall]) -> OnDemand[Any]:
-        return self._memory.changed(lambda number, one: self.policies.monitors[number].copied(one, calls))
+        return self._memory.changed(
+            lambda number, monitor_memory: self.policies.monitors[number].copied(monitor_memory, calls)
+        )
 
 
 def _loaded_reported(data: Any) -> dict[str, set[int]]:

@@ -110,7 +110,7 @@ class _Obligation:
 
     def among(self, calls: Mapping[SessionCall, SessionCall]) -> _Obligation:
         """The same obligation with some calls replaced."""
-        env = [calls.get(one, one) if isinstance(one, SessionCall) else one for one in self.env]
+        env = [calls.get(value, value) if isinstance(value, SessionCall) else value for value in self.env]
         return _Obligation(calls.get(self.call, self.call), env, self.certainty)
 
 
@@ -136,7 +136,7 @@ class _Obligations(dict[Any, _Obligation]):
         self[key] = obligation
 
     def all_open(self) -> list[_Obligation]:
-        return [*self.values(), *(one for _, one in self.pending.values())]
+        return [*self.values(), *(obligation for _, obligation in self.pending.values())]
 
 
 class ResponseMonitor:
@@ -153,7 +153,7 @@ class ResponseMonitor:
         self._first = library.tools_of(rule.pattern)
         self._match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
-        self._of_history = any(isinstance(one, ast.OF_EARLIER) for one in ast.walk(rule.condition))
+        self._of_history = any(isinstance(node, ast.OF_EARLIER) for node in ast.walk(rule.condition))
         self._reads_time = ast.reads_time(rule.condition) or ast.reads_time(rule.partner_condition)
         self._outcomes = compiler.call_outcomes(rule.condition, directed=False)
         self._partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)
@@ -281,8 +281,8 @@ class ResponseMonitor:
         obligations = memory.all_open()
         if not obligations:
             return None
-        certain = next((one for one in obligations if one.certainty is True), None)
-        first = certain or max(obligations, key=lambda one: _is_unrecorded(one.certainty))
+        certain = next((obligation for obligation in obligations if obligation.certainty is True), None)
+        first = certain or max(obligations, key=lambda obligation: _is_unrecorded(obligation.certainty))
         return MonitorResult(
             False if certain else first.certainty, partial(self._missing.explained, first.env, first.call)
         )
@@ -295,15 +295,19 @@ class ResponseMonitor:
 
     def copied(self, memory: _Obligations, calls: Mapping[SessionCall, SessionCall]) -> _Obligations:
         copy = _Obligations()
-        for key, one in memory.items():
-            copy.open(key, one.among(calls))
+        for key, obligation in memory.items():
+            copy.open(key, obligation.among(calls))
         copy.pending = {place: (key, one.among(calls)) for place, (key, one) in memory.pending.items()}
         return copy
 
     def dumped(self, memory: _Obligations) -> Any:
         return [
-            [one.call.place, dump_truth(one.certainty), [_dump_value(one.env[slot]) for slot in self._slots]]
-            for one in memory.all_open()
+            [
+                obligation.call.place,
+                dump_truth(obligation.certainty),
+                [_dump_value(obligation.env[slot]) for slot in self._slots],
+            ]
+            for obligation in memory.all_open()
         ]
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _Obligations:

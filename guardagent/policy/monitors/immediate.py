@@ -30,7 +30,7 @@ class ForallMonitor:
         self._match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = compile_with_evidence(rule.condition, compiler, names)
         self._outcomes = compiler.call_outcomes(rule.condition)
-        inside = {type(one) for one in ast.walk(rule.condition)}
+        inside = {type(node) for node in ast.walk(rule.condition)}
         self._of_history = not inside.isdisjoint(ast.OF_EARLIER)
         self._asks_known = ast.Known in inside
         self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
@@ -74,12 +74,12 @@ class ForallMonitor:
         return MonitorResult.violated(partial(self._explained, env))
 
     def _explained(self, env: Env) -> Explanation:
-        found = blank_explanation()
-        needed = self._explain(env, found)
-        missing = found.missing
+        explanation = blank_explanation()
+        needed = self._explain(env, explanation)
+        missing = explanation.missing
         if len(missing) != 1 or needed != f"an earlier {missing[0]}":
-            found.needed = needed
-        return found
+            explanation.needed = needed
+        return explanation
 
     def _undecided(self, env: Env, call: SessionCall, matched: Truth, value: Any) -> MonitorResult | None:
         """The result over all outcomes of the calls in flight: unknown unless they agree."""
@@ -121,10 +121,10 @@ class ForallMonitor:
     def satisfiable(self, memory: _ForallMemory) -> Truth:
         if not memory.open:
             return memory.base
-        found = _ForallMemory(memory.base)
+        restored = _ForallMemory(memory.base)
         for value in memory.open.values():
-            found.take(value)
-        return found.base
+            restored.take(value)
+        return restored.base
 
     def satisfied(self, _memory: _ForallMemory) -> bool:
         return False
@@ -135,8 +135,8 @@ class ForallMonitor:
         return copy
 
     def dumped(self, memory: _ForallMemory) -> Any:
-        found = [[place, dump_truth(value)] for place, value in memory.open.items()]
-        return {"base": dump_truth(memory.base), "open": found}
+        open_places = [[place, dump_truth(value)] for place, value in memory.open.items()]
+        return {"base": dump_truth(memory.base), "open": open_places}
 
     def loaded(self, data: Any, _calls: Any) -> _ForallMemory:
         if not isinstance(data, dict):  # older snapshots
@@ -150,8 +150,8 @@ def _scope(rule: ast.Forall, compiler: Compiler, names: Names, *, has_partners: 
     """The names of the rule for its screen."""
     arguments = {name: compiler.arguments[slot] for name, slot in names.items() if slot in compiler.arguments}
     inside = ast.walk(rule.condition) if has_partners else ()
-    terms = [one for one in inside if isinstance(one, ast.SomeCall)]
-    queries = {id(one): keys for one in terms if (keys := compiler.keys_of(one)) is not None}
+    terms = [node for node in inside if isinstance(node, ast.SomeCall)]
+    queries = {id(term): keys for term in terms if (keys := compiler.keys_of(term)) is not None}
     return CallScope(rule.pattern.label, arguments, queries)
 
 

@@ -104,15 +104,15 @@ class PropositionalMonitor:
 
     def _violation(self, state: int, letter: int) -> MonitorResult:
         """The result of a violation while no call is in flight, kept for all sessions."""
-        found = MonitorResult.violated(partial(self._explained, state, letter, None))
-        return self._violations.setdefault((state, letter), found)
+        monitor_result = MonitorResult.violated(partial(self._explained, state, letter, None))
+        return self._violations.setdefault((state, letter), monitor_result)
 
     def _explained(self, state: int, letter: int | None, memory: _AutomatonMemory | None) -> Explanation:
-        found = blank_explanation()
+        explanation = blank_explanation()
         if letter is not None and memory is not None and (open_calls := _open_calls(memory)):
-            found.evidence = {"in flight": open_calls}
-        found.sequences = self._repairs(state, letter)
-        return found
+            explanation.evidence = {"in flight": open_calls}
+        explanation.sequences = self._repairs(state, letter)
+        return explanation
 
     def reserved(
         self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory, _result: MonitorResult | None
@@ -142,8 +142,8 @@ class PropositionalMonitor:
             memory.unsettled, memory.possible, memory.doubtful = [], (memory.base,), False
             return
         since: list[SessionCall | Effect] = []
-        for one in memory.unsettled:
-            link = self._effect(one) if one is call else one
+        for session_call in memory.unsettled:
+            link = self._effect(session_call) if session_call is call else session_call
             if isinstance(link, tuple) and since and isinstance(since[-1], tuple):
                 since[-1] = _composed(since[-1], link)
             else:
@@ -171,20 +171,20 @@ class PropositionalMonitor:
 
     def _update_possible(self, memory: _AutomatonMemory) -> None:
         memory.possible, memory.doubtful = (memory.base,), False
-        for one in memory.unsettled:
-            self._advance(memory, one)
+        for session_call in memory.unsettled:
+            self._advance(memory, session_call)
 
-    def _advance(self, memory: _AutomatonMemory, one: SessionCall | Effect) -> None:
+    def _advance(self, memory: _AutomatonMemory, session_call: SessionCall | Effect) -> None:
         """Advances the possible states by a call in flight or by the effect of settled calls."""
-        if isinstance(one, tuple):
-            memory.doubtful |= any(one[state][1] for state in memory.possible)
-            memory.possible = tuple(sorted({one[state][0] for state in memory.possible}))
+        if isinstance(session_call, tuple):
+            memory.doubtful |= any(session_call[state][1] for state in memory.possible)
+            memory.possible = tuple(sorted({session_call[state][0] for state in memory.possible}))
             return
-        key = memory.possible, self.alphabet.index(one, ok=True), "withdrawn" in one.possible_statuses
-        found = self._advanced.get(key)
-        if found is None:
-            found = self._advanced[key] = self._after_any_outcome(*key)
-        memory.possible, doubtful = found
+        key = memory.possible, self.alphabet.index(session_call, ok=True), "withdrawn" in session_call.possible_statuses
+        any_outcome = self._advanced.get(key)
+        if any_outcome is None:
+            any_outcome = self._advanced[key] = self._after_any_outcome(*key)
+        memory.possible, doubtful = any_outcome
         memory.doubtful = memory.doubtful or doubtful
 
     def _after_any_outcome(
@@ -217,22 +217,28 @@ class PropositionalMonitor:
         copy = _AutomatonMemory(memory.base)
         copy.possible, copy.unforeseen = memory.possible, memory.unforeseen
         copy.broken, copy.doubtful = memory.broken, memory.doubtful
-        copy.unsettled = [calls.get(one, one) if isinstance(one, SessionCall) else one for one in memory.unsettled]
+        copy.unsettled = [
+            calls.get(session_call, session_call) if isinstance(session_call, SessionCall) else session_call
+            for session_call in memory.unsettled
+        ]
         return copy
 
     def dumped(self, memory: _AutomatonMemory) -> Any:
-        since = [one.place if isinstance(one, SessionCall) else one for one in memory.unsettled]
+        since = [
+            session_call.place if isinstance(session_call, SessionCall) else session_call
+            for session_call in memory.unsettled
+        ]
         return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.unforeseen]
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _AutomatonMemory:
         base, since, possible, *standing = data
         memory = _AutomatonMemory(base)
-        for one in since:
-            if isinstance(one, int):
-                call = calls[one - 1]
+        for entry in since:
+            if isinstance(entry, int):
+                call = calls[entry - 1]
                 memory.unsettled.append(self._effect(call) if call.status else call)
             else:
-                memory.unsettled.append(tuple((target, broken, late) for target, broken, late in one))
+                memory.unsettled.append(tuple((target, broken, late) for target, broken, late in entry))
         memory.possible = tuple(possible)
         memory.broken, memory.doubtful, memory.unforeseen = standing
         return memory
@@ -244,13 +250,13 @@ class PropositionalMonitor:
     def _repairs(self, state: int, letter: int | None) -> tuple[CallSequence, ...]:
         """The single calls after which the step is allowed or the trace may end; otherwise one shortest sequence."""
         key = state, -1 if letter is None else letter
-        found = self._known_repairs.get(key)
-        if found is None:
+        call_sequences = self._known_repairs.get(key)
+        if call_sequences is None:
             way = self._shortest_repair(state, letter) or []
             single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
-            found = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
-            self._known_repairs[key] = found
-        return found
+            call_sequences = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+            self._known_repairs[key] = call_sequences
+        return call_sequences
 
     def _repairs_in_one(self, state: int, letter: int | None, tool: str) -> bool:
         automaton = self.automaton
@@ -270,8 +276,8 @@ class PropositionalMonitor:
             state, way = waiting.popleft()
             if way and self._is_repaired(state, letter):
                 return way
-            for tool, one in letters.items():
-                target = automaton.table[state][one]
+            for tool, tool_letter in letters.items():
+                target = automaton.table[state][tool_letter]
                 if target not in seen and not automaton.violated[target]:
                     seen.add(target)
                     waiting.append((target, [*way, tool]))
@@ -280,7 +286,7 @@ class PropositionalMonitor:
 
 def _open_calls(memory: _AutomatonMemory) -> list[dict[str, Any]]:
     """The calls in flight, as evidence."""
-    return [one.shown() for one in memory.unsettled if isinstance(one, SessionCall)]
+    return [session_call.shown() for session_call in memory.unsettled if isinstance(session_call, SessionCall)]
 
 
 def _composed(first: Effect, second: Effect) -> Effect:

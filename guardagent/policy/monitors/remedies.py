@@ -32,19 +32,19 @@ class Remedies:
     ) -> None:
         self._conversation, self._call, self._facts, self._halted = conversation, call, facts, halted
 
-    def remedy(self, source: RuleMetadata, found: Explanation) -> str | None:
+    def remedy(self, source: RuleMetadata, explanation: Explanation) -> str | None:
         """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments."""
-        untried = self._untried(found)
-        if source.remedy is not None and self._is_feasible(source.remedy, untried, found):
+        untried = self._untried(explanation)
+        if source.remedy is not None and self._is_feasible(source.remedy, untried, explanation):
             return " ".join(source.remedy.split())
         calls = self._calls(untried) if untried else None
-        return calls or (None if found.changes is None else self._changes(*found.changes))
+        return calls or (None if explanation.changes is None else self._changes(*explanation.changes))
 
-    def _untried(self, found: Explanation) -> list[CallSequence]:
+    def _untried(self, explanation: Explanation) -> list[CallSequence]:
         """The suggested sequences without a call that was made in vain."""
-        needed_before = bool(found.missing) and self._call is not None and not found.timed
+        needed_before = bool(explanation.missing) and self._call is not None and not explanation.timed
         untried = []
-        for sequence in found.sequences:
+        for sequence in explanation.sequences:
             for tool, args in sequence:
                 if self._in_vain(tool, args, even_if_ok=needed_before):
                     break
@@ -59,13 +59,13 @@ class Remedies:
                 return even_if_ok or call.status not in (None, "ok")
         return False
 
-    def _is_feasible(self, text: str, untried: Sequence[CallSequence], found: Explanation) -> bool:
+    def _is_feasible(self, text: str, untried: Sequence[CallSequence], explanation: Explanation) -> bool:
         """Whether a text names no other tool than the denied one, or at least one that is allowed and worth a try."""
         named = self._conversation.policies.named_in(text) - {self._call.tool if self._call else ""}
         if not named:
             return True
         args = {tool: args for sequence in untried for tool, args in sequence}
-        tried = {tool for sequence in found.sequences for tool, _ in sequence} - args.keys()
+        tried = {tool for sequence in explanation.sequences for tool, _ in sequence} - args.keys()
         calls = [(tool, args.get(tool, {})) for tool in sorted(named - tried)]
         return any(not self._in_vain(*call) and self._permits(*call) for call in calls)
 
@@ -76,7 +76,7 @@ class Remedies:
         several = next((way for way in sequences if len(way) > 1 and not single and self._permits_all(way)), ())
         if not single and not several:
             return None
-        names = (", then " if several else " or ").join(_call_text(*one) for one in single or several)
+        names = (", then " if several else " or ").join(_call_text(*remedy_call) for remedy_call in single or several)
         return f"call {names}{' first' if self._call else ''}"
 
     def _changes(self, args: Mapping[str, Any] | None, text: str) -> str | None:
@@ -117,8 +117,8 @@ def _is_repeated(call: SessionCall, args: Mapping[str, Any]) -> bool:
     if call.status == "withdrawn":
         return False
     for name, value in args.items():
-        found = call.args.get(name)
-        if (type(found) is str and type(value) is str and found != value) or equal(found, value) is not True:
+        argument = call.args.get(name)
+        if (type(argument) is str and type(value) is str and argument != value) or equal(argument, value) is not True:
             return False
     return True
 
@@ -129,20 +129,20 @@ def _call_text(tool: str, args: Mapping[str, Any]) -> str:
     return f"'{tool}({', '.join(known)})'" if known else f"'{tool}'"
 
 
-def message_of(source: RuleMetadata, found: Explanation, remedy: str | None, *, earlier: bool) -> str:
+def message_of(source: RuleMetadata, explanation: Explanation, remedy: str | None, *, earlier: bool) -> str:
     """The message for a violated rule, in one line: the author's message and the violating facts.
 
     Args:
         source: the rule.
-        found: the explanation of the violation.
+        explanation: that of the violation.
         remedy: the remedy, if there is one.
         earlier: whether missing calls were needed before this call; otherwise by the end.
     """
     if source.message_line:
-        return f"{source.message_line} ({found.because})" if found.because else source.message_line
-    if found.needed:
-        return f"needed: {found.needed}"
-    if found.missing:
+        return f"{source.message_line} ({explanation.because})" if explanation.because else source.message_line
+    if explanation.needed:
+        return f"needed: {explanation.needed}"
+    if explanation.missing:
         denied = "" if remedy else ", but it may be denied in turn"
-        return f"needed: {'an earlier' if earlier else 'a'} call {' or '.join(found.missing)}{denied}"
-    return found.because or source.default_message
+        return f"needed: {'an earlier' if earlier else 'a'} call {' or '.join(explanation.missing)}{denied}"
+    return explanation.because or source.default_message

@@ -148,21 +148,21 @@ def _value_of(result: MonitorResult | None) -> Truth:
 
 def _worst(results: Sequence[MonitorResult]) -> MonitorResult:
     """Merges the known violations, if any; otherwise the unknown results."""
-    known = [one for one in results if one.value is False]
+    known = [monitor_result for monitor_result in results if monitor_result.value is False]
     if len(known) == 1:
         return known[0]
     if known:
         return MonitorResult.merged(False, known, " and ")  # noqa: FBT003 - a value
-    return MonitorResult(conjunction(one.value for one in results))
+    return MonitorResult(conjunction(monitor_result.value for monitor_result in results))
 
 
 def _tree_result(tree: Tree, values: Sequence[Truth], wrong: Sequence[MonitorResult]) -> MonitorResult | None:
     value = _value(tree, values)
     if value is True:
         return None
-    for one in wrong:  # without it, an earlier violation might not have been found again
-        if isinstance(one.value, Unknown) and one.value.unrecorded:
-            return one
+    for monitor_result in wrong:  # without it, an earlier violation might not have been found again
+        if isinstance(monitor_result.value, Unknown) and monitor_result.value.unrecorded:
+            return monitor_result
     known = [one for one in wrong if one.value is False]
     return MonitorResult.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
 
@@ -172,7 +172,7 @@ def _value(tree: Tree, values: Sequence[Truth]) -> Truth:
         return values[tree]
     kind, trees = tree
     fold: Callable[..., Truth] = conjunction if kind == "all" else disjunction
-    return fold(_value(one, values) for one in trees)
+    return fold(_value(tree, values) for tree in trees)
 
 
 def _is_simple(tree: Tree) -> bool:
@@ -256,10 +256,10 @@ def precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: a
 def _require_no_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
     """Rejects outcomes in NOT exists, which is judged on proposed calls."""
     own = ast.Label(pattern.label or "")
-    for one in ast.walk(condition):
-        if isinstance(one, ast.TimeOf) and one.call == own:
+    for node in ast.walk(condition):
+        if isinstance(node, ast.TimeOf) and node.call == own:
             expected = "'now'"
-        elif isinstance(one, ast.OfCall) and one.call == own and one.what not in ("args", "tool"):
+        elif isinstance(node, ast.OfCall) and node.call == own and node.what not in ("args", "tool"):
             expected = f"only 'args({pattern.label})'"
         else:
             continue

@@ -136,7 +136,7 @@ class DeclaredLabels:
     @property
     def tools(self) -> frozenset[str]:
         """The tools that the labels can name."""
-        return frozenset(tool for sources in self.sources.values() for one in sources for tool in one.tools)
+        return frozenset(tool for sources in self.sources.values() for source in sources for tool in source.tools)
 
     def bits(self, labels: Iterable[str]) -> int:
         return sum(self.bit_of[label] for label in set(labels))
@@ -147,31 +147,31 @@ class DeclaredLabels:
         return {label: 1 << at for at, label in enumerate(self.names)}
 
     def set_of(self, bits: int) -> StringSet:
-        found = self._sets.get(bits)
-        if found is None:
-            found = StringSet(name for at, name in enumerate(self.names) if bits >> at & 1)
-            self._sets[bits] = found
-        return found
+        string_set = self._sets.get(bits)
+        if string_set is None:
+            string_set = StringSet(name for at, name in enumerate(self.names) if bits >> at & 1)
+            self._sets[bits] = string_set
+        return string_set
 
     def paths_of(self, tool: str) -> tuple[tuple[Path, int], ...]:
         """(path, labels) for each source in the outputs of a tool."""
-        found = self._paths.get(tool)
-        if found is None:
-            of_tool = ((one.path_of(tool), self.bits([label])) for label, one in self._all())
-            found = tuple((path, bits) for path, bits in of_tool if path is not None)
+        paths = self._paths.get(tool)
+        if paths is None:
+            of_tool = ((source.path_of(tool), self.bits([label])) for label, source in self._all())
+            paths = tuple((path, bits) for path, bits in of_tool if path is not None)
             if len(self._paths) < 10_000:
-                self._paths[tool] = found
-        return found
+                self._paths[tool] = paths
+        return paths
 
     def _all(self) -> list[tuple[str, LabelSource]]:
-        return [(label, one) for label, sources in self.sources.items() for one in sources]
+        return [(label, source) for label, sources in self.sources.items() for source in sources]
 
     def of_tool(self, tool: str) -> int:
         """All labels that an output of a tool can have."""
-        found = 0
+        length = 0
         for _, bits in self.paths_of(tool):
-            found |= bits
-        return found
+            length |= bits
+        return length
 
     @cached_property
     def roles(self) -> Mapping[str, int]:
@@ -189,11 +189,11 @@ class DeclaredLabels:
         return self.bits(self.propagating)
 
     def _by_name(self, kind: Kind) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for label, one in self._all():
-            if one.kind == kind:
-                found[one.name] = found.get(one.name, 0) | self.bits([label])
-        return found
+        places: dict[str, int] = {}
+        for label, source in self._all():
+            if source.kind == kind:
+                places[source.name] = places.get(source.name, 0) | self.bits([label])
+        return places
 
 
 NO_LABELS = DeclaredLabels()
@@ -271,7 +271,7 @@ class LeafReader:
                 if not path:
                     self.found.add(at)
                     labels |= bits
-            paths = tuple(one for one in paths if one[1])
+            paths = tuple(path for path in paths if path[1])
         if not paths:
             self._collect(value, labels, depth)
         elif type(value) is str:
@@ -284,22 +284,22 @@ class LeafReader:
         leaves = self._of(labels)
         left: list[Iterable[Any]] = [(value,)]
         while left:
-            for one in left.pop():
-                kind = type(one)
+            for part in left.pop():
+                kind = type(part)
                 if kind is str:
-                    if one[:1] in _OPENING:
-                        self._read_text(one, labels, (), depth)
+                    if part[:1] in _OPENING:
+                        self._read_text(part, labels, (), depth)
                     else:
-                        leaves.strings.append(one)
+                        leaves.strings.append(part)
                 elif kind in _NUMBERS:
-                    leaves.numbers.add(number_key(one))
+                    leaves.numbers.add(number_key(part))
                 elif kind in _MAPPINGS:
-                    leaves.names.update(one)
-                    left.append(one.values())
+                    leaves.names.update(part)
+                    left.append(part.values())
                 elif kind in _LISTS:
-                    left.append(one)
+                    left.append(part)
                 elif kind not in _SCALARS:
-                    self._read_other(one, labels, (), depth + 1)
+                    self._read_other(part, labels, (), depth + 1)
 
     def _read_text(self, text: str, labels: int, paths: Paths, depth: int) -> None:
         if depth < DEPTH and text.lstrip()[:1] in ("{", "["):
@@ -313,10 +313,10 @@ class LeafReader:
         self._of(labels).strings.append(text)
 
     def _of(self, labels: int) -> Leaves:
-        found = self.by_labels.get(labels)
-        if found is None:
-            found = self.by_labels[labels] = Leaves()
-        return found
+        leaves = self.by_labels.get(labels)
+        if leaves is None:
+            leaves = self.by_labels[labels] = Leaves()
+        return leaves
 
     def _read_other(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         kind = kind_of(value)
@@ -337,16 +337,16 @@ class LeafReader:
             self._read_object(value, labels, paths, depth)
 
     def _read_items(self, items: Iterable[Any], labels: int, paths: Paths, depth: int) -> None:
-        found = list(items)
+        values = list(items)
         if not paths:
-            for item in found:
+            for item in values:
                 self._read(item, labels, (), depth + 1)
             return
-        named = tuple(one for one in paths if type(one[1][0]) is str)  # a field of a list is that of all its items
-        if not found:
+        named = tuple(path for path in paths if type(path[1][0]) is str)  # a field of a list is that of all its items
+        if not values:
             self.found.update(at for at, path, _ in paths if type(path[0]) is not int)
-        for place, item in enumerate(found):
-            here = (ALL_ITEMS, place, place - len(found))
+        for place, item in enumerate(values):
+            here = (ALL_ITEMS, place, place - len(values))
             inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here)
             self._read(item, labels, inner + named, depth + 1)
 
@@ -370,7 +370,7 @@ def _content(value: Any) -> Any:
             return value.root
         return {name: getattr(value, name) for name in fields} | (getattr(value, "model_extra", None) or {})
     if dataclasses.is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, set | frozenset):
@@ -438,13 +438,13 @@ class MessageReader:
         if self._last is not None and number == self._last[0] and self._last_message == _parts(last):
             return []
         start = self._start(messages)
-        found = [self._read(one) for one in messages[start or 0 :]]
+        readers = [self._read(message) for message in messages[start or 0 :]]
         self._last, self._last_message = (number, _digest(*_parts(last))), _parts(last)
         if type(last) is dict and type(last.get("content")) is str:
             self._object, self._number, self._content, self._role = last, number, last["content"], last["role"]
         certain = start is not None
-        new = [HostMessage(role, text, certain) for role, text in filter(None, found)]
-        self._known.update(_digest(one.role, one.text) for one in new)
+        new = [HostMessage(role, text, certain) for role, text in filter(None, readers)]
+        self._known.update(_digest(message.role, message.text) for message in new)
         return new
 
     def _start(self, messages: Sequence[Any]) -> int | None:
@@ -470,7 +470,7 @@ class MessageReader:
         """Restores the place, after which these messages count as read."""
         self._last = None if place is None else (place[0], place[1])
         self._last_message = None
-        self._known.update(_digest(one.role, one.text) for one in messages)
+        self._known.update(_digest(message.role, message.text) for message in messages)
 
 
 def _parts(message: Any) -> tuple[str, str]:

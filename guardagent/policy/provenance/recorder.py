@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+from guardagent.policy.evaluation.history_index import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
 from guardagent.policy.provenance.readers import (
     HOST_ROLES,
@@ -118,21 +119,6 @@ _ORIGINS = 5  # of one value in evidence
 _REMEMBERED, _MOST_REMEMBERED = 2000, 1000  # characters of a string, and strings
 
 
-class FinishedCall(Protocol):
-    """The parts of a call that are recorded."""
-
-    tool: str
-    args: Any
-    place: int
-    output: Any
-
-    @property
-    def status(self) -> str | None: ...
-
-    @property
-    def provenance(self) -> Any: ...
-
-
 class Surroundings(Protocol):
     """The parts of a session that are read at a lookup."""
 
@@ -140,7 +126,7 @@ class Surroundings(Protocol):
     def facts(self) -> Mapping[str, Any]: ...
 
     @property
-    def in_flight(self) -> Sequence[FinishedCall]: ...
+    def in_flight(self) -> Sequence[PastCall]: ...
 
 
 class _Gap(NamedTuple):
@@ -245,28 +231,28 @@ class SourceRecorder:
 
     # --- calls
 
-    def reserved(self, call: FinishedCall, session: Surroundings) -> Mapping[str, Any] | None:
+    def reserved(self, call: PastCall, session: Surroundings) -> Mapping[str, Any] | None:
         """Returns what a call in flight keeps: the new messages, and the labels that its arguments pass on."""
         passing, kept = self.declared.passing, {}
         if passing:
-            found = self._look_up(call.args, session)
-            kept = {"labels": found.labels & passing, "possible": found.possible & passing & ~found.labels}
+            sources = self._look_up(call.args, session)
+            kept = {"labels": sources.labels & passing, "possible": sources.possible & passing & ~sources.labels}
         if self._pending:
             kept |= self.dumped()
             self._pending = []
         return kept or None
 
-    def forgotten(self, call: FinishedCall) -> None:
+    def forgotten(self, call: PastCall) -> None:
         """Takes back the messages of a call that is removed."""
         self._pending = [*_messages_of(call.provenance), *self._pending]
 
-    def restored(self, call: FinishedCall) -> None:
+    def restored(self, call: PastCall) -> None:
         """Records the messages that a call of another process kept."""
         self._restore(call.provenance)
 
     def dumped(self) -> dict[str, Any]:
         """The messages since the last call, as JSON. Everything else is in the calls."""
-        return {"messages": [list(one) for one in self._pending], "place": self._reader.dumped()}
+        return {"messages": [list(message) for message in self._pending], "place": self._reader.dumped()}
 
     def loaded(self, data: Any) -> None:
         """Restores the result of `dumped`, after the calls."""
@@ -279,7 +265,7 @@ class SourceRecorder:
             self._reader.loaded(kept["place"], messages)
             self._record_messages(messages)
 
-    def record(self, call: FinishedCall) -> None:
+    def record(self, call: PastCall) -> None:
         """Records the output of a call whose outcome is known."""
         declared = self.declared.paths_of(call.tool)
         raised, maybe = _raised(call)
@@ -303,7 +289,7 @@ class SourceRecorder:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
 
-    def _record_leaves(self, call: FinishedCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
+    def _record_leaves(self, call: PastCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
         if not self._index.has_room(sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
@@ -321,7 +307,7 @@ class SourceRecorder:
         if doubtful:
             self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
 
-    def _echo(self, call: FinishedCall, whole: int) -> set[str]:
+    def _echo(self, call: PastCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
 
         An output that merely repeats them has not seen them, unless a label says that the tool knows.
@@ -360,13 +346,15 @@ class SourceRecorder:
                 return known
         if type(value) is Unknown:
             return value
-        found = self._look_up(value, session)
-        certain = self.declared.set_of(found.labels)
-        if type(value) is str and len(value) <= _REMEMBERED and not found.possible and not session.in_flight:
+        sources = self._look_up(value, session)
+        certain = self.declared.set_of(sources.labels)
+        if type(value) is str and len(value) <= _REMEMBERED and not sources.possible and not session.in_flight:
             self._remember(value, certain, session.facts)
-        if not found.possible & ~found.labels:
+        if not sources.possible & ~sources.labels:
             return certain
-        return Unknown(*(found.causes or ()), bounds=(certain, self.declared.set_of(found.labels | found.possible)))
+        return Unknown(
+            *(sources.causes or ()), bounds=(certain, self.declared.set_of(sources.labels | sources.possible))
+        )
 
     def lacks(self, label: Any, session: Surroundings) -> bool:
         """Whether surely no value has a label, because nothing that was recorded has it."""
@@ -484,17 +472,17 @@ class SourceRecorder:
         texts = [text for leaves in reader.by_labels.values() for text in (*leaves.strings, *leaves.names)]
         texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if number]
         indexes = self._indexes(session)
-        found: dict[str, dict[str, Any]] = {}
+        origins: dict[str, dict[str, Any]] = {}
         for text in texts:
             reading = self._scanner.read(text)
             for keys in (reading.keys, *(token.readings for token in reading.tokens)):
                 for origin in _origins(keys, indexes):
-                    if origin.labels and len(found) < _ORIGINS:
+                    if origin.labels and len(origins) < _ORIGINS:
                         value_text = shown(text if keys == reading.keys else keys[0])
                         labels = sorted(self.declared.set_of(origin.labels))
                         places = list(dict.fromkeys(place for bits, place in origin.places if bits & origin.labels))
-                        found.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})
-        return list(found.values())
+                        origins.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})
+        return list(origins.values())
 
     def _indexes(self, session: Surroundings | None) -> list[SourceIndex]:
         if session is None or not self.declared.facts:
@@ -518,14 +506,14 @@ def _take(origins: Sequence[Origin], found: _Lookup, gaps: Sequence[_Gap]) -> bo
     return bool(origins)
 
 
-def _raised(call: FinishedCall) -> tuple[int, int]:
+def _raised(call: PastCall) -> tuple[int, int]:
     """The labels that a call's arguments pass on to its output: (known, possible)."""
     kept = call.provenance
     return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)
 
 
 def _messages_of(kept: Any) -> list[HostMessage]:
-    return [HostMessage(*one) for one in (kept or {}).get("messages", ())]
+    return [HostMessage(*message) for message in (kept or {}).get("messages", ())]
 
 
 def _fact(facts: Any, path: Sequence[str]) -> Any:

@@ -91,11 +91,11 @@ def _character(escape: re.Match[str]) -> str:
 
 def _of_punycode(label: re.Match[str]) -> str:
     try:
-        found = unicodedata.normalize("NFKC", label[1].encode().decode("punycode"))
+        unicode = unicodedata.normalize("NFKC", label[1].encode().decode("punycode"))
     except UnicodeError:
         return label[0]
-    is_label = not found.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in found)
-    return found if is_label else label[0]  # no host has this name, or it would read as several
+    is_label = not unicode.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in unicode)
+    return unicode if is_label else label[0]  # no host has this name, or it would read as several
 
 
 # --- scanning
@@ -216,7 +216,7 @@ class Scanner:
             keys += filter(None, [key_of(plain.lower())])
             for columns in _scanned(plain.lower()):
                 tokens += _tokens_of(columns)
-            tokens += (SourceToken((one,)) for one in self._ids_in(plain))
+            tokens += (SourceToken((id_,)) for id_ in self._ids_in(plain))
         if "://" in text:
             known = {reading for token in tokens for reading in token.readings}
             hosts = chain(_written_hosts(_URL.findall(text) if text != visible else ()), _other_hosts(text))
@@ -232,7 +232,9 @@ class Scanner:
             keys.update(_written_hosts(_URL.findall(written)))
         for plain in _texts_in(text):
             whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
-            keys.update([one if len(one) <= SHORT_KEY else _hashed(one) for one in whole if len(one) >= MIN_LENGTH])
+            keys.update(
+                [word if len(word) <= SHORT_KEY else _hashed(word) for word in whole if len(word) >= MIN_LENGTH]
+            )
             matches = _scanned(plain.lower())
             for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
                 found = set(column)
@@ -250,7 +252,7 @@ class Scanner:
         return set(filter(None, map(key_of, runs)))
 
     def _ids_in(self, plain: str) -> list[str]:
-        return [] if self._ids is None else [one[0].lower() for one in self._ids.finditer(plain)]
+        return [] if self._ids is None else [match[0].lower() for match in self._ids.finditer(plain)]
 
 
 def key_of(folded: str) -> str:
@@ -316,9 +318,9 @@ def _tokens_of(columns: Sequence[str]) -> Iterator[SourceToken]:
     if tail:  # what stands before it may be another's address
         yield SourceToken((mail + tail,), near=(mail,))
         return
-    for kind, one in zip(KINDS, columns, strict=True):
-        if one:
-            yield from kind.read(one)
+    for kind, column in zip(KINDS, columns, strict=True):
+        if column:
+            yield from kind.read(column)
 
 
 def _other_hosts(text: str) -> Iterator[str]:
@@ -336,10 +338,10 @@ def _written_hosts(urls: Iterable[str]) -> Iterator[str]:
 
 def _hosts(text: str) -> list[str]:
     """The hosts in a URL: browsers read a backslash as a slash, and other programs do not."""
-    found = _HOST.findall(text)
+    text_findall = _HOST.findall(text)
     if "\\" in text:
-        found += _HOST.findall(text.replace("\\", _STRANGE))
-    return found
+        text_findall += _HOST.findall(text.replace("\\", _STRANGE))
+    return text_findall
 
 
 def _condensed(text: str) -> str:
@@ -387,8 +389,8 @@ def _url(text: str) -> Iterator[SourceToken]:
         labels = host.split(".")
         yield SourceToken((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
         yield from (SourceToken((label,), identifies=False) for label in labels if _is_long(label))
-    for one in _inside(text):
-        yield SourceToken((one,), identifies="@" in one)
+    for part in _inside(text):
+        yield SourceToken((part,), identifies="@" in part)
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
@@ -423,8 +425,8 @@ def _code(text: str) -> Iterator[SourceToken]:
 
 
 def _code_keys(texts: set[str]) -> Iterable[str]:
-    found = {text.rstrip(_TRAILING) for text in texts if _FOUR_DIGITS.search(text)}
-    return chain(found, _number_keys(found))
+    keys = {text.rstrip(_TRAILING) for text in texts if _FOUR_DIGITS.search(text)}
+    return chain(keys, _number_keys(keys))
 
 
 def _mail_keys(texts: set[str]) -> Iterable[str]:
@@ -439,7 +441,7 @@ def _iban(text: str) -> Iterator[SourceToken]:
         return
     groups = text.split(" ")
     whole = ["".join(groups[: at + 1]) for at in range(len(groups))]
-    readings = tuple(one for one in reversed(whole) if len(one) >= _IBAN)
+    readings = tuple(prefix for prefix in reversed(whole) if len(prefix) >= _IBAN)
     numbers = tuple(_numbers(text))
     yield from [SourceToken(readings, parts=numbers)] if readings else numbers
 
@@ -514,14 +516,14 @@ def _phone(text: str) -> str:
 
 
 def _numbers(text: str) -> Iterator[SourceToken]:
-    return (SourceToken(readings) for one in _NUMBER.findall(text) if (readings := _readings(one)))
+    return (SourceToken(readings) for match in _NUMBER.findall(text) if (readings := _readings(match)))
 
 
 def _number_keys(texts: set[str]) -> list[str]:
-    found = {number for number in _NUMBER.findall("\n".join(texts)) if len(number) >= MIN_LENGTH}
-    keys = [number.lstrip("0") for number in found if number.isdecimal()]
-    if len(keys) < len(found):
-        keys += (reading for number in found if not number.isdecimal() for reading in _readings(number))
+    numbers = {number for number in _NUMBER.findall("\n".join(texts)) if len(number) >= MIN_LENGTH}
+    keys = [number.lstrip("0") for number in numbers if number.isdecimal()]
+    if len(keys) < len(numbers):
+        keys += (reading for number in numbers if not number.isdecimal() for reading in _readings(number))
     return [key for key in keys if len(key) >= MIN_LENGTH]
 
 
@@ -530,14 +532,14 @@ def _readings(text: str) -> tuple[str, ...]:
     if text.isdecimal():
         digits = text.lstrip("0")
         return (digits,) if _is_long(digits) else ()
-    found = [
+    readings = [
         _canonical(match[1].replace(separator, ""), match[2] or "")
-        for one, separator in ((_ENGLISH, ","), (_GERMAN, "."))
-        if (match := one.fullmatch(text))
+        for pattern, separator in ((_ENGLISH, ","), (_GERMAN, "."))
+        if (match := pattern.fullmatch(text))
     ]
-    if not found:  # a date, a version or an address
+    if not readings:  # a date, a version or an address
         return (text,) if sum(map(str.isdecimal, text)) >= MIN_LENGTH else ()
-    return tuple(dict.fromkeys(filter(None, found)))
+    return tuple(dict.fromkeys(filter(None, readings)))
 
 
 def _canonical(whole: str, fraction: str) -> str:

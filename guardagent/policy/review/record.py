@@ -219,15 +219,17 @@ class Review:
     @property
     def settled_headings(self) -> frozenset[str]:
         """The hashes of the headings that nobody has to confirm: no rule, question or finding is about them."""
-        doubtful = {name for one in self.questions for name in one.sentences}
-        doubtful |= {name for one in self.findings for name in one.sentences}
-        return frozenset(one.hash for one in self.sentences if one.is_bare_heading and one.hash not in doubtful)
+        doubtful = {name for question in self.questions for name in question.sentences}
+        doubtful |= {name for finding in self.findings for name in finding.sentences}
+        return frozenset(
+            sentence.hash for sentence in self.sentences if sentence.is_bare_heading and sentence.hash not in doubtful
+        )
 
     @property
     def open_questions(self) -> tuple[ReviewQuestion, ...]:
         """The questions without an answer."""
-        answered = {one.question for one in self.answers}
-        return tuple(one for one in self.questions if one.id not in answered)
+        answered = {answer.question for answer in self.answers}
+        return tuple(question for question in self.questions if question.id not in answered)
 
 
 # --- the file
@@ -274,10 +276,10 @@ def write_review(path: Path | str, review: Review) -> None:
 def instant(text: str) -> dt.datetime | None:
     """Returns the time of a record; None if it is no time or has no zone."""
     try:
-        found = dt.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return None if found.utcoffset() is None else found
+    return None if moment.utcoffset() is None else moment
 
 
 def _parsed(text: str, path: Path) -> Review:
@@ -301,9 +303,9 @@ def _problems(review: Review) -> Iterator[str]:
     if not re.fullmatch("[0-9a-f]{64}", review.document_hash):
         yield "document_hash: is not a SHA-256; expected 64 hexadecimal digits"
     yield from _sentence_problems(review.sentences)
-    yield from _repeated("rules", (one.id for one in review.rules))
-    yield from _repeated("questions", (one.id for one in review.questions))
-    yield from _repeated("answers", (one.question for one in review.answers))
+    yield from _repeated("rules", (rule.id for rule in review.rules))
+    yield from _repeated("questions", (question.id for question in review.questions))
+    yield from _repeated("answers", (answer.question for answer in review.answers))
     yield from _answer_problems(review)
     yield from _signature_problems("answers", review.answers)
     yield from _signature_problems("confirmations", review.confirmations)
@@ -311,30 +313,32 @@ def _problems(review: Review) -> Iterator[str]:
 
 def _sentence_problems(sentences: tuple[ReviewedSentence, ...]) -> Iterator[str]:
     same: dict[str, tuple[Any, ...]] = {}
-    for at, one in enumerate(sentences):
-        if one.number != at + 1:
-            yield f"sentences[{at}].number: is {one.number}; expected {at + 1}, as all sentences are listed in order"
-        if one.kind not in get_args(Kind):
-            yield f"sentences[{at}].kind: is {one.kind!r}; expected one of {', '.join(map(repr, get_args(Kind)))}"
-        if one.hash not in _identities(one, sentences[0]):
+    for at, sentence in enumerate(sentences):
+        if sentence.number != at + 1:
             yield (
-                f"sentences[{at}].hash: is not the hash of sentence {one.number} ({one.text[:60]!r}): it was edited "
-                "here; edit the document instead, and run 'guardagent translate' again"
+                f"sentences[{at}].number: is {sentence.number}; expected {at + 1}, as all sentences are listed in order"
             )
-        yield from _repeated(f"sentences[{at}].rules", one.rules)
-        if same.setdefault(one.hash, result := (one.fate, frozenset(one.rules))) != result:
+        if sentence.kind not in get_args(Kind):
+            yield f"sentences[{at}].kind: is {sentence.kind!r}; expected one of {', '.join(map(repr, get_args(Kind)))}"
+        if sentence.hash not in _identities(sentence, sentences[0]):
             yield (
-                f"sentences[{at}]: sentence {one.number} repeats an earlier one with another fate or other rules; "
+                f"sentences[{at}].hash: is not the hash of sentence {sentence.number} ({sentence.text[:60]!r}): "
+                "it was edited here; edit the document instead, and run 'guardagent translate' again"
+            )
+        yield from _repeated(f"sentences[{at}].rules", sentence.rules)
+        if same.setdefault(sentence.hash, result := (sentence.fate, frozenset(sentence.rules))) != result:
+            yield (
+                f"sentences[{at}]: sentence {sentence.number} repeats an earlier one with another fate or other rules; "
                 "expected the same, since one confirmation is for both"
             )
 
 
-def _identities(one: ReviewedSentence, first: ReviewedSentence) -> Iterator[str]:
+def _identities(reviewed_sentence: ReviewedSentence, first: ReviewedSentence) -> Iterator[str]:
     """The hashes that a sentence can have. The title of the document, its first sentence, is in the path only."""
-    kind = cast("Kind", one.kind)
-    yield identity(one.text, kind, one.path, one.context)
-    if first.kind == "heading" and one.path[:1] == (first.text,):
-        yield identity(one.text, kind, one.path[1:], one.context)
+    kind = cast("Kind", reviewed_sentence.kind)
+    yield identity(reviewed_sentence.text, kind, reviewed_sentence.path, reviewed_sentence.context)
+    if first.kind == "heading" and reviewed_sentence.path[:1] == (first.text,):
+        yield identity(reviewed_sentence.text, kind, reviewed_sentence.path[1:], reviewed_sentence.context)
 
 
 def _repeated(place: str, names: Iterable[str]) -> Iterator[str]:
@@ -347,7 +351,7 @@ def _answer_problems(review: Review) -> Iterator[str]:
     for at, question in enumerate(review.questions):
         if len(question.choices) < 2:
             yield f"questions[{at}].choices: has {len(question.choices)} entries; expected at least two"
-    choices = {one.id: len(one.choices) for one in review.questions}
+    choices = {question.id: len(question.choices) for question in review.questions}
     for at, answer in enumerate(review.answers):
         if answer.question not in choices:
             yield f"answers[{at}].question: there is no question {answer.question[:60]!r}; expected one of 'questions'"
@@ -367,8 +371,11 @@ def _choice_problem(answer: RecordedAnswer, last: int) -> str:
 
 
 def _signature_problems(key: str, signed: Iterable[RecordedAnswer | Confirmation]) -> Iterator[str]:
-    for at, one in enumerate(signed):
-        if not one.by.strip():
+    for at, recorded_answer in enumerate(signed):
+        if not recorded_answer.by.strip():
             yield f"{key}[{at}].by: is empty; expected the name of a person"
-        if instant(one.at) is None:
-            yield f"{key}[{at}].at: is {one.at[:60]!r}; expected a time with zone, such as 2026-01-31T09:00:00+01:00"
+        if instant(recorded_answer.at) is None:
+            yield (
+                f"{key}[{at}].at: is {recorded_answer.at[:60]!r}; "
+                "expected a time with zone, such as 2026-01-31T09:00:00+01:00"
+            )

@@ -79,23 +79,31 @@ def _bytes(path: Path) -> bytes:
 def reviewed_sentences(review: Review) -> list[Sentence]:
     """The sentences of the document that was translated."""
     return [
-        Sentence(one.number, one.text, cast("Kind", one.kind), one.path, one.context, one.place, one.hash)
-        for one in review.sentences
+        Sentence(
+            sentence.number,
+            sentence.text,
+            cast("Kind", sentence.kind),
+            sentence.path,
+            sentence.context,
+            sentence.place,
+            sentence.hash,
+        )
+        for sentence in review.sentences
     ]
 
 
-def _changes(found: DocumentComparison) -> Iterator[str]:
-    for change in found.changed:
+def _changes(document_comparison: DocumentComparison) -> Iterator[str]:
+    for change in document_comparison.changed:
         yield f"{sentence_name(change.old)} changed in the document: now {quoted(change.new.text)}"
-    for one in found.removed:
+    for one in document_comparison.removed:
         yield f"{sentence_name(one)} is no longer in the document"
-    for one in found.added:
+    for one in document_comparison.added:
         yield f"{sentence_name(one)} of the document is new"
 
 
-def sentence_name(one: Sentence | ReviewedSentence) -> str:
+def sentence_name(sentence: Sentence | ReviewedSentence) -> str:
     """The number, the place and the first words of a sentence."""
-    return f"sentence {one.number} ({one.place}: {quoted(one.text)})"
+    return f"sentence {sentence.number} ({sentence.place}: {quoted(sentence.text)})"
 
 
 def quoted(text: str) -> str:
@@ -157,8 +165,8 @@ class _Declarations:
     def __init__(self, file: PolicyFile) -> None:
         self._known = dict(_declared(file))
         self._by_word: defaultdict[str, set[Key]] = defaultdict(set)  # the last word of a name: no scope is so long
-        for key, one in self._known.items():
-            for name in one.names:
+        for key, declaration in self._known.items():
+            for name in declaration.names:
                 self._by_word[re.findall(r"\w+", name)[-1]].add(key)
         self.always = {key for key in self._known if key[0] in ("tags", "counters", "toolboxes")}
 
@@ -167,19 +175,19 @@ class _Declarations:
 
     def reached(self, rule: RuleSource) -> set[Key]:
         """The declarations that a rule can reach."""
-        found = {("toolboxes", rule.scopes[0])} & self._known.keys() if rule.kind == "request" else set()
+        keys = {("toolboxes", rule.scopes[0])} & self._known.keys() if rule.kind == "request" else set()
         waiting = [_Declaration((), None, _words(_plain(_normalized(rule))), rule.scopes)]
         while waiting:
             at = waiting.pop()
             candidates = {key for word in at.words & self._by_word.keys() for key in self._by_word[word]}
-            new = {key for key in candidates - found if self._is_named(self._known[key], at)}
-            found |= new
+            new = {key for key in candidates - keys if self._is_named(self._known[key], at)}
+            keys |= new
             waiting += [self._known[key] for key in new]
-        return found
+        return keys
 
-    def _is_named(self, one: _Declaration, at: _Declaration) -> bool:
+    def _is_named(self, declaration: _Declaration, at: _Declaration) -> bool:
         scopes = ("", *at.scopes)
-        return any(_words_of(name.removeprefix(scope)) <= at.words for name in one.names for scope in scopes)
+        return any(_words_of(name.removeprefix(scope)) <= at.words for name in declaration.names for scope in scopes)
 
 
 def _declared(file: PolicyFile) -> Iterator[tuple[Key, _Declaration]]:
@@ -194,7 +202,7 @@ def _declared(file: PolicyFile) -> Iterator[tuple[Key, _Declaration]]:
         yield ("counters", name), _Declaration((name,), meaning, _words(meaning), counter.scopes)
     for prefix, paths in file.toolboxes.items():
         toolbox = Toolbox(list(paths))
-        sources = sorted([one.name, one.digest] for one in toolboxes(toolbox))
+        sources = sorted([toolbox.name, toolbox.digest] for toolbox in toolboxes(toolbox))
         yield ("toolboxes", prefix), _Declaration(tuple(prefix + name for name in toolbox), sources)
     # All labels together: a value that has one may lack another, and an id may be found in any.
     yield ("labels", ""), _Declaration(("sources", "seen", "flow"), _plain(file.labels))
@@ -235,13 +243,13 @@ def _plain(value: Any) -> Any:
         case Fraction():
             return ["number", str(value)]
         case Mapping():
-            return {key: _plain(one) for key, one in value.items()}
+            return {key: _plain(part) for key, part in value.items()}
         case set() | frozenset():
             return sorted(value)
         case tuple() | list():
-            return [_plain(one) for one in value]
+            return [_plain(part) for part in value]
     if is_dataclass(value) and not isinstance(value, type):
-        names = [one.name for one in fields(value) if one.name not in _PLACES and not one.name.startswith("_")]
+        names = [field.name for field in fields(value) if field.name not in _PLACES and not field.name.startswith("_")]
         return {name: _plain(getattr(value, name)) for name in names}
     return value
 
@@ -296,7 +304,7 @@ def require_review(policies: Policies | PolicyFile, path: Path | str) -> None:
         raise InputError(f"{path}: no such file; expected the review of the policy, beside it: 'guardagent translate'")
     if problems := review_problems(policies, read_review(path), path.parent):
         more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-        shown = "".join(f"\n- {one}" for one in [*problems[:SHOWN], *more])
+        shown = "".join(f"\n- {problem}" for problem in [*problems[:SHOWN], *more])
         raise InputError(
             f"{path}: the review does not hold; expected every sentence and rule confirmed as it stands:{shown}"
         )
@@ -379,20 +387,25 @@ class _Confirmed:
     """
 
     def __init__(self, review: Review, hashes: Mapping[str, str]) -> None:
-        in_time = sorted(review.confirmations, key=lambda one: instant(one.at) or _UNKNOWN)
+        in_time = sorted(review.confirmations, key=lambda confirmation: instant(confirmation.at) or _UNKNOWN)
         self._sentences, self._hashes, self._settled = review.sentences, hashes, review.settled_headings
-        self._of_sentences = {one.sentence: one for one in in_time if one.sentence}
-        self._of_rules = {rule: then for one in in_time if not one.sentence for rule, then in one.rules.items()}
+        self._of_sentences = {confirmation.sentence: confirmation for confirmation in in_time if confirmation.sentence}
+        self._of_rules = {
+            rule: then
+            for confirmation in in_time
+            if not confirmation.sentence
+            for rule, then in confirmation.rules.items()
+        }
         self._resting = {rule for sentence in review.sentences for rule in sentence.rules}
 
     def status(self, sentence: ReviewedSentence) -> SentenceStatus:
         if sentence.hash in self._settled:
             return "confirmed"
-        found = self._of_sentences.get(sentence.hash)
-        if found is None or not _is_decided(sentence):
+        status = self._of_sentences.get(sentence.hash)
+        if status is None or not _is_decided(sentence):
             return "unconfirmed"
         present = {rule: self._hashes.get(rule) for rule in sentence.rules}
-        return "confirmed" if (found.fate, dict(found.rules)) == (sentence.fate, present) else "changed"
+        return "confirmed" if (status.fate, dict(status.rules)) == (sentence.fate, present) else "changed"
 
     def sentence_problems(self) -> Iterator[str]:
         for sentence in self._sentences:
@@ -418,7 +431,7 @@ class _Confirmed:
 
     def frame_problems(self) -> Iterator[str]:
         """Explains a change of all rules at once."""
-        of_sentences = [rule for one in self._of_sentences.values() for rule in one.rules.items()]
+        of_sentences = [rule for confirmation in self._of_sentences.values() for rule in confirmation.rules.items()]
         both = [rule for rule in (*of_sentences, *self._of_rules.items()) if rule[0] in self._hashes]
         if len(both) > 1 and not any(self._hashes[rule] == then for rule, then in both):
             yield (

@@ -13,7 +13,6 @@ from guardagent.policy.solver.script import Assertion, Script, SExprReader, SmtE
 from guardagent.policy.solver.sources import SolverContext, context_of
 from guardagent.policy.solver.z3_text import (
     Edit,
-    Enumeration,
     SolverResult,
     Sort,
     VariableDeclaration,
@@ -54,7 +53,7 @@ class Encoding:
         with self._context.lock:
             constants = self._parsed(self._context.z3)[1]
             self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
-        enumerations = {sort.name: sort.values for sort in self.constants.values() if isinstance(sort, Enumeration)}
+        enumerations = {sort.name: sort.values for sort in self.constants.values() if sort.values is not None}
         self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **enumerations}
 
     @classmethod
@@ -72,22 +71,22 @@ class Encoding:
         script = Script(text)
         silent = [blanked(text, form.start, form.end) for form in script.ignored]
         edits = character_edits(text)
-        inside = [one for one in edits if not any(form.start <= one.start < form.end for form in silent)]
-        names = {name: one.written for name, one in script.constants.items()}
+        inside = [edit for edit in edits if not any(form.start <= edit.start < form.end for form in silent)]
+        names = {name: constant.written for name, constant in script.constants.items()}
         names.update({name: _quote_symbol(name) for name in declared})
-        equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {one} {one}))" for one in names.values()))
+        equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {name} {name}))" for name in names.values()))
         written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, equalities])
         encoding = cls(script, written, names, (script.declarations, repr(declared)))
-        for name, one in declared.items():
-            encoding._check_agreement(name, one, script)
+        for name, variable_declaration in declared.items():
+            encoding._check_agreement(name, variable_declaration, script)
         return encoding
 
     def _parsed(self, context: Any, permit: Z3Text | None = None) -> tuple[list[Any], dict[str, Any]]:
         """Returns the assertions and the permit as Z3 terms, and the constants, taken from added `(= c c)`."""
         terms = parsed(self._written, context, self._known, permit)
-        found, wanted = len(terms) - len(self._names), len(self.assertions) + (permit is not None)
-        if found != wanted:
-            raise SmtError(f"Z3 reads {found} assertions, but the text has {wanted}")
+        count, wanted = len(terms) - len(self._names), len(self.assertions) + (permit is not None)
+        if count != wanted:
+            raise SmtError(f"Z3 reads {count} assertions, but the text has {wanted}")
         equalities = terms[len(self.assertions) : len(self.assertions) + len(self._names)]
         constants = {name: term.arg(0) for name, term in zip(self._names, equalities, strict=True)}
         return terms[: len(self.assertions)] + terms[len(self.assertions) + len(self._names) :], constants
@@ -96,8 +95,8 @@ class Encoding:
         constant = script.constants.get(name)
         if constant is None or declared.sort is None or declared.sort == self.constants[name].name:
             return
-        found = self.constants[name].name
-        problem = f"{name!r} has the sort '{found}'; expected '{declared.sort}', as the policy file declares"
+        symbol = self.constants[name].name
+        problem = f"{name!r} has the sort '{symbol}'; expected '{declared.sort}', as the policy file declares"
         raise script.reader.error(problem, constant.start)
 
     def question(
@@ -138,17 +137,17 @@ def _declarations(script: Script, declared: Mapping[str, VariableDeclaration]) -
     """Declares the variables that only the policy file declares, right after their sorts."""
     edits: list[Edit] = []
     new_sorts: dict[str, tuple[Any, ...]] = {}
-    for name, one in declared.items():
+    for name, variable_declaration in declared.items():
         if name in script.constants:
             continue
-        if one.sort is None:
+        if variable_declaration.sort is None:
             raise SmtError(f"{name!r} is not declared{name_hint(name, script.constants)}, or add its 'sort:'")
         if name in script.symbols:
             raise SmtError(f"{name!r} is already a name in the SMT-LIB text; choose another name")
-        edits += _new_sort(script, one, new_sorts)
-        place = script.sorts.get(one.sort, script.logic_end)
-        known = one.sort in new_sorts or one.sort in script.sorts
-        sort = _quote_symbol(one.sort) if known else _sort_text(one.sort, name)
+        edits += _new_sort(script, variable_declaration, new_sorts)
+        place = script.sorts.get(variable_declaration.sort, script.logic_end)
+        known = variable_declaration.sort in new_sorts or variable_declaration.sort in script.sorts
+        sort = _quote_symbol(variable_declaration.sort) if known else _sort_text(variable_declaration.sort, name)
         edits.append(Edit(place, place, f"(declare-const {_quote_symbol(name)} {sort})"))
     return edits
 
@@ -164,14 +163,14 @@ def _new_sort(script: Script, declared: VariableDeclaration, new_sorts: dict[str
             raise SmtError(f"sort '{name}' is declared with different values; expected the same values everywhere")
         return []
     new_sorts[name] = tuple(values)
-    constructors = " ".join(f"({_constructor(one, script)})" for one in _distinct(values))
+    constructors = " ".join(f"({_constructor(value, script)})" for value in _distinct(values))
     place = script.logic_end
     return [Edit(place, place, f"(declare-datatypes (({_quote_symbol(name)} 0)) (({constructors})))")]
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
     found = list(values)
-    if len({repr(one) for one in found}) < len(found) or not found:
+    if len({repr(value) for value in found}) < len(found) or not found:
         raise SmtError("'enum' is empty or has duplicate values; expected distinct values")
     return found
 

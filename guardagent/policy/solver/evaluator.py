@@ -22,7 +22,6 @@ from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
     STRING,
-    Enumeration,
     Sort,
     TooLargeError,
     is_text,
@@ -62,7 +61,7 @@ def _without(first: Matcher, second: Matcher) -> Matcher:
 
 
 def _both(matchers: list[Matcher]) -> Matcher:
-    return lambda text: all(one(text) for one in matchers)
+    return lambda text: all(matcher(text) for matcher in matchers)
 
 
 def _ANY(_: str) -> bool:  # noqa: N802 - a constant
@@ -104,7 +103,7 @@ def _loop(inner: str, name: str, params: list[int]) -> str:
 
 
 def _literal(text: str) -> str:
-    return "".join(f"\\x{{{ord(one):X}}}" for one in text)
+    return "".join(f"\\x{{{ord(character):X}}}" for character in text)
 
 
 def _range(first: str, last: str) -> str:
@@ -219,9 +218,9 @@ class FunctionBuilder:
         return next((scope[key] for scope in self._scopes if key in scope), None)
 
     def _known(self, part: Any) -> tuple[str, int]:
-        found = self._written(part)
-        assert found is not None
-        return found
+        part_written = self._written(part)
+        assert part_written is not None
+        return part_written
 
     def _write(self, part: Any, *, shared: bool) -> None:
         z3 = solver_module()
@@ -231,7 +230,7 @@ class FunctionBuilder:
             self._scopes[-1][part.get_id()] = "", 0
             return
         arguments = [self._known(child) for child in part.children()]
-        text = self._text(part, [one for one, _ in arguments])
+        text = self._text(part, [argument for argument, _ in arguments])
         depth = 1 + max(level for _, level in arguments) if arguments else 0
         if arguments and (shared or depth > _NESTED):
             self._temporaries += 1
@@ -291,8 +290,8 @@ def compile_function(lines: Iterable[str], constants: dict[str, Any]) -> Callabl
     source = "\n".join(["def evaluated(values):", *lines])
     space: dict[str, Any] = {"__builtins__": {}, **constants}
     exec(compile(source, "<solver rule>", "exec"), space)  # noqa: S102 - generated code, without any text of a policy
-    found: Callable[[Sequence[object]], bool | None] = space["evaluated"]
-    return found
+    function: Callable[[Sequence[object]], bool | None] = space["evaluated"]
+    return function
 
 
 # --- constraints
@@ -357,7 +356,7 @@ def _entry(code: FunctionBuilder, variables: Mapping[str, Sort]) -> None:
 
 
 def _test(code: FunctionBuilder, name: str, sort: Sort) -> str:
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return f"type({name}) is not str or {name} not in {code.constant(frozenset(sort.values))}"
     if sort not in _TESTS:
         raise UnsupportedError
@@ -416,7 +415,7 @@ def _check_or_continue(code: FunctionBuilder, formula: Any) -> bool:
 
 def _choices(constant: Any) -> tuple[Any, ...]:
     """Returns all values of a constant, or an empty tuple if there are too many."""
-    sort = sort_of(constant.sort()) if not constant.num_args() else None
-    if isinstance(sort, Enumeration):
-        return sort.values
-    return (False, True) if sort == BOOL else ()
+    if constant.num_args():
+        return ()
+    sort = sort_of(constant.sort())
+    return sort.values or ((False, True) if sort == BOOL else ())

@@ -44,7 +44,6 @@ from guardagent.policy.solver.z3_text import (
     MAX_CHARACTER,
     REAL,
     STRING,
-    Enumeration,
     SolverResult,
     Sort,
     VariableDeclaration,
@@ -72,14 +71,14 @@ def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
     kind = kind_of(value)
     if kind is None:
         return Unknown("it is null") if value is None else SortMismatch(f"{shown(value)} is not a JSON value")
-    found = _of_sort(value, kind, sort)
-    if enum is None or type(found) is SortMismatch or any(equal(found, one) is True for one in enum):
-        return found
-    return SortMismatch(f"{shown(found)} is not an allowed value{name_hint(str(found), map(str, enum))}")
+    converted = _of_sort(value, kind, sort)
+    if enum is None or type(converted) is SortMismatch or any(equal(converted, one) is True for one in enum):
+        return converted
+    return SortMismatch(f"{shown(converted)} is not an allowed value{name_hint(str(converted), map(str, enum))}")
 
 
 def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         if kind == "text" and value in sort.values:
             return str(value)
         return SortMismatch(f"{shown(value)} is not an allowed value{name_hint(str(value), sort.values)}")
@@ -147,8 +146,8 @@ def _plain(name: str) -> str:
 def rules_of(core: Iterable[str], encoding: Encoding) -> list[str]:
     """Returns each assertion of a core by its comment, else its name, else its text."""
     numbers = [int(name.removeprefix(_ASSERTION)) for name in core if name.startswith(_ASSERTION)]
-    found = [encoding.assertions[number] for number in sorted(numbers)]
-    return [one.comment or one.name or " ".join(one.text.split()) for one in found]
+    assertions = [encoding.assertions[number] for number in sorted(numbers)]
+    return [assertion.comment or assertion.name or " ".join(assertion.text.split()) for assertion in assertions]
 
 
 def describe_value(name: str, value: Any, comment: str = "") -> str:
@@ -210,16 +209,20 @@ class PermitCheck:
     ) -> None:
         self.encoding, self.question, self.variables = encoding, question, tuple(variables)
         self._slot, self._size, self._outcomes = slot, size, outcomes
-        self._domains = {one.name: one.enum for one in variables if one.enum is not None}
-        expressions = {one.name: one.source for one in variables if isinstance(one.source, ExpressionSource)}
+        self._domains = {variable.name: variable.enum for variable in variables if variable.enum is not None}
+        expressions = {
+            variable.name: variable.source for variable in variables if isinstance(variable.source, ExpressionSource)
+        }
         self._computed = [
-            (at, expressions[one.name].term) for at, one in enumerate(variables) if one.name in expressions
+            (at, expressions[variable.name].term)
+            for at, variable in enumerate(variables)
+            if variable.name in expressions
         ]
-        stated = [one for one in variables if isinstance(one.source, ConversationSource)]
-        self.requested = tuple(_requested_variable(one, encoding) for one in stated)
+        stated = [variable for variable in variables if isinstance(variable.source, ConversationSource)]
+        self.requested = tuple(_requested_variable(variable, encoding) for variable in stated)
         self.reads_history = any(source.reads_history for source in expressions.values())
         by_agent = [name for name, source in expressions.items() if source.from_args]
-        self._changeable = by_agent or [one.name for one in variables]
+        self._changeable = by_agent or [variable.name for variable in variables]
         self._by_agent = bool(by_agent)
         self._hidden = {name for name, source in expressions.items() if not source.is_shown}
         self.violation = lru_cache(CACHE_SIZE, typed=True)(self._violation)
@@ -231,10 +234,10 @@ class PermitCheck:
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
             return self._judge_unknown(values)
-        found = self.question.evaluate(values)
-        if found is True:
+        values_evaluate = self.question.evaluate(values)
+        if values_evaluate is True:
             return None
-        return self._judge_known(values, denied=found is False)
+        return self._judge_known(values, denied=values_evaluate is False)
 
     def in_every_outcome(
         self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]
@@ -260,25 +263,28 @@ class PermitCheck:
     def values(self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]) -> list[Any]:
         """Returns each variable's value as its sort represents it, Unknown, or a SortMismatch."""
         env = self._env(trace, call)
-        values = [conversation_values.get(one.name, _NOT_READ) for one in self.variables]
+        values = [conversation_values.get(variable.name, _NOT_READ) for variable in self.variables]
         for at, term in self._computed:
             values[at] = term(env)
-        return [value_of_sort(value, one.sort, one.enum) for value, one in zip(values, self.variables, strict=True)]
+        return [
+            value_of_sort(value, variable.sort, variable.enum)
+            for value, variable in zip(values, self.variables, strict=True)
+        ]
 
     def _judge_unknown(self, values: Sequence[Any]) -> MonitorResult | None:
         unrecorded = next((value for value in values if type(value) is Unknown and value.unrecorded), None)
         if unrecorded is not None:
             return MonitorResult(unrecorded)
         pairs = list(zip(self.variables, values, strict=True))
-        refused = [(one, value) for one, value in pairs if type(value) is SortMismatch]
-        missing = [(one, value) for one, value in pairs if type(value) is Unknown]
-        reasons = [_unknown_reason(one, value) for one, value in missing if one.required]
+        refused = [(pair, value) for pair, value in pairs if type(value) is SortMismatch]
+        missing = [(pair, value) for pair, value in pairs if type(value) is Unknown]
+        reasons = [_unknown_reason(variable, value) for variable, value in missing if variable.required]
         if refused or reasons:
-            causes = [f"{one.name}: {self._refusal(one, value)}" for one, value in refused]
-            hidden = [f"{one.name}: {value.why}" for one, value in refused if one.name in self._hidden]
+            causes = [f"{variable.name}: {self._refusal(variable, value)}" for variable, value in refused]
+            hidden = [f"{variable.name}: {value.why}" for variable, value in refused if variable.name in self._hidden]
             return MonitorResult(Unknown(*causes, *reasons), lambda: Explanation(withheld=tuple(hidden)))
-        known = {one.name: value for one, value in pairs if type(value) is not Unknown}
-        universal = {one.name: value for one, value in missing if not one.free}
+        known = {pair.name: value for pair, value in pairs if type(value) is not Unknown}
+        universal = {variable.name: value for variable, value in missing if not variable.free}
         answer = self.question.solve(known, tuple(universal), self._domains)
         if answer.status == "sat":
             return None
@@ -286,8 +292,8 @@ class PermitCheck:
             return self._unknown_matters(known, universal, answer)
         return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
 
-    def _refusal(self, one: SolverVariable, value: SortMismatch) -> str:
-        if one.name not in self._hidden:
+    def _refusal(self, solver_variable: SolverVariable, value: SortMismatch) -> str:
+        if solver_variable.name not in self._hidden:
             return value.why
         return "its value (not shown) is not an allowed value"
 
@@ -323,7 +329,7 @@ class PermitCheck:
         return self._denied(self._named(values), answer.core)
 
     def _named(self, values: Sequence[Any]) -> dict[str, Any]:
-        return {one.name: value for one, value in zip(self.variables, values, strict=True)}
+        return {variable.name: value for variable, value in zip(self.variables, values, strict=True)}
 
     def _denied(self, known: Mapping[str, Any], core: Sequence[str]) -> MonitorResult:
         return MonitorResult(False, cache(partial(self._explained, known, core)))  # noqa: FBT003 - a value
@@ -353,25 +359,32 @@ class PermitCheck:
             return None
         words = " and ".join(describe_value(name, value) for name, value in changes.items())
         arguments = {
-            one.name: one.source.argument for one in self.variables if isinstance(one.source, ExpressionSource)
+            variable.name: variable.source.argument
+            for variable in self.variables
+            if isinstance(variable.source, ExpressionSource)
         }
         names = [arguments.get(name) for name in changes]
         whole = None if None in names else dict(zip(names, changes.values(), strict=True))
         return whole, f"the call would be permitted {'with' if self._by_agent else 'if'}: {words}"
 
 
-def _unknown_reason(one: SolverVariable, value: Unknown) -> str:
+def _unknown_reason(solver_variable: SolverVariable, value: Unknown) -> str:
     """Returns the reason why a variable is unknown; a missing argument can be added to the call."""
-    from_args = isinstance(one.source, ExpressionSource) and one.source.from_args
-    return (Absent if from_args else str)(f"{one.name}: {'; '.join(value.why)}")
+    from_args = isinstance(solver_variable.source, ExpressionSource) and solver_variable.source.from_args
+    return (Absent if from_args else str)(f"{solver_variable.name}: {'; '.join(value.why)}")
 
 
-def _requested_variable(one: SolverVariable, encoding: Encoding) -> RequestedVariable:
-    source = one.source
+def _requested_variable(solver_variable: SolverVariable, encoding: Encoding) -> RequestedVariable:
+    source = solver_variable.source
     assert isinstance(source, ConversationSource)
-    sort = one.sort.values if isinstance(one.sort, Enumeration) else one.sort.name
+    sort = solver_variable.sort.values or solver_variable.sort.name
     return RequestedVariable(
-        one.name, sort, one.enum, source.roles, source.confirmation, encoding.comments.get(one.name, "")
+        solver_variable.name,
+        sort,
+        solver_variable.enum,
+        source.roles,
+        source.confirmation,
+        encoding.comments.get(solver_variable.name, ""),
     )
 
 
@@ -467,8 +480,8 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
     assert source is not None
     text = smt_text(source)
     encoding = _encoding(text, source)
-    checks = {tool: _permit_check(encoding, one, library) for tool, one in source.tools.items()}
-    arguments = frozenset((tool, name) for tool, one in checks.items() for name in _arguments(one.variables))
+    checks = {tool: _permit_check(encoding, solver_tool, library) for tool, solver_tool in source.tools.items()}
+    arguments = frozenset((tool, name) for tool, check in checks.items() for name in _arguments(check.variables))
     return ast.SolverRule(
         frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)), arguments
     )
@@ -476,7 +489,7 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
 
 def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
     """Yields the arguments of the proposed call that the variables read."""
-    trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
+    trees = [variable.source.tree for variable in variables if isinstance(variable.source, ExpressionSource)]
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == ARGS:
             yield node.name
@@ -485,7 +498,7 @@ def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
 def _conversation_reader(
     checks: Mapping[str, PermitCheck], model: Model | str | None, text: SourceText
 ) -> ConversationReader | None:
-    if not any(one.requested for one in checks.values()):
+    if not any(check.requested for check in checks.values()):
         return None
     try:
         return conversation_reader(model)
@@ -520,12 +533,14 @@ def _file(source: SolverSource) -> SourceText:
 def _encoding(text: SourceText, source: SolverSource) -> Encoding:
     declared: dict[str, VariableDeclaration] = {}
     for tool in source.tools.values():
-        for name, one in tool.variables.items():
-            if one.sort is None:
+        for name, variable in tool.variables.items():
+            if variable.sort is None:
                 continue
-            first = declared.setdefault(name, VariableDeclaration(one.sort.text, one.enum))
-            if first.sort != one.sort.text:
-                raise one.sort.error(f"{name!r} has the sort '{first.sort}' for another tool; expected the same sort")
+            first = declared.setdefault(name, VariableDeclaration(variable.sort.text, variable.enum))
+            if first.sort != variable.sort.text:
+                raise variable.sort.error(
+                    f"{name!r} has the sort '{first.sort}' for another tool; expected the same sort"
+                )
     try:
         return Encoding.read(text.text, declared)
     except SmtError as error:
@@ -535,38 +550,46 @@ def _encoding(text: SourceText, source: SolverSource) -> Encoding:
 def _permit_check(encoding: Encoding, tool: GovernedTool, library: Library) -> PermitCheck:
     compiler = Compiler(library)
     slot = compiler.place()
-    variables = [_variable(encoding, name, one, compiler, slot) for name, one in tool.variables.items()]
-    chosen = {one.name: one.enum for one in variables if one.free and one.enum is not None}
+    variables = [_variable(encoding, name, variable, compiler, slot) for name, variable in tool.variables.items()]
+    chosen = {variable.name: variable.enum for variable in variables if variable.free and variable.enum is not None}
     try:
-        question = encoding.question(tool.permit.text, [one.name for one in variables], chosen)
+        question = encoding.question(tool.permit.text, [variable.name for variable in variables], chosen)
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
-    trees = [one.source.tree for one in variables if isinstance(one.source, ExpressionSource)]
+    trees = [variable.source.tree for variable in variables if isinstance(variable.source, ExpressionSource)]
     return PermitCheck(
         encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False)
     )
 
 
-def _variable(encoding: Encoding, name: str, one: VariableSource, compiler: Compiler, slot: int) -> SolverVariable:
+def _variable(
+    encoding: Encoding, name: str, variable_source: VariableSource, compiler: Compiler, slot: int
+) -> SolverVariable:
     sort = encoding.constants.get(name)
     if sort is None:
         known = name_hint(name, encoding.constants)
-        raise one.place.error(f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}")
-    if sort not in _KNOWN_SORTS and not isinstance(sort, Enumeration):
+        raise variable_source.place.error(
+            f"variable {name!r} is not a constant of the SMT-LIB text, and has no 'sort'{known}"
+        )
+    if sort not in _KNOWN_SORTS and sort.values is None:
         expected = "expected 'Bool', 'Int', 'Real', 'String' or an enumeration"
-        raise one.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
-    source = None if one.source is None else source_of(one.source, compiler, slot)
+        raise variable_source.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
+    source = None if variable_source.source is None else source_of(variable_source.source, compiler, slot)
     if isinstance(source, ConversationSource) and source.confirmation and sort is not BOOL:
-        raise one.place.error(f"variable {name!r} is a confirmation, but has the sort '{sort.name}'; expected 'Bool'")
-    return SolverVariable(name, sort, _enum(one, sort), source, one.required, one.free)
+        raise variable_source.place.error(
+            f"variable {name!r} is a confirmation, but has the sort '{sort.name}'; expected 'Bool'"
+        )
+    return SolverVariable(
+        name, sort, _enum(variable_source, sort), source, variable_source.required, variable_source.free
+    )
 
 
-def _enum(one: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
+def _enum(variable_source: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
     """Returns the allowed values, converted to the sort."""
-    if one.enum is None:
+    if variable_source.enum is None:
         return None
-    values = [value_of_sort(value, sort, None) for value in one.enum]
-    for value, declared in zip(values, one.enum, strict=True):
+    values = [value_of_sort(value, sort, None) for value in variable_source.enum]
+    for value, declared in zip(values, variable_source.enum, strict=True):
         if type(value) is SortMismatch:
-            raise one.place.error(f"'enum' contains {declared!r}: {value.why}")
+            raise variable_source.place.error(f"'enum' contains {declared!r}: {value.why}")
     return tuple(values)

@@ -55,9 +55,9 @@ def remedy(
         return {}
     for size in range(1, MAX_CHANGED + 1):
         for names in combinations(changeable, size):
-            found = _Change(constraints, known, names, deadline).search(domains)
-            if found is not None:
-                return found
+            match = _Change(constraints, known, names, deadline).search(domains)
+            if match is not None:
+                return match
     return None
 
 
@@ -88,8 +88,8 @@ class _Change:
 
     def _within(self, name: str, domain: Sequence[Any]) -> Any:
         z3 = solver_module()
-        usable = [one for one in domain if fits(one, self._constraints.sorts[name]) and moderate(one)]
-        facts = [self._constraints.facts({name: one})[0] for one in usable]
+        usable = [value for value in domain if fits(value, self._constraints.sorts[name]) and moderate(value)]
+        facts = [self._constraints.facts({name: value})[0] for value in usable]
         return z3.Or([z3.BoolVal(False, self._constraints.solver.context), *facts])  # noqa: FBT003 - a value
 
     def _sound(self, values: Mapping[str, Any]) -> bool:
@@ -100,9 +100,9 @@ class _Change:
     def _nearest(self, name: str, values: dict[str, Any] | None) -> dict[str, Any] | None:
         """Returns values in which one variable is simple and as near as possible to its current value."""
         for wish in self._preferences(name):
-            status, found = self._solve([wish])
-            if status == "sat" and found is not None:
-                values = found
+            status, model = self._solve([wish])
+            if status == "sat" and model is not None:
+                values = model
                 break
         if values is None or self._constraints.sorts[name] not in (INT, REAL):
             return values
@@ -126,8 +126,8 @@ class _Change:
             if reached - beyond < 2:
                 break
             middle = (beyond + reached) // 2
-            found = self._solve(self._interval(name, now, Fraction(middle, grain), grain))[1]
-            values, beyond = (values, middle) if found is None else (found, beyond)
+            model = self._solve(self._interval(name, now, Fraction(middle, grain), grain))[1]
+            values, beyond = (values, middle) if model is None else (model, beyond)
         return values
 
     def _interval(self, name: str, now: Any, distance: Fraction, grain: int) -> list[Any]:

@@ -23,7 +23,6 @@ from guardagent.policy.solver.z3_text import (
     UNKNOWN,
     Constraints,
     Deadline,
-    Enumeration,
     SolverResult,
     Sort,
     Symbol,
@@ -85,7 +84,7 @@ class _Reduction:
             raise TooLargeError
         self._symbols = SymbolCache()
         self._known: set[Symbol] = {(name, 0) for name in known}
-        self._pending = conjuncts(replaced(one, {}) for one in terms)
+        self._pending = conjuncts(replaced(term, {}) for term in terms)
         self._definitions: list[tuple[Any, Any]] = []
 
     def result(self) -> ReducedConstraints:
@@ -99,9 +98,12 @@ class _Reduction:
 
     def _set(self, values: dict[Symbol, Any], constants: Iterable[Any]) -> None:
         """Sets constants to truth values."""
-        self._definitions += [(one, values[symbol_of(one)]) for one in constants]  # type: ignore[index]
+        self._definitions += [(constant, values[symbol_of(constant)]) for constant in constants]  # type: ignore[index]
         self._known |= values.keys()
-        touched = [replaced(one, values) if self._symbols.of(one) & values.keys() else one for one in self._pending]
+        touched = [
+            replaced(formula, values) if self._symbols.of(formula) & values.keys() else formula
+            for formula in self._pending
+        ]
         self._pending = conjuncts(touched)
 
     def _literals(self) -> bool:
@@ -122,12 +124,12 @@ class _Reduction:
         """Uses `(= c term)` as the definition of c if the whole term is known."""
         left = []
         for term in self._pending:
-            found = next((one for one in _sides(term) if self._defines(*one)), None)
-            if found is None:
+            reply = next((side for side in _sides(term) if self._defines(*side)), None)
+            if reply is None:
                 left.append(term)
             else:
-                self._definitions.append(found)
-                self._known |= self._symbols.of(found[0])
+                self._definitions.append(reply)
+                self._known |= self._symbols.of(reply[0])
         changed = len(left) < len(self._pending)
         self._pending = left
         return changed
@@ -166,32 +168,34 @@ class _Reduction:
             if self._unknown_symbols(term):
                 _add_signs(term, signs, constants)
         values = {
-            symbol: z3.BoolVal(next(iter(found)), constants[symbol].ctx)
-            for symbol, found in signs.items()
-            if len(found) == 1 and symbol not in self._known and z3.is_bool(constants[symbol]) and not symbol[1]
+            symbol: z3.BoolVal(next(iter(sign)), constants[symbol].ctx)
+            for symbol, sign in signs.items()
+            if len(sign) == 1 and symbol not in self._known and z3.is_bool(constants[symbol]) and not symbol[1]
         }
         if values:
             self._set(values, [constants[symbol] for symbol in values])
         return bool(values)
 
     def _grouped(self) -> ReducedConstraints:
-        found = ReducedConstraints(self._definitions, [one for one in self._pending if not self._unknown_symbols(one)])
+        reduced_constraints = ReducedConstraints(
+            self._definitions, [one for one in self._pending if not self._unknown_symbols(one)]
+        )
         for term in self._pending:
             if self._unknown_symbols(term):
-                self._add(found, term)
-        return found
+                self._add(reduced_constraints, term)
+        return reduced_constraints
 
-    def _add(self, found: ReducedConstraints, term: Any) -> None:
+    def _add(self, reduced_constraints: ReducedConstraints, term: Any) -> None:
         """Merges a formula with the groups that share a constant with it."""
         group = ConstraintGroup({}, [])
-        constants = {symbol_of(one): one for one in postorder([term])}
+        constants = {symbol_of(subterm): subterm for subterm in postorder([term])}
         group.constants = {symbol: constants[symbol] for symbol in self._unknown_symbols(term)}
-        for other in [one for one in found.groups if one.constants.keys() & group.constants.keys()]:
+        for other in [one for one in reduced_constraints.groups if one.constants.keys() & group.constants.keys()]:
             group.constants = {**other.constants, **group.constants}
             group.formulas += other.formulas
-            found.groups.remove(other)
+            reduced_constraints.groups.remove(other)
         group.formulas.append(term)
-        found.groups.append(group)
+        reduced_constraints.groups.append(group)
 
 
 def _sides(term: Any) -> list[tuple[Any, Any]]:
@@ -249,7 +253,7 @@ def solve_for_all(
 ) -> SolverResult:
     """Checks every combination of values, and returns a counterexample if one fails."""
     choices = {name: _values(constraints.sorts[name], domains.get(name)) for name in universal}
-    if any(found == () or not _usable(found, constraints.sorts[name]) for name, found in choices.items()):
+    if any(choice == () or not _usable(choice, constraints.sorts[name]) for name, choice in choices.items()):
         return UNKNOWN  # an empty domain proves nothing
     enumerable = _enumerable(choices)
     rest = [name for name in universal if name not in enumerable]
@@ -268,7 +272,7 @@ def _values(sort: Sort, domain: Sequence[Any] | None) -> tuple[Any, ...] | None:
     """Returns all values of a domain or sort, or None if there are too many."""
     if domain is not None:
         return tuple(domain)
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return sort.values
     return (False, True) if sort == BOOL else None
 
@@ -279,12 +283,12 @@ def _usable(values: Sequence[Any] | None, sort: Sort) -> bool:
 
 def _enumerable(choices: Mapping[str, tuple[Any, ...] | None]) -> dict[str, tuple[Any, ...]]:
     """Returns the variables with the fewest values, while all combinations can be tried."""
-    found: dict[str, tuple[Any, ...]] = {}
+    domains: dict[str, tuple[Any, ...]] = {}
     known = [(name, values) for name, values in choices.items() if values is not None]
-    for name, values in sorted(known, key=lambda one: len(one[1])):
-        if prod(map(len, found.values())) * len(values) <= MAX_CASES:
-            found[name] = values
-    return found
+    for name, values in sorted(known, key=lambda pair: len(pair[1])):
+        if prod(map(len, domains.values())) * len(values) <= MAX_CASES:
+            domains[name] = values
+    return domains
 
 
 def _check_case(
@@ -301,10 +305,10 @@ def _check_case(
         counterexamples = constraints.derived(key, lambda: _counterexample_terms(constraints, known, rest, limits))
     except TooLargeError:
         return UNKNOWN
-    found, values = counterexamples.model(known, [], rest, deadline)
-    if found == "unsat":
+    model, values = counterexamples.model(known, [], rest, deadline)
+    if model == "unsat":
         return SolverResult("sat")
-    if found == "unknown" or values is None or not _allowed(values, constraints, limits):
+    if model == "unknown" or values is None or not _allowed(values, constraints, limits):
         return UNKNOWN
     return _verify_counterexample(constraints, known, values, deadline)
 
@@ -340,15 +344,15 @@ def _group_satisfiable(group: ConstraintGroup) -> Any:
     z3 = solver_module()
     whole = z3.And(group.formulas)
     constants = list(group.constants.values())
-    if any(one.num_args() for one in constants):
+    if any(constant.num_args() for constant in constants):
         raise TooLargeError  # quantifying a function is not first-order
-    choices = [_all_values(one) for one in constants]
+    choices = [_all_values(constant) for constant in constants]
     if not 0 < prod(map(len, choices)) <= MAX_CHOICES:
         return z3.Exists(constants, whole)
     pairs = [list(zip(constants, values, strict=True)) for values in product(*choices)]
-    return z3.Or([z3.substitute(whole, *one) for one in pairs])
+    return z3.Or([z3.substitute(whole, *pair) for pair in pairs])
 
 
 def _all_values(constant: Any) -> list[Any]:
-    found = _values(sort_of(constant.sort()), None)
-    return [] if found is None else [term_of(value, constant) for value in found]
+    values = _values(sort_of(constant.sort()), None)
+    return [] if values is None else [term_of(value, constant) for value in values]

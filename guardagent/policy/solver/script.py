@@ -275,7 +275,7 @@ class Script:
             raise self.reader.error(f"{_short(self._text(part))!r} is outside a command; expected '('", part.start)
         for form in self.reader.forms:
             self._command(form)
-        others = [one for one in self.reader.forms if self._text(one.parts[0]) != "assert"]
+        others = [form for form in self.reader.forms if self._text(form.parts[0]) != "assert"]
         self.declarations = tuple(map(self._text, others))
 
     def _text(self, part: SExpr | TopLevelForm) -> str:
@@ -303,9 +303,9 @@ class Script:
             raise self.reader.error(problem, form.start)
         if head not in _ARITIES:
             raise self.reader.error(f"unknown command {_short(head)!r}{name_hint(head[:80], _ARITIES)}", form.start)
-        found, wanted = len(form.parts) - 1, _ARITIES[head]
-        if found not in wanted:
-            problem = f"'{head}' has {found} arguments; expected {' or '.join(map(str, wanted))}"
+        count, wanted = len(form.parts) - 1, _ARITIES[head]
+        if count not in wanted:
+            problem = f"'{head}' has {count} arguments; expected {' or '.join(map(str, wanted))}"
             raise self.reader.error(problem, form.start)
 
     def _symbol(self, part: SExpr) -> str:
@@ -346,7 +346,7 @@ class Script:
         if part.kind != "list":
             raise self.reader.error(f"{_short(self._text(part))!r} is not a list; expected '('", part.start)
         text = self._text(part)
-        return [text[one.start : one.end] for one in parts_of(text)]
+        return [text[part.start : part.end] for part in parts_of(text)]
 
     def _add_sort(self, name: str, form: TopLevelForm) -> None:
         self.sorts[name] = form.end
@@ -354,10 +354,10 @@ class Script:
     def _datatypes(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
         for name, constructors in self._declared_types(head, parts):
             self._add_sort(name, form)
-            found = [_constructor(one) for one in constructors]
-            self.symbols.update(one for one in found if one)
-            if found and all(found):
-                self.enumerations[name] = tuple(one for one in found if one)
+            datatypes = [_constructor(constructor) for constructor in constructors]
+            self.symbols.update(datatype for datatype in datatypes if datatype)
+            if datatypes and all(datatypes):
+                self.enumerations[name] = tuple(datatype for datatype in datatypes if datatype)
 
     def _declared_types(self, head: str, parts: list[SExpr]) -> Iterator[tuple[str, list[str]]]:
         if head == "declare-datatype":
@@ -367,7 +367,7 @@ class Script:
         for number, body in enumerate(bodies):
             if not body.startswith("("):
                 raise self.reader.error(f"{_short(body)!r} is not a list; expected '('", parts[1].start)
-            inner = [body[one.start : one.end] for one in parts_of(body)]
+            inner = [body[part.start : part.end] for part in parts_of(body)]
             if names:
                 if number < len(names):
                     yield symbol(_first(names[number])), inner
@@ -408,8 +408,8 @@ class _Comments:
 
     def __init__(self, reader: SExprReader) -> None:
         self._line = reader.line_index.line
-        self._own = {self._line(one.start): one.text for one in reader.comments if one.own_line}
-        self._beside = {self._line(one.start): one.text for one in reader.comments if not one.own_line}
+        self._own = {self._line(comment.start): comment.text for comment in reader.comments if comment.own_line}
+        self._beside = {self._line(comment.start): comment.text for comment in reader.comments if not comment.own_line}
 
     def of(self, form: TopLevelForm) -> str | None:
         """Returns the comment lines before it, else the comment at the end of its last line, else of its first."""
@@ -419,5 +419,5 @@ class _Comments:
         while line in self._own:
             lines.insert(0, self._own[line])
             line -= 1
-        before = " ".join(one for one in lines if one)
+        before = " ".join(line for line in lines if line)
         return before or self._beside.get(last) or self._beside.get(first) or None

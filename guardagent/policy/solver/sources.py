@@ -194,13 +194,13 @@ def _content(content: Any) -> str:
 
 def occurrences(quote: str, text: str) -> list[range]:
     """Returns the ranges of a quote in a text, at word boundaries only."""
-    found: list[range] = []
+    occurrences: list[range] = []
     at = text.find(quote) if quote.strip() else -1
-    while at >= 0 and len(found) < MAX_OCCURRENCES:
+    while at >= 0 and len(occurrences) < MAX_OCCURRENCES:
         if _is_whole(text, at, at + len(quote)):
-            found.append(range(at, at + len(quote)))
+            occurrences.append(range(at, at + len(quote)))
         at = text.find(quote, at + 1)
-    return found
+    return occurrences
 
 
 def holds_text(value: str, text: str, within: list[range] | None = None) -> bool:
@@ -235,7 +235,7 @@ def _is_linked(text: str, at: range) -> bool:
 def _joined(left: str, right: str) -> bool:
     """Whether two characters belong to one word."""
     both = left + right
-    if len(both) < 2 or any(unicodedata.east_asian_width(one) in _WIDE for one in both):
+    if len(both) < 2 or any(unicodedata.east_asian_width(character) in _WIDE for character in both):
         return False
     return _of_word(left) and _of_word(right)
 
@@ -288,10 +288,12 @@ def confirmation_problem(
         return f"message {yes} has the role '{messages[yes].role}'; only the user can confirm"
     if messages[proposal].role != "assistant" or proposal >= yes:
         return f"message {proposal} is not a proposal by the assistant before message {yes}"
-    since = [one for one in messages[proposal + 1 : yes] if one.role == "assistant" and one.content.strip()]
+    since = [
+        message for message in messages[proposal + 1 : yes] if message.role == "assistant" and message.content.strip()
+    ]
     if since:
         return f"the assistant sent another message between its proposal (message {proposal}) and message {yes}"
-    replies = [at for at, one in enumerate(messages) if at > proposal and one.role == "user"]
+    replies = [at for at, message in enumerate(messages) if at > proposal and message.role == "user"]
     if replies != [yes]:
         return f"message {yes} is not the user's only message after the proposal (message {proposal})"
     return _missing_from_proposal(args, messages[proposal].content, proposal)
@@ -402,11 +404,11 @@ def read_values(
     if not variables:
         return {}
     try:
-        conversation = [message_of(one) for one in messages]
+        conversation = [message_of(message) for message in messages]
         if not conversation:
             return _all_unknown(variables, "there is no conversation")
         answer = _query_model(meter or Meter(model), variables, conversation, tool, args)
-        return {one.name: _verified(one, answer[one.name], conversation, args) for one in variables}
+        return {variable.name: _verified(variable, answer[variable.name], conversation, args) for variable in variables}
     except _RejectionError as error:
         return _all_unknown(variables, f"the model's answer is rejected: {error}")
     except GuardError as error:
@@ -416,7 +418,9 @@ def read_values(
 
 
 def _all_unknown(variables: Sequence[RequestedVariable], why: str) -> dict[str, Value | Unknown]:
-    return {one.name: Unknown(f"'{one.name}' was not read in the conversation: {why}") for one in variables}
+    return {
+        variable.name: Unknown(f"'{variable.name}' was not read in the conversation: {why}") for variable in variables
+    }
 
 
 # --- prompt
@@ -435,11 +439,11 @@ def _query_model(
     args: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Returns the model's answer for each name."""
-    hidden = {"system"} - {role for one in variables for role in one.roles}
-    lines = [_line(at, one) for at, one in enumerate(messages) if one.role not in hidden]
+    hidden = {"system"} - {role for variable in variables for role in variable.roles}
+    lines = [_line(at, message) for at, message in enumerate(messages) if message.role not in hidden]
     data = {"call": _json({"tool": tool, "args": thaw(args)}), "conversation": "\n".join(lines)}
-    confirmations = [one.name for one in variables if one.confirmation]
-    described = [one.prompt_fields() for one in variables]
+    confirmations = [variable.name for variable in variables if variable.confirmation]
+    described = [variable.prompt_fields() for variable in variables]
     prompt = _prompts().render("read_values", data, asked=described, confirmations=confirmations)
     call = ModelCall(prompt)
     with meter.metered_call(call) as exchange:
@@ -448,7 +452,7 @@ def _query_model(
     outcome = exchange.outcome
     if isinstance(outcome, GuardError):
         raise outcome
-    return _parsed(outcome.text, {one.name for one in variables})
+    return _parsed(outcome.text, {variable.name for variable in variables})
 
 
 def _line(at: int, message: ConversationMessage) -> str:
@@ -482,25 +486,30 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
 
 
 def _verified(
-    one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+    requested_variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> Value | Unknown:
     if item is None:
-        return Unknown(f"the conversation does not state '{one.name}'")
+        return Unknown(f"the conversation does not state '{requested_variable.name}'")
     try:
-        return _confirmation(one, item, messages, args) if one.confirmation else _value(one, item, messages)
-    except _RejectionError as error:
-        return Unknown(f"'{one.name}' was not read in the conversation: {error}")
-
-
-def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage]) -> Value:
-    at, quoted = _locate_quote(item, messages, _ITEM)
-    if messages[at].role not in one.roles:
-        raise _RejectionError(
-            f"message {at} has the role '{messages[at].role}'; expected {' or '.join(map(repr, sorted(one.roles)))}"
+        return (
+            _confirmation(requested_variable, item, messages, args)
+            if requested_variable.confirmation
+            else _value(requested_variable, item, messages)
         )
-    value = _of_sort(item["value"], one)
+    except _RejectionError as error:
+        return Unknown(f"'{requested_variable.name}' was not read in the conversation: {error}")
+
+
+def _value(requested_variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage]) -> Value:
+    at, quoted = _locate_quote(item, messages, _ITEM)
+    if messages[at].role not in requested_variable.roles:
+        raise _RejectionError(
+            f"message {at} has the role '{messages[at].role}'; "
+            f"expected {' or '.join(map(repr, sorted(requested_variable.roles)))}"
+        )
+    value = _of_sort(item["value"], requested_variable)
     text = messages[at].content
-    if type(value) is str and one.sort == "String":
+    if type(value) is str and requested_variable.sort == "String":
         supported = holds_text(value, text, quoted)
     elif type(value) in (int, Fraction):
         supported = holds_number(value, text, quoted)  # type: ignore[arg-type]
@@ -512,13 +521,13 @@ def _value(one: RequestedVariable, item: Any, messages: Sequence[ConversationMes
 
 
 def _confirmation(
-    one: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+    requested_variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> bool:
     if type(item) is not dict or item.get("value") is not True:
         raise _RejectionError("the user did not confirm")
     yes, _ = _locate_quote(item, messages, _ITEM | {"proposal"})
     proposal, _ = _locate_quote(item["proposal"], messages, {"message", "quote"})
-    if messages[yes].role not in one.roles:
+    if messages[yes].role not in requested_variable.roles:
         raise _RejectionError(f"message {yes} has the role '{messages[yes].role}'; expected 'user'")
     problem = confirmation_problem(yes, proposal, messages, args)
     if problem:
@@ -533,23 +542,25 @@ def _locate_quote(item: Any, messages: Sequence[ConversationMessage], keys: set[
     at, quote = item["message"], item["quote"]
     if type(at) is not int or not 0 <= at < len(messages):
         raise _RejectionError(f"there is no message {shown(at)}")
-    found = occurrences(quote, messages[at].content) if type(quote) is str else []
-    if not found:
+    places = occurrences(quote, messages[at].content) if type(quote) is str else []
+    if not places:
         raise _RejectionError(f"the quote does not occur in message {at}")
-    return at, found
+    return at, places
 
 
-def _of_sort(value: Any, one: RequestedVariable) -> Value:
+def _of_sort(value: Any, requested_variable: RequestedVariable) -> Value:
     """Converts a value to its sort, without coercion."""
-    convert = _CONVERSIONS["enumeration" if isinstance(one.sort, tuple) else one.sort]
-    found = convert(value)
-    if isinstance(one.sort, tuple) and value not in one.sort:
-        found = None
-    if found is None:
-        raise _RejectionError(f"{shown(value)} is not {one.form}")
-    if one.enum is not None and not any(equal(found, allowed) is True for allowed in one.enum):
-        raise _RejectionError(f"{shown(found)} is not an allowed value")
-    return found
+    convert = _CONVERSIONS["enumeration" if isinstance(requested_variable.sort, tuple) else requested_variable.sort]
+    converted = convert(value)
+    if isinstance(requested_variable.sort, tuple) and value not in requested_variable.sort:
+        converted = None
+    if converted is None:
+        raise _RejectionError(f"{shown(value)} is not {requested_variable.form}")
+    if requested_variable.enum is not None and not any(
+        equal(converted, allowed) is True for allowed in requested_variable.enum
+    ):
+        raise _RejectionError(f"{shown(converted)} is not an allowed value")
+    return converted
 
 
 def _number(value: Any) -> Value | None:
@@ -581,7 +592,7 @@ def conversation_reader(model: Model | str | None) -> ConversationReader:
 
         model = load_model(model)
     if model is None:
-        return lambda variables, _trace, _call: {one.name: _NO_MODEL for one in variables}
+        return lambda variables, _trace, _call: {variable.name: _NO_MODEL for variable in variables}
     reader_model = model
 
     def read(variables: Sequence[RequestedVariable], trace: RuleContext, call: SessionCall) -> Mapping[str, Any]:

@@ -28,16 +28,15 @@ from guardagent.policy.solver.script import LineIndex, SExprReader, SmtError, Un
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A sort, by its name in SMT-LIB."""
+    """A sort.
+
+    Attributes:
+        name: its name in SMT-LIB.
+        values: the constructors of an enumeration; None of another sort.
+    """
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Enumeration(Sort):
-    """A datatype whose constructors have no arguments."""
-
-    values: tuple[str, ...]
+    values: tuple[str, ...] | None = None
 
 
 BOOL, INT, REAL, STRING = Sort("Bool"), Sort("Int"), Sort("Real"), Sort("String")
@@ -98,13 +97,15 @@ def character_edits(text: str) -> list[Edit]:
     """Escapes non-ASCII characters in strings and blanks them in comments, since Z3 reads bytes up to a NUL."""
     if not _STRANGE.search(text):
         return []
-    found = []
+    character_edits = []
     for token in _ODD_TOKEN.finditer(text):
         if not token[0].startswith("|"):
             replace = _escaped if token[0].startswith('"') else _blank
             at = token.start()
-            found += [Edit(at + one.start(), at + one.end(), replace(one[0])) for one in _STRANGE.finditer(token[0])]
-    return found
+            character_edits += [
+                Edit(at + match.start(), at + match.end(), replace(match[0])) for match in _STRANGE.finditer(token[0])
+            ]
+    return character_edits
 
 
 def _escaped(sign: str) -> str:
@@ -131,7 +132,7 @@ class Z3Text:
     def __init__(self, text: str, edits: Iterable[Edit]) -> None:
         pieces, length, position = [], 0, 0
         self._z3_offsets, self._author_offsets = [0], [0]
-        for edit in sorted(edits, key=lambda one: (one.start, one.end)):
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             pieces += [text[position : edit.start], edit.text]
             length += edit.start - position + len(edit.text)
             position = edit.end
@@ -204,7 +205,7 @@ def check_term(text: str) -> None:
         reader = SExprReader(text)
     except SmtError as error:
         raise SmtError(error.problem, error.line, error.column, of_permit=True) from None
-    starts = sorted([one.start for one in reader.forms] + [one.start for one in reader.stray])
+    starts = sorted([form.start for form in reader.forms] + [sexpr.start for sexpr in reader.stray])
     if len(starts) != 1:
         line, column = reader.line_index.position(starts[1] if starts else 0)
         count = "more than one term" if starts else "no term"
@@ -223,8 +224,8 @@ def sort_of(z3_sort: Any) -> Sort:
         return STRING
     if kind == z3.Z3_DATATYPE_SORT:
         constructors = [z3_sort.constructor(number) for number in range(z3_sort.num_constructors())]
-        if all(one.arity() == 0 for one in constructors):
-            return Enumeration(z3_sort.name(), tuple(one.name() for one in constructors))
+        if all(constructor.arity() == 0 for constructor in constructors):
+            return Sort(z3_sort.name(), tuple(constructor.name() for constructor in constructors))
     return Sort(z3_sort.sexpr())
 
 
@@ -319,7 +320,9 @@ def from_code(code: int) -> str:
 
 def is_text(text: str) -> bool:
     """Whether all characters exist in SMT-LIB."""
-    return text.isascii() or all(ord(one) <= MAX_CHARACTER and not 0xD800 <= ord(one) <= 0xDFFF for one in text)
+    return text.isascii() or all(
+        ord(character) <= MAX_CHARACTER and not 0xD800 <= ord(character) <= 0xDFFF for character in text
+    )
 
 
 # --- values of terms
@@ -331,7 +334,7 @@ MAX_BITS = 10_000  # of a number
 def fits(value: Any, sort: Sort) -> bool:
     """Whether a value belongs to the sort without conversion."""
     kind = type(value)
-    if isinstance(sort, Enumeration):
+    if sort.values is not None:
         return kind is str and value in sort.values
     if sort == REAL:
         return kind in (int, Fraction)
@@ -364,7 +367,7 @@ def _text_term(value: str, sort: Any, context: Any) -> Any:
     z3 = solver_module()
     if sort.kind() == z3.Z3_DATATYPE_SORT:
         constructors = (sort.constructor(number) for number in range(sort.num_constructors()))
-        return next(one() for one in constructors if one.name() == value)
+        return next(constructor() for constructor in constructors if constructor.name() == value)
     codes = (z3.ctypes.c_uint * len(value))(*map(ord, value))
     return z3.SeqRef(z3.Z3_mk_u32string(context.ref(), len(value), codes), context)
 
@@ -416,7 +419,7 @@ def text_value(term: Any) -> str:
 def values_of(model: Any, constants: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns a model's values of constants, or None if one has no Python value."""
     try:
-        return {name: value_of(model.eval(one, model_completion=True)) for name, one in constants.items()}
+        return {name: value_of(model.eval(constant, model_completion=True)) for name, constant in constants.items()}
     except UnsupportedError:
         return None
 
@@ -498,10 +501,10 @@ class Z3Solver:
         try:
             self._solver.add(*facts)
             status = _status(self._solver.check())
-            found = values_of(self._solver.model(), constants) if status == "sat" and constants else None
+            model = values_of(self._solver.model(), constants) if status == "sat" and constants else None
         finally:
             self._solver.pop()
-        return status, found
+        return status, model
 
     def core(self, assumptions: Sequence[Any], deadline: Deadline, share: float = 1.0) -> tuple[Status, list[int]]:
         """Checks whether the assumptions are consistent, and returns the indexes of a contradictory subset."""
@@ -511,8 +514,8 @@ class Z3Solver:
         status = _status(self._solver.check(*assumptions))
         if status != "unsat":
             return status, []
-        core = {one.get_id() for one in self._solver.unsat_core()}
-        return status, [number for number, one in enumerate(assumptions) if one.get_id() in core]
+        core = {core_term.get_id() for core_term in self._solver.unsat_core()}
+        return status, [number for number, assumption in enumerate(assumptions) if assumption.get_id() in core]
 
 
 def _status(result: Any) -> Status:
@@ -538,7 +541,7 @@ def postorder(roots: Iterable[Any]) -> list[Any]:
     Raises:
         TooLargeError: there are too many subterms.
     """
-    found: list[Any] = []
+    terms: list[Any] = []
     done: set[int] = set()
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:
@@ -547,13 +550,13 @@ def postorder(roots: Iterable[Any]) -> list[Any]:
             continue
         if entered:
             done.add(term.get_id())
-            found.append(term)
+            terms.append(term)
             continue
-        if len(found) + len(stack) > MAX_NODES:
+        if len(terms) + len(stack) > MAX_NODES:
             raise TooLargeError
         stack.append((term, True))
         stack += [(child, False) for child in reversed(term.children())]
-    return found
+    return terms
 
 
 def symbol_of(term: Any) -> Symbol | None:
@@ -575,7 +578,7 @@ class SymbolCache:
         known = self._found.get(term.get_id())
         if known is None:
             symbols = {symbol_of(part) for part in postorder([term])}
-            known = frozenset(one for one in symbols if one is not None)
+            known = frozenset(symbol for symbol in symbols if symbol is not None)
             self._found[term.get_id()] = known
             self._kept.append(term)
         return known
@@ -595,14 +598,14 @@ def replaced(term: Any, values: Mapping[Symbol, Any]) -> Any:
             continue
         children = part.children()
         mended = [new[child.get_id()] for child in children]
-        same = all(one.eq(other) for one, other in zip(children, mended, strict=True))
+        same = all(child.eq(other) for child, other in zip(children, mended, strict=True))
         new[part.get_id()] = folded(part if same else part.update(*mended))
     return new[term.get_id()]
 
 
 def _pairs(part: Any, values: Mapping[Symbol, Any]) -> list[tuple[Any, Any]]:
-    constants = [one for one in postorder([part]) if symbol_of(one) in values]
-    return [(one, values[symbol_of(one)]) for one in constants]  # type: ignore[index]
+    constants = [subterm for subterm in postorder([part]) if symbol_of(subterm) in values]
+    return [(constant, values[symbol_of(constant)]) for constant in constants]  # type: ignore[index]
 
 
 def folded(term: Any) -> Any:
@@ -611,7 +614,7 @@ def folded(term: Any) -> Any:
     kind, parts = term.decl().kind(), term.children()
     if kind == z3.Z3_OP_ITE and (z3.is_true(parts[0]) or z3.is_false(parts[0])):
         return parts[1 if z3.is_true(parts[0]) else 2]
-    if not any(z3.is_true(one) or z3.is_false(one) for one in parts):
+    if not any(z3.is_true(part) or z3.is_false(part) for part in parts):
         return term
     if kind == z3.Z3_OP_NOT:
         return z3.BoolVal(not z3.is_true(parts[0]), term.ctx)
@@ -632,9 +635,9 @@ def negated(term: Any) -> Any:
 def _junction(term: Any, parts: list[Any], *, conjunction: bool) -> Any:
     z3 = solver_module()
     decides, idle = (z3.is_false, z3.is_true) if conjunction else (z3.is_true, z3.is_false)
-    if any(decides(one) for one in parts):
+    if any(decides(part) for part in parts):
         return z3.BoolVal(not conjunction, term.ctx)
-    left = [one for one in parts if not idle(one)]
+    left = [part for part in parts if not idle(part)]
     if len(left) < 2:
         return left[0] if left else z3.BoolVal(conjunction, term.ctx)
     return z3.And(left) if conjunction else z3.Or(left)
@@ -653,20 +656,20 @@ def _equality(term: Any, parts: list[Any]) -> Any:
 def conjuncts(terms: Iterable[Any]) -> list[Any]:
     """Splits terms into the conjuncts that must all hold."""
     z3 = solver_module()
-    found, stack = [], list(terms)[::-1]
+    conjuncts, stack = [], list(terms)[::-1]
     while stack:
         term = stack.pop()
         if z3.is_and(term):
             stack += term.children()[::-1]
         elif z3.is_not(term) and z3.is_or(term.arg(0)):
-            stack += [negated(one) for one in term.arg(0).children()[::-1]]
+            stack += [negated(child) for child in term.arg(0).children()[::-1]]
         elif z3.is_not(term) and z3.is_implies(term.arg(0)):
             stack += [negated(term.arg(0).arg(1)), term.arg(0).arg(0)]
         elif z3.is_not(term) and z3.is_not(term.arg(0)):
             stack.append(term.arg(0).arg(0))
         elif not z3.is_true(term):
-            found.append(term)
-    return found
+            conjuncts.append(term)
+    return conjuncts
 
 
 # --- the constraints of a question
@@ -709,23 +712,23 @@ class Constraints:
     ) -> tuple[Status, dict[str, Any] | None]:
         """Checks with further constraints, and returns the values of the wanted variables."""
         constants = {name: self.constants[name] for name in wanted}
-        found = self.solver.model([*self.facts(values), *further], constants, deadline, FIRST_SHARE)
-        if found[0] != "unknown":
-            return found
+        model = self.solver.model([*self.facts(values), *further], constants, deadline, FIRST_SHARE)
+        if model[0] != "unknown":
+            return model
         simple = simplified([*self.terms, *further], self.pairs(values))
         return Z3Solver([simple], self.solver.context).model([], constants, deadline)
 
     def derived(self, key: Hashable, terms: Callable[[], Sequence[Any]]) -> Constraints:
         """Returns a cached question with other terms about the same variables."""
-        found = self.cache.get(key)
-        if found is None:
+        constraints = self.cache.get(key)
+        if constraints is None:
             if len(self.cache) >= MAX_CACHED:
                 self.cache.clear()
             whole = terms()
-            found = self.cache[key] = Constraints(
+            constraints = self.cache[key] = Constraints(
                 whole, Z3Solver(whole, self.solver.context), self.constants, self.sorts
             )
-        return found
+        return constraints
 
 
 def simplified(terms: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> Any:

@@ -74,7 +74,7 @@ def policy_in_words(policies: Policies, rule: str, *, named: bool = False) -> Wo
         InputError: no policy has the id, or as for `policies_in_words`.
     """
     declared = replace(declarations_of(policies), keeps_names=named)
-    source = next((one for one in _sources(policies) if one.id == rule), None)
+    source = next((source for source in _sources(policies) if source.id == rule), None)
     if source is None:
         raise InputError(f"no such policy {rule!r}{name_hint(rule, policies.ids)}")
     return source_in_words(source, declared)
@@ -82,14 +82,14 @@ def policy_in_words(policies: Policies, rule: str, *, named: bool = False) -> Wo
 
 def definitions_in_words(policies: Policies) -> dict[str, str]:
     """The sentence for each definition of the policy file, by its name. Parameters stay names."""
-    declared, found = replace(declarations_of(policies), keeps_names=True), {}
-    for name, one in declared.definitions.items():
-        body = read_term(one.body.text, one.parameters, replace(declared, scopes=one.scopes))
-        scope = SentenceScope(others={parameter: code(parameter) for parameter in one.parameters})
-        parameters = f"({', '.join(one.parameters)})" if one.parameters else ""
+    declared, definitions = replace(declarations_of(policies), keeps_names=True), {}
+    for name, definition in declared.definitions.items():
+        body = read_term(definition.body.text, definition.parameters, replace(declared, scopes=definition.scopes))
+        scope = SentenceScope(others={parameter: code(parameter) for parameter in definition.parameters})
+        parameters = f"({', '.join(definition.parameters)})" if definition.parameters else ""
         phrase = TermWords().condition if is_condition(body) else TermWords().value
-        found[name] = sentence(f"{code(name + parameters)} means: {phrase(body, scope)}")
-    return found
+        definitions[name] = sentence(f"{code(name + parameters)} means: {phrase(body, scope)}")
+    return definitions
 
 
 def _sources(policies: Policies) -> Sequence[RuleSource]:
@@ -122,7 +122,7 @@ def _rule(source: RuleSource, declared: Declarations) -> tuple[str, int, int]:
         judge = f"the program {code(source.program.name)}" if source.program else "a model"
         return f"In every call, {judge} looks for this violation: {quoted(source.statements[0].text.strip())}.", 1, 0
     words = RuleWords()
-    sentences = [words.sentence(read_rule(one.text, declared)) for one in source.statements]
+    sentences = [words.sentence(read_rule(statement.text, declared)) for statement in source.statements]
     return " ".join(sentences), words.terms.atoms, words.terms.coded
 
 
@@ -141,5 +141,5 @@ def _matched(scope: Applicability) -> str:
         "for calls of the agent": scope.agents,
     }
     return " and ".join(
-        f"{words} {either([code(one) for one in sorted(names)])}" for words, names in sets.items() if names
+        f"{words} {either([code(name) for name in sorted(names)])}" for words, names in sets.items() if names
     )

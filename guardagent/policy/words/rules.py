@@ -62,8 +62,8 @@ def _always(formula: f.Release) -> str | None:
         return None
     negative = [part for part in body.parts if isinstance(part, f.Literal) and not part.positive]
     for trigger in sorted(negative, key=lambda part: part.atom):
-        if found := _response(trigger.atom, body) or _precondition(trigger, body):
-            return found
+        if response := _response(trigger.atom, body) or _precondition(trigger, body):
+            return response
     return None
 
 

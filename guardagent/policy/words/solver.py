@@ -51,13 +51,13 @@ def solver_words(source: SolverSource, text: str, declared: Declarations) -> tup
     """
     words = _ConstraintWords(declared)
     script = Script(text)
-    constraints = [words.whole(one.text) for one in script.assertions]
+    constraints = [words.whole(assertion.text) for assertion in script.assertions]
     others = [words.declaration(text[form.start : form.end]) for form in script.reader.forms]
-    found = [words.tool(tool, one, constrained=bool(constraints)) for tool, one in source.tools.items()]
+    tools = [words.tool(tool, one, constrained=bool(constraints)) for tool, one in source.tools.items()]
     if constraints:
-        found.append(sentence(numbered("the constraints are", constraints)))
-    found += [sentence(one) for one in others if one]
-    return " ".join(found), words.terms
+        tools.append(sentence(numbered("the constraints are", constraints)))
+    tools += [sentence(one) for one in others if one]
+    return " ".join(tools), words.terms
 
 
 class _ConstraintWords:
@@ -70,28 +70,31 @@ class _ConstraintWords:
         else:
             fits = ", in a way that fits the constraints" if constrained else ""
             permit = f"A call of {code(name)} is allowed only if {self.whole(tool.permit.text)}{fits}."
-        values = [f"{code(variable)} is {self._source(one)}" for variable, one in tool.variables.items()]
+        values = [
+            f"{code(variable)} is {self._source(solver_variable)}"
+            for variable, solver_variable in tool.variables.items()
+        ]
         return " ".join([permit, *([sentence(f"for it, {'; '.join(values)}")] if values else [])])
 
-    def _source(self, one: VariableSource) -> str:
-        values = "" if one.enum is None else f", one of {', '.join(map(_literal, one.enum))}"
-        return f"{self._origin(one)}{values}{self._if_unknown(one)}"
+    def _source(self, variable_source: VariableSource) -> str:
+        values = "" if variable_source.enum is None else f", one of {', '.join(map(_literal, variable_source.enum))}"
+        return f"{self._origin(variable_source)}{values}{self._if_unknown(variable_source)}"
 
-    def _origin(self, one: VariableSource) -> str:
-        if one.source is None:
+    def _origin(self, variable_source: VariableSource) -> str:
+        if variable_source.source is None:
             return "a value that is never stated"
-        text = " ".join(one.source.text.split())
+        text = " ".join(variable_source.source.text.split())
         if text.startswith("confirmation"):
             return "whether the user has confirmed this call"
         if text.startswith("conversation"):
             return f"what the messages of {text.removeprefix('conversation').strip('( )')} say"
         names = SentenceScope(others={ARGS: "the call's arguments"})
-        return self.terms.value(read_term(one.source.text, {ARGS}, self._declared), names)
+        return self.terms.value(read_term(variable_source.source.text, {ARGS}, self._declared), names)
 
-    def _if_unknown(self, one: VariableSource) -> str:
-        if one.free:
+    def _if_unknown(self, variable_source: VariableSource) -> str:
+        if variable_source.free:
             return " (if unknown, any value that permits the call)"
-        return "" if one.required else " (if unknown, the call must be permitted for every value)"
+        return "" if variable_source.required else " (if unknown, the call must be permitted for every value)"
 
     # --- terms
 
@@ -105,8 +108,8 @@ class _ConstraintWords:
         if head == "!":
             return self.term(parts[0])
         phrase = _FORMS.get(head)
-        if phrase is not None and (found := phrase(self, parts)):
-            return found
+        if phrase is not None and (term := phrase(self, parts)):
+            return term
         if head in _JOINED:
             return f" {_JOINED[head]} ".join(map(self.condition, parts))
         if head in _INFIX and len(parts) > 1:
@@ -138,7 +141,7 @@ class _ConstraintWords:
         """A definition in words; nothing for a declaration of a constant, a sort or an assertion."""
         head, *parts = _elements(text)
         if head in ("define-fun", "define-const"):
-            names = [_elements(one)[0] for one in _elements(parts[1])] if head == "define-fun" else []
+            names = [_elements(element)[0] for element in _elements(parts[1])] if head == "define-fun" else []
             parameters = f" of ({', '.join(map(_atom, names))})" if names else ""
             return f"{_atom(parts[0])}{parameters} means: {self.term(parts[-1])}"
         if head in ("declare-const", "declare-fun") and (head == "declare-const" or not _elements(parts[1])):
@@ -157,7 +160,7 @@ Form = Callable[[_ConstraintWords, Sequence[str]], str]
 
 def _quantified(kind: str) -> Form:
     def phrase(to: _ConstraintWords, parts: Sequence[str]) -> str:
-        names = [_elements(one) for one in _elements(parts[0])]
+        names = [_elements(element) for element in _elements(parts[0])]
         listed = ", ".join(f"{_atom(name)} ({_SORTS.get(sort, _atom(sort))})" for name, sort in names)
         return f"for {kind} {listed}: {to.condition(parts[1])}"
 
@@ -165,7 +168,7 @@ def _quantified(kind: str) -> Form:
 
 
 def _let(to: _ConstraintWords, parts: Sequence[str]) -> str:
-    values = [_elements(one) for one in _elements(parts[0])]
+    values = [_elements(element) for element in _elements(parts[0])]
     listed = ", ".join(f"{_atom(name)} for {to.inner(value)}" for name, value in values)
     return f"with {listed}: {to.inner(parts[1])}"
 
@@ -183,7 +186,7 @@ _FORMS: Mapping[str, Form] = {
 
 def _elements(text: str) -> list[str]:
     text = text.strip()
-    return [text[one.start : one.end] for one in parts_of(text)]
+    return [text[part.start : part.end] for part in parts_of(text)]
 
 
 def _atom(text: str) -> str:
@@ -203,14 +206,14 @@ def _enumeration(head: str, parts: Sequence[str]) -> str:
     if head == "declare-datatype":
         names, bodies = [parts[0]], [parts[1]]
     elif head == "declare-datatypes" and _elements(parts[0]):
-        names = [_elements(one)[0] if one.startswith("(") else one for one in _elements(parts[0])]
+        names = [_elements(element)[0] if element.startswith("(") else element for element in _elements(parts[0])]
         bodies = _elements(parts[1])
     else:
         return ""
-    found = []
+    lines = []
     for name, body in zip(names, bodies, strict=False):
-        constructors = [_elements(one) if one.startswith("(") else [one] for one in _elements(body)]
-        if any(len(one) != 1 for one in constructors):
+        constructors = [_elements(element) if element.startswith("(") else [element] for element in _elements(body)]
+        if any(len(constructor) != 1 for constructor in constructors):
             return ""
-        found.append(f"a {_atom(name)} is {either([_atom(one[0]) for one in constructors])}")
-    return " and ".join(found)
+        lines.append(f"a {_atom(name)} is {either([_atom(constructor[0]) for constructor in constructors])}")
+    return " and ".join(lines)

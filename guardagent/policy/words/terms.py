@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.parser import number_text
@@ -153,28 +153,6 @@ class SentenceScope:
         return self.variables.get(variable) == (0, argument)
 
 
-class Phrases(Protocol):
-    """Puts the parts of a term into words; `terms.TermWords` describes each method."""
-
-    atoms: int
-
-    def condition(self, node: Any, scope: SentenceScope, *, negated: bool = False) -> str: ...
-
-    def part(self, node: Any, scope: SentenceScope) -> str: ...
-
-    def value(self, node: Any, scope: SentenceScope) -> str: ...
-
-    def operand(self, node: Any, scope: SentenceScope) -> str: ...
-
-    def listed(self, nodes: Any, scope: SentenceScope) -> str: ...
-
-    def seconds(self, node: Any, scope: SentenceScope) -> str: ...
-
-    def earlier(self, node: Any, scope: SentenceScope, calls: str = "call") -> tuple[str, SentenceScope]: ...
-
-    def call(self, node: Any, scope: SentenceScope) -> str: ...
-
-
 # --- functions of the language
 
 CONDITIONS: dict[str, tuple[str, str]] = {
@@ -229,17 +207,17 @@ def is_instant(node: Any) -> bool:
     return isinstance(node, ast.Now | ast.TimeOf) or (isinstance(node, ast.Apply) and node.function == "time")
 
 
-def _arithmetic(to: Phrases, node: ast.Arithmetic, scope: SentenceScope) -> str:
+def _arithmetic(to: TermWords, node: ast.Arithmetic, scope: SentenceScope) -> str:
     phrase = to.seconds if is_instant(node) else to.operand
     return f"{to.operand(node.left, scope)} {_ARITHMETIC[node.operator]} {phrase(node.right, scope)}"
 
 
-def _set_operation(to: Phrases, node: ast.SetOperation, scope: SentenceScope) -> str:
+def _set_operation(to: TermWords, node: ast.SetOperation, scope: SentenceScope) -> str:
     kind = "union" if node.operator == "|" else "intersection"
     return f"the {kind} of ({to.listed((node.left, node.right), scope)})"
 
 
-def _field(to: Phrases, node: ast.Field, scope: SentenceScope) -> str:
+def _field(to: TermWords, node: ast.Field, scope: SentenceScope) -> str:
     names, body = [node.name], node.body
     while isinstance(body, ast.Field):
         names.insert(0, body.name)
@@ -247,7 +225,7 @@ def _field(to: Phrases, node: ast.Field, scope: SentenceScope) -> str:
     return f"{code('.'.join(names))} of {to.operand(body, scope)}"
 
 
-def _item(to: Phrases, node: ast.Item, scope: SentenceScope) -> str:
+def _item(to: TermWords, node: ast.Item, scope: SentenceScope) -> str:
     at, whole = node.index, to.operand(node.body, scope)
     place = at.value if isinstance(at, ast.Constant) else None
     if type(place) is int and place in (0, -1):
@@ -255,41 +233,41 @@ def _item(to: Phrases, node: ast.Item, scope: SentenceScope) -> str:
     return f"the item at {to.operand(at, scope)} of {whole}"
 
 
-def _of_call(to: Phrases, node: ast.OfCall, scope: SentenceScope) -> str:
+def _of_call(to: TermWords, node: ast.OfCall, scope: SentenceScope) -> str:
     what = {"args": "arguments"}.get(node.what, node.what)
     if isinstance(node.call, ast.Label):
         return f"{scope.possessive(scope.labels[node.call.name])} {what}"
     return f"the {what} of {to.call(node.call, scope)}"
 
 
-def _apply(to: Phrases, node: ast.Apply, scope: SentenceScope) -> str:
+def _apply(to: TermWords, node: ast.Apply, scope: SentenceScope) -> str:
     operands, template = operands_of(node), template_of(node)
     if template is not None:
-        return template.format(*(to.operand(one, scope) for one in operands))
+        return template.format(*(to.operand(operand, scope) for operand in operands))
     return f"the result of {code(node.function)}{arguments_phrase(to, operands, scope)}"
 
 
 def operands_of(node: ast.Apply) -> list[Any]:
     """The arguments of a function as written: a time zone may be left out."""
-    return [one for one in node.arguments if one != ast.Zone()]
+    return [argument for argument in node.arguments if argument != ast.Zone()]
 
 
 def template_of(node: ast.Apply) -> str | None:
     return VALUES.get((node.function, len(operands_of(node))))
 
 
-def arguments_phrase(to: Phrases, nodes: Sequence[Any], scope: SentenceScope) -> str:
+def arguments_phrase(to: TermWords, nodes: Sequence[Any], scope: SentenceScope) -> str:
     """The arguments of a function, or the keys of a counter."""
     text = to.listed(nodes, scope)
     return "" if not nodes else f" for {text}" if len(nodes) == 1 else f" for ({text})"
 
 
-def _sum(to: Phrases, node: ast.SumCalls, scope: SentenceScope) -> str:
+def _sum(to: TermWords, node: ast.SumCalls, scope: SentenceScope) -> str:
     text, inner = to.earlier(node, scope, "calls")
     return f"the sum of {to.operand(node.term, inner.by_name)} over the {text}"
 
 
-def _count_items(to: Phrases, node: ast.OverItems, scope: SentenceScope) -> str:
+def _count_items(to: TermWords, node: ast.OverItems, scope: SentenceScope) -> str:
     inner = to.condition(node.condition, scope.with_item(node.variable))
     return f"the number of items of {to.operand(node.items, scope)} for which ({inner})"
 
@@ -354,19 +332,19 @@ def is_condition(node: Any) -> bool:
     return type(node) in JOINED or (type(node) in CONDITION_PHRASES and not isinstance(node, ast.Constant))
 
 
-def _and(to: Phrases, node: ast.And, scope: SentenceScope) -> str:
+def _and(to: TermWords, node: ast.And, scope: SentenceScope) -> str:
     return " and ".join(to.part(part, scope) for part in node.parts) if node.parts else "true"
 
 
-def _or(to: Phrases, node: ast.Or, scope: SentenceScope) -> str:
+def _or(to: TermWords, node: ast.Or, scope: SentenceScope) -> str:
     return either([to.part(part, scope) for part in node.parts])
 
 
-def _implies(to: Phrases, node: ast.Implies, scope: SentenceScope) -> str:
+def _implies(to: TermWords, node: ast.Implies, scope: SentenceScope) -> str:
     return f"if {to.part(node.first, scope)} then {to.part(node.second, scope)}"
 
 
-def _compare(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
+def _compare(to: TermWords, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
     left, right = node.left, node.right
     if node.operator == "in":
         return _contained(to, node, scope, negated=negated)
@@ -378,7 +356,7 @@ def _compare(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated: b
     return f"{phrase(left, scope)} {verbs.get(node.operator, _COMPARED[node.operator])} {phrase(right, scope)}"
 
 
-def _contained(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
+def _contained(to: TermWords, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
     no = " not" if negated else ""
     if node.right == ast.Field(ast.Principal(), "roles"):
         return f"the principal {'does not have' if negated else 'has'} the role {to.operand(node.left, scope)}"
@@ -388,30 +366,30 @@ def _contained(to: Phrases, node: ast.Compare, scope: SentenceScope, *, negated:
     return f"{left} is{no} in {to.operand(node.right, scope)}"
 
 
-def _matches(to: Phrases, node: ast.Matches, scope: SentenceScope, *, negated: bool) -> str:
+def _matches(to: TermWords, node: ast.Matches, scope: SentenceScope, *, negated: bool) -> str:
     verb = "does not match" if negated else "matches"
     return f"{to.operand(node.body, scope)} {verb} the pattern {code(f'/{node.regex}/')}"
 
 
-def _known(to: Phrases, node: ast.Known, scope: SentenceScope, *, negated: bool) -> str:
+def _known(to: TermWords, node: ast.Known, scope: SentenceScope, *, negated: bool) -> str:
     return f"{to.operand(node.body, scope)} is {'not ' if negated else ''}known"
 
 
-def _seen(_: Phrases, node: ast.Seen, __: SentenceScope, *, negated: bool) -> str:
-    return f"{'no' if negated else 'an'} output labelled {either([code(one) for one in node.labels])} has been seen"
+def _seen(_: TermWords, node: ast.Seen, __: SentenceScope, *, negated: bool) -> str:
+    return f"{'no' if negated else 'an'} output labelled {either([code(label) for label in node.labels])} has been seen"
 
 
-def _some(to: Phrases, node: ast.SomeCall, scope: SentenceScope, *, negated: bool) -> str:
+def _some(to: TermWords, node: ast.SomeCall, scope: SentenceScope, *, negated: bool) -> str:
     return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} ended well"
 
 
-def _failed(to: Phrases, node: ast.OfCall, scope: SentenceScope, *, negated: bool) -> str:
+def _failed(to: TermWords, node: ast.OfCall, scope: SentenceScope, *, negated: bool) -> str:
     if node.what != "failed":
         return ""
     return f"{to.call(node.call, scope)} {'did not fail' if negated else 'failed'}"
 
 
-def _over_items(to: Phrases, node: ast.OverItems, scope: SentenceScope, *, negated: bool) -> str:
+def _over_items(to: TermWords, node: ast.OverItems, scope: SentenceScope, *, negated: bool) -> str:
     if node.which == "count":
         return ""
     if negated and node.which == "all":
@@ -422,7 +400,7 @@ def _over_items(to: Phrases, node: ast.OverItems, scope: SentenceScope, *, negat
     return f"for {every} of {to.operand(node.items, scope)}, ({inner})"
 
 
-def _applied(to: Phrases, node: ast.Apply, scope: SentenceScope, *, negated: bool) -> str:
+def _applied(to: TermWords, node: ast.Apply, scope: SentenceScope, *, negated: bool) -> str:
     if node.function not in CONDITIONS:
         if template_of(node):
             return ""
@@ -432,7 +410,7 @@ def _applied(to: Phrases, node: ast.Apply, scope: SentenceScope, *, negated: boo
     return f"{to.operand(node.arguments[0], scope)} {verb} {to.operand(node.arguments[1], scope)}"
 
 
-def _truth(_: Phrases, node: ast.Constant, __: SentenceScope, *, negated: bool) -> str:
+def _truth(_: TermWords, node: ast.Constant, __: SentenceScope, *, negated: bool) -> str:
     if not isinstance(node.value, bool):
         return ""
     return f"not {constant(node)}" if negated else constant(node)

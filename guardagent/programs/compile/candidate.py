@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -21,11 +21,10 @@ from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redaction, Redactor
 from guardagent.programs.answers import FunctionSelection, prose, read_code, read_plan, select
 from guardagent.programs.compile.examinations import examine
-from guardagent.programs.compile.examinations_base import ExaminationResult, Failure
 from guardagent.programs.compile.examples import Example
-from guardagent.programs.compile.findings import PartReport, ProgramFinding, ProgramLayout
+from guardagent.programs.compile.findings import ProgramFinding
 from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite
 from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
 from guardagent.sandbox import Sandbox
 from guardagent.types import thaw
@@ -75,51 +74,43 @@ class CompileContext:
 # --- examples for a prompt
 
 
-def choose_examples(examples: Sequence[Example], count: int, clauses: Collection[int] | None = None) -> list[Example]:
+def choose_examples(examples: Sequence[Example], count: int) -> list[Example]:
     """Selects diverse examples, in the order of the file.
 
     Args:
         examples: all examples.
         count: how many; more if needed to cover both labels and each annotated sentence. 0 for none.
-        clauses: the sentences that the program covers; None for all.
     """
     if count <= 0:
         return []
-    chosen = {one.id: one for one in _one_of_each(examples, clauses)}
-    words = {one.id: set(re.findall(r"\w+", f"{one.agent_input} {one.agent_output}")) for one in examples}
+    chosen = {example.id: example for example in _one_of_each(examples)}
+    words = {
+        example.id: set(re.findall(r"\w+", f"{example.agent_input} {example.agent_output}")) for example in examples
+    }
     while len(chosen) < min(count, len(examples)):
-        left = [one for one in examples if one.id not in chosen]
-        rarer = int(2 * sum(one.label for one in chosen.values()) <= len(chosen))
-        pool = [one for one in left if one.label == rarer] or left
+        left = [example for example in examples if example.id not in chosen]
+        rarer = int(2 * sum(example.label for example in chosen.values()) <= len(chosen))
+        pool = [example for example in left if example.label == rarer] or left
         known = [words[name] for name in chosen]
-        best = max(
-            pool, key=lambda one: (-_rank(one, clauses), min(_distance(words[one.id], other) for other in known))
-        )
+        best = max(pool, key=lambda example: min(_distance(words[example.id], other) for other in known))
         chosen[best.id] = best
-    return [one for one in examples if one.id in chosen]
+    return [example for example in examples if example.id in chosen]
 
 
-def _one_of_each(examples: Sequence[Example], clauses: Collection[int] | None) -> Iterator[Example]:
+def _one_of_each(examples: Sequence[Example]) -> Iterator[Example]:
     """Yields an allowed example, a denied one, and one for each sentence that examples violate."""
-    yield from [one for one in examples if one.label == 0][:1]
+    yield from [example for example in examples if example.label == 0][:1]
     denied = sorted(
-        (one for one in examples if one.label == 1), key=lambda one: len(one.clauses)
+        (example for example in examples if example.label == 1), key=lambda example: len(example.clauses)
     )  # fewest violated sentences first
     covered: set[int] = set()
-    for number in sorted({number for one in denied for number in one.clauses if clauses is None or number in clauses}):
+    for number in sorted({number for example in denied for number in example.clauses}):
         if number not in covered:
-            best = next(one for one in denied if number in one.clauses)
+            best = next(example for example in denied if number in example.clauses)
             covered |= set(best.clauses)
             yield best
     if not covered:
-        yield from sorted((one for one in examples if one.label == 1), key=lambda one: _rank(one, clauses))[:1]
-
-
-def _rank(example: Example, clauses: Collection[int] | None) -> int:
-    """Ranks an example by relevance to the clauses, 0 first; last if it violates only other clauses."""
-    if clauses is None or example.label == 0 or set(example.clauses) & set(clauses):
-        return 0
-    return 2 if example.clauses else 1
+        yield from denied[:1]
 
 
 def _distance(words: set[str], others: set[str]) -> float:
@@ -183,7 +174,7 @@ class Attempt:
         if self.proposal:
             return f"requests a function that the toolbox lacks: {self.proposal.name!r}"
         if self.needs_decision:
-            return f"disputes {', '.join(repr(one.id) for one in self.disputes)}"
+            return f"disputes {', '.join(repr(dispute.id) for dispute in self.disputes)}"
         if self.problems:
             return f"cannot run: {self.problems[0]}"
         runs = sum(tried.runs for tried in self.results)
@@ -200,7 +191,7 @@ class Attempt:
     @property
     def _skips_clause(self) -> bool:
         """Whether the model disputes a sentence as undecidable, so that the program ignores it."""
-        return any(one.clause for one in self.disputes)
+        return any(dispute.clause for dispute in self.disputes)
 
 
 # --- prompt data
@@ -214,14 +205,14 @@ _CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
 Hide = Callable[[Any], Any]
 
 
-def example_data(example: Example, label: str, hide: Hide) -> dict[str, str]:
+def example_data(example: Example, hide: Hide) -> dict[str, str]:
     """Returns the prompt data of one labelled run."""
-    return {**_run(example, hide), "label": label}
+    return {**_run(example, hide), "label": f"label {example.label}"}
 
 
 def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example], hide: Hide) -> list[dict[str, str]]:
     """Returns the prompt data of the shown failures, without repeating a shown example."""
-    above = {one.id for one in examples}
+    above = {example.id for example in examples}
     return [
         {
             **({} if _as_it_is(failure, above) else _run(failure.example, hide)),
@@ -235,27 +226,33 @@ def failures_data(tried: Sequence[ExaminationResult], examples: Sequence[Example
 
 def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Example]) -> list[str]:
     """Returns for each shown failure a reference to the same shown example, if any."""
-    numbers = {one.id: number for number, one in enumerate(examples, start=1)}
+    numbers = {example.id: number for number, example in enumerate(examples, start=1)}
     shown = shown_failures(tried)
-    return [f", which is example {numbers[one.example.id]}" if _as_it_is(one, numbers) else "" for one in shown]
+    return [
+        f", which is example {numbers[failure.example.id]}" if _as_it_is(failure, numbers) else "" for failure in shown
+    ]
 
 
 def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
     """Returns the number of failures, and the kinds of those not shown."""
-    total, shown = sum(len(one.failures) for one in tried), shown_failures(tried)
+    total, shown = sum(len(examination_result.failures) for examination_result in tried), shown_failures(tried)
     if total == len(shown):
         return f" ({total} in all)"
-    more = Counter(one.test for row in tried for one in row.failures) - Counter(one.test for one in shown)
+    more = Counter(failure.test for row in tried for failure in row.failures) - Counter(
+        failure.test for failure in shown
+    )
     kinds = ", ".join(f"{count} of {test}" for test, count in more.items())
     return f" ({total} in all; {total - len(shown)} are left out here: {kinds})"
 
 
 def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
     """Selects failures within the word limit, of as many kinds of test as possible."""
-    rows = [one.failures for one in tried]
+    rows = [examination_result.failures for examination_result in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
-    words = accumulate(_FENCES + len(f"{one.example.agent_input} {one.example.agent_output}".split()) for one in turns)
-    return [one for at, one in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
+    words = accumulate(
+        _FENCES + len(f"{turn.example.agent_input} {turn.example.agent_output}".split()) for turn in turns
+    )
+    return [turn for at, turn in enumerate(turns) if next(words) <= _FAILURE_WORDS or at < _FAILURES]
 
 
 def explanation(answer: str) -> str:
@@ -297,14 +294,12 @@ class Candidate:
 
     Attributes:
         attempts: the versions, oldest first.
-        layout: the lines whose origin is known without comments.
         stopped: the reason for stopping before the last round; empty otherwise.
     """
 
     def __init__(self, number: int, suite: Suite, context: CompileContext, rounds: int) -> None:
         self.number = number
         self.attempts: list[Attempt] = []
-        self.layout = ProgramLayout()
         self.stopped = ""
         self._suite = suite
         self._context = context
@@ -330,25 +325,28 @@ class Candidate:
         return [
             number
             for number in self.last.properties.numbers
-            if len({text for one in versions if (text := one.text_of(number))}) > 1
+            if len({text for version in versions if (text := version.text_of(number))}) > 1
         ]
 
     def findings(self) -> list[ProgramFinding]:
         """Returns findings about the writing: tests that did not run, and properties that changed."""
-        found = [ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked]
-        found += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
+        program_findings = [
+            ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked
+        ]
+        program_findings += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
         sets_no_rule = "the model claims that this sentence sets no rule: "
         idle = self.last.properties.no_rule_reasons.items()
-        found += [ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason]
+        program_findings += [
+            ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason
+        ]
         why = "the model changed this property after its first version; review it"
-        return [*found, *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties)]
-
-    def rows(self) -> list[PartReport]:
-        """Returns a row per part of a divided request; empty otherwise."""
-        return []
+        return [
+            *program_findings,
+            *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
-        rounds = [one.to_dict() for one in self.attempts]
+        rounds = [attempt.to_dict() for attempt in self.attempts]
         return {"number": self.number, "passed": self.last.passed, "stopped": self.stopped or None, "rounds": rounds}
 
     def write(self) -> None:
@@ -359,9 +357,6 @@ class Candidate:
             SandboxError: the sandbox itself does not work here.
         """
         plan, answer = self._plan()
-        self._write(plan, answer)
-
-    def _write(self, plan: str = "", answer: str = "") -> None:
         for _ in range(1 + self._rounds):
             try:
                 self.attempts.append(self._attempt(plan, answer))
@@ -369,11 +364,11 @@ class Candidate:
                 self.stopped = "the next prompt would repeat one that the model has already answered"
                 break
             answer = ""
-            self._context.progress(f"{self._name}, version {len(self.attempts)}: {self.last.summary}")
+            self._context.progress(f"candidate {self.number}, version {len(self.attempts)}: {self.last.summary}")
             if (self.last.passed and not self._has_new_advice) or self._needs_decision():
                 break
         if self.attempts and not self.last.passed:  # falls back to the version that passed before the advice
-            self.attempts += [one for one in self.attempts if one.passed][:1]
+            self.attempts += [attempt for attempt in self.attempts if attempt.passed][:1]
 
     @property
     def _has_new_advice(self) -> bool:
@@ -383,15 +378,11 @@ class Candidate:
 
     def _needs_decision(self) -> bool:
         """Whether the user has to decide, also because the model disputes every example that the last version fails."""
-        disputed = {one.id for one in self.disputes if not one.clause}
-        failing = {one.example.id for one in self.last.failures}
+        disputed = {dispute.id for dispute in self.disputes if not dispute.clause}
+        failing = {failure.example.id for failure in self.last.failures}
         if failing and failing <= disputed:
             self.stopped = "the model disputes every example that its program fails"
         return self.last.needs_decision or bool(failing and failing <= disputed)
-
-    @property
-    def _name(self) -> str:
-        return f"candidate {self.number}"
 
     def _plan(self) -> tuple[str, str]:
         """Returns (plan, ""), or ("", answer) if the answer already holds a program, a proposal or a dispute."""
@@ -418,11 +409,11 @@ class Candidate:
                 if proposal or disputes:
                     return Attempt(properties=self._properties, proposal=proposal, disputes=disputes)
             program = without_header(read_code(answer))
-            problems = self._problems(program)
+            problems = problems_of(program, self._suite.target)
         except AnswerError as error:
             program, problems = "", [str(error)]
         properties = read_properties(answer)
-        wrong = self._wrong_properties(properties)
+        wrong = properties.problems(self._suite.target, self._properties) if properties.source else []
         kept = properties if properties.source and not wrong else self._properties
         if problems or wrong:
             return Attempt(program, [*problems, *wrong], properties=kept, disputes=disputes)
@@ -431,26 +422,18 @@ class Candidate:
     def _disputed(self, answer: str) -> list[Dispute]:
         """Returns the disputes in an answer, except those that the user has accepted."""
         target, show = self._suite.target, self._context.redaction.restore
-        found = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
-        return [replace(one, why=show(one.why)) for one in found if one.clause not in self._suite.undecidable]
+        disputes = read_disputes(answer, self._shown, shown_failures(self._last_results), target.clauses)
+        return [
+            replace(dispute, why=show(dispute.why))
+            for dispute in disputes
+            if dispute.clause not in self._suite.undecidable
+        ]
 
     def _examine(self, program: str, properties: Properties) -> Attempt:
         if (program, properties) not in self._results:  # the result is deterministic
-            trial = Trial(self._runnable(program), self._context.sandbox, self._suite.target.toolbox, properties)
+            trial = Trial(program, self._context.sandbox, self._suite.target.toolbox, properties)
             self._results[program, properties] = examine(trial, self._suite)
         return Attempt(program, results=[*self._results[program, properties]], properties=properties)
-
-    def _problems(self, program: str) -> list[str]:
-        """Returns the problems that keep a program from running."""
-        return problems_of(program, self._suite.target)
-
-    def _wrong_properties(self, properties: Properties) -> list[str]:
-        """Returns the problems that keep properties from running."""
-        return properties.problems(self._suite.target, self._properties) if properties.source else []
-
-    def _runnable(self, program: str) -> str:
-        """Returns the source that runs for a program that the model wrote."""
-        return program
 
     @property
     def _properties(self) -> Properties:
@@ -479,28 +462,10 @@ class Candidate:
             "left_out": hidden_failures(self._last_results),
         }
 
-    def _label(self, example: Example) -> str:
-        """Returns the expected answer of an example, for the prompt."""
-        return f"label {example.label}"
-
     @property
     def _shown(self) -> list[Example]:
         """The examples in the prompt."""
-        return choose_examples(self._showable, self._context.shown, self._clause_numbers)
-
-    @property
-    def _showable(self) -> Sequence[Example]:
-        return self._suite.examples
-
-    @property
-    def _clause_numbers(self) -> Collection[int] | None:
-        """The numbers of the sentences that the program covers; None for all."""
-        return None
-
-    @property
-    def _part_context(self) -> dict[str, Any]:
-        """The template values that restrict the program to a part of the request; empty for the whole request."""
-        return {"part": (), "context": ()}
+        return choose_examples(self._suite.examples, self._context.shown)
 
     def _ask(self, template: str, data: dict[str, Any], **extra: Any) -> str:
         """Returns the model's answer. A request for function descriptions gets the same prompt with these added."""
@@ -519,10 +484,9 @@ class Candidate:
             "clauses": target.clauses,
             "undecidable": sorted(self._suite.undecidable),
             **self._functions.prompt_data,
-            **self._part_context,
             **extra,
         }
-        shared = {"examples": [example_data(one, self._label(one), hide) for one in self._shown]}
+        shared = {"examples": [example_data(example, hide) for example in self._shown]}
         prompt = self._context.prompts.render(template, data, shared, **trusted)
         if prompt.unmarked in self._sent:
             raise _RepeatedPromptError
@@ -534,7 +498,9 @@ class Candidate:
 def _functions_for(suite: Suite, context: CompileContext) -> FunctionSelection:
     """Selects the functions that the request, specification or examples mention, or that a required check calls."""
     target = suite.target
-    runs = [f"{one.agent_input}\n{one.agent_output}" for one in choose_examples(suite.examples, context.shown)]
+    runs = [
+        f"{example.agent_input}\n{example.agent_output}" for example in choose_examples(suite.examples, context.shown)
+    ]
     required = [check.text for check in target.required]
     return select(target.toolbox, (target.request, target.specification, *runs), required)
 

@@ -14,13 +14,11 @@ from guardagent.errors import InputError, ModelError
 from guardagent.models import model_name
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.candidate import Candidate, CompileContext
-from guardagent.programs.compile.division import DividedCandidate
 from guardagent.programs.compile.examples import CompileTarget, Example, digest_of_examples, read_examples
-from guardagent.programs.compile.findings import CoverageAnalysis, ProgramFinding
-from guardagent.programs.compile.folding import Division, division_of
+from guardagent.programs.compile.findings import CoverageAnalysis
 from guardagent.programs.compile.replies import disagreements, most_cautious, resolve_disputes
 from guardagent.programs.compile.report import CompileReport
-from guardagent.programs.compile.suite import CROSSHAIR, INPUTS, Suite
+from guardagent.programs.compile.suite import INPUTS, Suite
 from guardagent.programs.compile.trial import Trial
 from guardagent.programs.program import program_check
 from guardagent.programs.program_file import ExampleEvidence, Header, header_of, write
@@ -76,8 +74,6 @@ def compile_program(
     rounds: int = 3,
     without: Iterable[str] = (),
     inputs: int = INPUTS,
-    crosshair: float = CROSSHAIR,
-    divide: str = "auto",
     accept_disputes: Iterable[str] = (),
     properties: bool = True,
 ) -> Compilation:
@@ -91,8 +87,6 @@ def compile_program(
         rounds: how often a failing candidate goes back to the model.
         without: transformations to exclude because their change matters to this request.
         inputs: how many random runs, derived from the examples, test the properties; 0 for none.
-        crosshair: how many seconds CrossHair, if installed, may search for counterexamples; 0 for none.
-        divide: when to compile the request in parts: "always", "never", or "auto" for many sentences.
         accept_disputes: the ids of disputes in which the model is right; these examples and sentences are excluded.
         properties: whether each clause must have a property, or a reason for having none.
 
@@ -102,24 +96,25 @@ def compile_program(
         SandboxError: the sandbox does not work on this machine.
     """
     suite = _suite_of(target, examples, without, accept_disputes)
-    suite = replace(suite, inputs=inputs, crosshair=crosshair, needs_properties=properties)
+    suite = replace(suite, inputs=inputs, needs_properties=properties)
     if candidates < 1 or rounds < 0 or inputs < 0:
         counts = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
         raise InputError(f"{counts}; expected at least 1, 0 and 0")
-    division = division_of(target, context, divide, rounds)
-    written = _write_candidates(suite, context, candidates, rounds, division)
+    written = _write_candidates(suite, context, candidates, rounds)
     passed = {
-        one.number: Trial(one.last.program, context.sandbox, target.toolbox) for one in written if one.last.passed
+        candidate.number: Trial(candidate.last.program, context.sandbox, target.toolbox)
+        for candidate in written
+        if candidate.last.passed
     }
     disputed = disagreements(passed, suite)
     if not passed:
         return Compilation(_failure_report(suite, written, context), None)
     number = most_cautious(list(passed), disputed)
-    chosen = next(one for one in written if one.number == number)
+    chosen = next(candidate for candidate in written if candidate.number == number)
     header = _header(passed[number].program, suite, context)
     source = write(passed[number].program, header)
     offset = source.count("\n") - _lines(passed[number].program)
-    reading = CoverageAnalysis.of(passed[number], suite, offset, chosen.layout)
+    reading = CoverageAnalysis.of(passed[number], suite, offset)
     report = CompileReport(
         suite,
         passed=True,
@@ -127,9 +122,8 @@ def compile_program(
         chosen=number,
         outcomes=dict(reading.outcomes),
         clauses=reading.clauses(),
-        findings=[*reading.findings(), *chosen.findings(), *_division_findings(division)],
+        findings=[*reading.findings(), *chosen.findings()],
         disagreements=disputed,
-        parts=chosen.rows(),
         usage=context.meter.usage,
     )
     return Compilation(report, CompiledProgram(source, header, report, context.sandbox))
@@ -149,7 +143,7 @@ def _suite_of(
         )
     _ = target.toolbox.functions  # loads the toolbox, so that an error shows here and not in a test
     kept, aside, undecidable = resolve_disputes(accept_disputes, read_examples(examples), target.clauses)
-    names = tuple(one.id for one in aside)
+    names = tuple(aside_example.id for aside_example in aside)
     suite = Suite(target, read_examples(kept), left_out, set_aside=names, undecidable=undecidable)
     for example in suite.examples:
         if odd := set(example.clauses) - {clause.number for clause in target.clauses}:
@@ -165,34 +159,22 @@ def _suite_of(
     return suite
 
 
-def _write_candidates(
-    suite: Suite, context: CompileContext, candidates: int, rounds: int, division: Division
-) -> list[Candidate]:
+def _write_candidates(suite: Suite, context: CompileContext, candidates: int, rounds: int) -> list[Candidate]:
     attempts: list[Candidate] = []
     for number in range(1, candidates + 1):
-        divided = DividedCandidate(number, division, suite, context, rounds) if division.parts else None
-        candidate = divided or Candidate(number, suite, context, rounds)
+        candidate = Candidate(number, suite, context, rounds)
         try:
             candidate.write()
         except ModelError:
-            if not any(one.last.passed for one in attempts):
+            if not any(attempt.last.passed for attempt in attempts):
                 raise
             break
         attempts.append(candidate)
     return attempts
 
 
-def _division_findings(division: Division) -> list[ProgramFinding]:
-    return (
-        [ProgramFinding("undivided", f"the request was not divided: {division.undivided}")]
-        if division.undivided
-        else []
-    )
-
-
 def _failure_report(suite: Suite, candidates: Sequence[Candidate], context: CompileContext) -> CompileReport:
     report = CompileReport(suite, passed=False, candidates=candidates, usage=context.meter.usage)
-    report = replace(report, parts=report.candidate.rows())
     if report.attempt.results:
         trial = Trial(report.attempt.program, context.sandbox, suite.target.toolbox)
         report.outcomes.update({example.id: trial.outcome(example) for example in suite.examples})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,14 +19,12 @@ from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile import transformations
-from guardagent.programs.compile.examinations_base import ExaminationResult, Failure, citations_in
 from guardagent.programs.compile.examples import Example, value_locations
 from guardagent.programs.compile.properties import (
+    CLAIMS,
     PropertyChecker,
     Run,
-    SearchDeadline,
     apply_changes,
-    crosshair_unavailable_reason,
     kind_changes,
     limit_changes,
     paired_changes,
@@ -33,10 +32,8 @@ from guardagent.programs.compile.properties import (
     random_changes,
     shrink,
     single_changes,
-    suggested_runs,
-    symbolic_queries,
 )
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite, citations_in
 from guardagent.programs.compile.transformations import Transformation, Variant
 from guardagent.programs.compile.trial import Properties, RunOutcome, Trial
 from guardagent.types import thaw
@@ -118,7 +115,7 @@ def _equal_details(expected: Any, actual: Any) -> bool:
         return expected.keys() == actual.keys() and all(_equal_details(expected[key], actual[key]) for key in expected)
     if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         rest = list(actual)
-        return len(expected) == len(actual) and all(_remove_equal(one, rest) for one in expected)
+        return len(expected) == len(actual) and all(_remove_equal(detail, rest) for detail in expected)
     return (type(expected) is type(actual) and expected == actual) or (
         _are_numbers(expected, actual) and expected == actual
     )
@@ -126,8 +123,8 @@ def _equal_details(expected: Any, actual: Any) -> bool:
 
 def _remove_equal(value: Any, among: list[Any]) -> bool:
     """Removes an equal value from a list, and returns whether there was one."""
-    for at, one in enumerate(among):
-        if _equal_details(value, one):
+    for at, candidate in enumerate(among):
+        if _equal_details(value, candidate):
             del among[at]
             return True
     return False
@@ -297,7 +294,7 @@ def _variants_in_turn(transformation: Transformation, suite: Suite) -> Iterator[
     """Yields the variants of all examples in turn: the first of each, then the second."""
     rows = ([(example, variant) for variant in transformation.variants(example, suite)] for example in suite.examples)
     for rank in zip_longest(*rows):
-        yield from (one for one in rank if one is not None)
+        yield from (pair for pair in rank if pair is not None)
 
 
 class _DecisionExamination:
@@ -316,7 +313,7 @@ class _DecisionExamination:
             return
         self._runs += 1
         for origin in self._undecided:
-            now, before = (getattr(one, f"agent_{origin}").split() for one in (variant.example, example))
+            now, before = (getattr(sample, f"agent_{origin}").split() for sample in (variant.example, example))
             if now != before:
                 self._decided[origin] += decided
                 self._undecided[origin] += [] if decided else [variant]
@@ -331,6 +328,7 @@ class _DecisionExamination:
 
 
 _MOST_FAILURES = 3  # shrunk, since shrinking is slow
+_SEARCH_SECONDS = 120.0  # per search, since a program may run into its limits on each run
 _MOST_TOGETHER = 25  # runs per evaluation of the properties
 _EXPECTED_PROPERTIES = (
     "expected 'property_N' for each clause; for a clause that sets no rule, one that only returns None under a "
@@ -347,11 +345,14 @@ def _properties(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
 
 def _property_completeness(properties: Properties, suite: Suite) -> ExaminationResult:
     """Examines whether each clause has a property, or a reason for having none."""
-    wanted = [number for number in suite.ruling_clauses if number not in suite.undecidable]
+    wanted = [clause.number for clause in suite.target.clauses if clause.number not in suite.undecidable]
     missing = [number for number in wanted if number not in properties.numbers]
     silent = [number for number in wanted if properties.no_rule_reasons.get(number) == ""]
     lacks = [f"no property for {_named_clauses(missing)}"] if missing else []
-    lacks += [f"the property of {_named_clauses([one])} only returns None, without a reason" for one in silent]
+    lacks += [
+        f"the property of {_named_clauses([clause_number])} only returns None, without a reason"
+        for clause_number in silent
+    ]
     why = "; ".join(lacks)
     if not why:
         return ExaminationResult("properties", "each clause has a property, or a reason for having none", len(wanted))
@@ -372,7 +373,9 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
         why = "properties were tested on the examples only: '--inputs' is 0"
         yield ExaminationResult("properties_search", why, unchecked=why)
     for number, counts in inquiry.counts.items():
-        about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {counts}"
+        claims = ", ".join(f"{claim} {counts[claim]} times" for claim in CLAIMS)
+        about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {claims}"
+        runs = sum(counts[claim] for claim in CLAIMS)
         if reason := trial.properties.no_rule_reasons.get(number):
             yield ExaminationResult(
                 f"property_{number}",
@@ -380,49 +383,45 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
                 no_rule_reason=reason,
             )
             continue
-        found = [failures[number]] if number in failures else []
+        failed = [failures[number]] if number in failures else []
         idle = f"the property of clause {number} makes no claim about any of {inquiry.runs} runs"
-        yield ExaminationResult(
-            f"property_{number}", about, counts.runs, found, unchecked="" if counts.runs or found else idle
-        )
+        yield ExaminationResult(f"property_{number}", about, runs, failed, unchecked="" if runs or failed else idle)
 
 
 def _label_contradictions(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
     """Returns the properties that contradict a label: they are wrong, since the program matches all labels."""
-    found: dict[int, Failure] = {}
+    failures: dict[int, Failure] = {}
     for example in suite.examples:
         for number, failure in inquiry.failures(example, "", labelled=True).items():
-            found.setdefault(number, failure)
-        if len(found) == len(inquiry.counts):
+            failures.setdefault(number, failure)
+        if len(failures) == len(inquiry.counts):
             break
-    return found
+    return failures
 
 
 def _violations(inquiry: PropertyChecker, suite: Suite) -> dict[int, Failure]:
     """Returns the first run that violates each property, shrunk."""
-    places, clock, examples = possible_changes(suite), SearchDeadline(), suite.examples
+    places, examples, deadline = possible_changes(suite), suite.examples, time.monotonic() + _SEARCH_SECONDS
     failing: dict[int, Run] = {}
     for runs in (
         single_changes(examples, places, suite.limits),
         paired_changes(examples, limit_changes(places, suite.limits), kind_changes(suite)),
         random_changes(examples, places, suite.inputs),
     ):
-        _check_batches(inquiry, islice(runs, suite.inputs), failing, clock)
-    found: dict[int, Failure] = {}
+        _check_batches(inquiry, islice(runs, suite.inputs), failing, deadline)
+    failures: dict[int, Failure] = {}
     for number, run in list(failing.items())[:_MOST_FAILURES]:
-        found[number] = inquiry.failures(*shrink(run, partial(_violates, inquiry, number)))[number]
-    return found
+        failures[number] = inquiry.failures(*shrink(run, partial(_violates, inquiry, number)))[number]
+    return failures
 
 
-def _check_batches(
-    inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[int, Run], clock: SearchDeadline
-) -> None:
+def _check_batches(inquiry: PropertyChecker, runs: Iterator[Run], failing: dict[int, Run], deadline: float) -> None:
     """Evaluates runs until the deadline, and records the first failure of each clause."""
-    while (batch := list(islice(runs, _MOST_TOGETHER))) and not clock.over:
+    while (batch := list(islice(runs, _MOST_TOGETHER))) and time.monotonic() <= deadline:
         changed_runs = [apply_changes(*run) for run in batch]
         inquiry.prepare([run for run, _ in changed_runs])
-        for run, one in zip(batch, changed_runs, strict=True):
-            for number in inquiry.failures(*one):
+        for run, changed_run in zip(batch, changed_runs, strict=True):
+            for number in inquiry.failures(*changed_run):
                 failing.setdefault(number, run)
 
 
@@ -430,27 +429,4 @@ def _violates(inquiry: PropertyChecker, number: int, run: Example, note: str) ->
     return number in inquiry.failures(run, note)
 
 
-def _symbolic(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
-    """Examines the properties with counterexamples from CrossHair, confirmed in the sandbox. It is last, being slow."""
-    if not trial.properties.numbers:
-        return
-    why = "symbolic search was skipped: '--crosshair' is 0" if suite.crosshair <= 0 else crosshair_unavailable_reason()
-    if why:
-        yield ExaminationResult("symbolic", why, unchecked=why)
-        return
-    queries = symbolic_queries(suite)
-    runs, count, stopped = suggested_runs(trial, suite, queries, suite.crosshair)
-    inquiry, found = PropertyChecker(trial, trial.properties, suite), dict[int, Failure]()
-    for run, note in runs:
-        for number, failure in inquiry.failures(run, note).items():
-            found.setdefault(number, failure)
-    yield ExaminationResult(
-        "symbolic",
-        "symbolic fields, for which CrossHair searched a value that makes the program violate a property",
-        count,
-        list(found.values()),
-        unchecked=stopped,
-    )
-
-
-EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties, _symbolic)
+EXAMINATIONS = (_labels, _details, _answers, _memorization, _parsers, _metamorphic, _properties)

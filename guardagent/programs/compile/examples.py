@@ -12,7 +12,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -61,8 +61,13 @@ class CompileTarget:
     @cached_property
     def required_checks(self) -> tuple[Check, ...]:
         """The required checks, which the host runs itself beside the program."""
-        return tuple(deny_on_crash(required_check(one, self.toolbox, self.data)) for one in self.required)
+        return tuple(
+            deny_on_crash(required_check(requirement, self.toolbox, self.data)) for requirement in self.required
+        )
 
+
+RUN_TEXTS = ("agent_input", "agent_output")
+FACTS = "facts"
 
 _KEYS = ("id", "agent_input", "agent_output", "label")
 
@@ -96,6 +101,34 @@ class Example:
         if origin == "agent_input":
             return replace(self, agent_input=text, label=label)
         return replace(self, agent_output=text, label=label)
+
+    def locations(self) -> Iterator[tuple[str, ValueLocation]]:
+        """Yields (origin, location) of the named values in both texts."""
+        for origin in RUN_TEXTS:
+            yield from ((origin, location) for location in value_locations(getattr(self, origin)))
+
+    def with_other_values(self, values: Callable[[str, str, Any], Iterable[Any]]) -> Iterator[tuple[Example, str]]:
+        """Yields (run, note) for each other value of a field of the input or of a fact.
+
+        Args:
+            values: returns the other values for an origin, a name and a value.
+        """
+        for line in fields_of(self.agent_input):
+            for value in values("agent_input", line.name, line.value):
+                text = with_value(self.agent_input, line, str(value))
+                yield replace(self, agent_input=text), f"{line.name}: {value} instead of {line.value}"
+        for name, fact in self.facts.items():
+            for value in values(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
+                yield replace(self, facts={**self.facts, name: value}), f"fact {name}: {value} instead of {fact}"
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The run as the inputs of a program."""
+        return {
+            "agent_input": self.agent_input,
+            "agent_output": self.agent_output,
+            "facts": thaw(self.context.facts),
+        }
 
     @property
     def event(self) -> Event:
@@ -172,7 +205,7 @@ def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
 
 def _clauses(record: Mapping[str, Any], label: int, path: str, line: int) -> tuple[int, ...]:
     clauses = record.get("clauses") or []
-    if not isinstance(clauses, list) or not all(type(one) is int for one in clauses) or (clauses and label == 0):
+    if not isinstance(clauses, list) or not all(type(clause) is int for clause in clauses) or (clauses and label == 0):
         raise ContentError(
             f"key 'clauses' is {clauses!r}; expected the numbers of the sentences that a run with label 1 violates",
             path,
@@ -189,7 +222,7 @@ def _details(record: Mapping[str, Any], path: str, line: int) -> Mapping[str, An
 
 
 def _refuse_unusable(examples: Sequence[Example], name: str) -> None:
-    twice = [one for one, count in Counter(example.id for example in examples).items() if count > 1]
+    twice = [name for name, count in Counter(example.id for example in examples).items() if count > 1]
     if twice:
         raise ContentError(f"id {twice[0]!r} appears twice; expected each id once", name)
     seen: dict[str, Example] = {}
@@ -324,19 +357,19 @@ class ValueLocation:
 def value_locations(text: str) -> list[ValueLocation]:
     """Returns the scalar values of a text, in order."""
     objects = list(objects_in(text))
-    found = [
+    value_locations = [
         ValueLocation(field.name, field.value, field.start, field.end)
         for field in fields_of(text)
         if not any(start < field.end and field.start < end for start, end, _ in objects)
     ]
     for start, end, record in objects:
-        found += [
+        value_locations += [
             ValueLocation(".".join(map(str, path)), value, start, end, 0, path, record)
             for path, value in _plain(record, ())
         ]
     seen = Counter[str]()
     numbered = []
-    for location in sorted(found, key=lambda place: place.start):
+    for location in sorted(value_locations, key=lambda place: place.start):
         numbered.append(dataclasses.replace(location, nth=seen[location.name]))
         seen[location.name] += 1
     return numbered
@@ -382,35 +415,29 @@ def _plain(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...],
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _READ = re.compile(r"""\bfacts(?:\.get\(\s*|\[\s*)(["'])(\w+)\1""")
-_TEXTS = ("agent_input", "agent_output")
 
 
 def named_facts(target: CompileTarget, examples: Sequence[Example], sources: Iterable[str]) -> set[str]:
     """Returns the names of the facts in examples, in the specification, and in the code of programs."""
-    found = {name for example in examples for name in example.facts}
-    found |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
-    found |= {name for source in sources for name in _fact_names(source)}
-    documented = " ".join(one for one in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", one))
-    fields = {location.name for example in examples for location in _places(example)}
-    return found | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
+    names = {name for example in examples for name in example.facts}
+    names |= {match[2] for check in target.required for match in _READ.finditer(check.text)}
+    names |= {name for source in sources for name in _fact_names(source)}
+    documented = " ".join(part for part in _SENTENCE.split(target.specification) if re.search(r"\bfacts?\b", part))
+    fields = {location.name for example in examples for _, location in example.locations()}
+    return names | {name for name in map(_snake, fields) if re.search(rf"\b{re.escape(name)}\b", documented)}
 
 
 def linked_facts(names: Iterable[str], examples: Sequence[Example]) -> Mapping[str, tuple[str, str]]:
     """Returns fact -> (origin, name) of the field with the same name, else with the same value in all examples."""
-    fields = dict.fromkeys(
-        (origin, location.name)
-        for example in examples
-        for origin in _TEXTS
-        for location in value_locations(getattr(example, origin))
-    )
-    found = {}
+    fields = dict.fromkeys((origin, location.name) for example in examples for origin, location in example.locations())
+    linked_facts = {}
     for name in sorted(names):
         same = [field for field in fields if _snake(field[1]) == _snake(name)] or _fields_of_same_value(
             name, fields, examples
         )
         if same:
-            found[name] = same[0]
-    return found
+            linked_facts[name] = same[0]
+    return linked_facts
 
 
 def fact_value(text: Any) -> Any:
@@ -432,9 +459,13 @@ def _fields_of_same_value(
         for origin, field in fields
         if having
         and all(
-            [fact_value(location.value) for location in value_locations(getattr(one, origin)) if location.name == field]
-            == [fact_value(one.facts[name])]
-            for one in having
+            [
+                fact_value(location.value)
+                for location in value_locations(getattr(known_example, origin))
+                if location.name == field
+            ]
+            == [fact_value(known_example.facts[name])]
+            for known_example in having
         )
     ]
 
@@ -455,10 +486,6 @@ def _fact_names(source: str) -> Iterator[str]:
                 yield name
             case _:
                 pass
-
-
-def _places(example: Example) -> list[Any]:
-    return [location for origin in _TEXTS for location in value_locations(getattr(example, origin))]
 
 
 def _snake(name: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support import syntax
-from guardagent.programs.compile.examinations_base import Failure, citations_in
 from guardagent.programs.compile.request import marked_lines
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import Suite, citations_in
 from guardagent.programs.compile.trial import RunOutcome, Trial, statement_lines
 
 _CITATION_LENGTH = 20  # characters; shorter matches may be chance
@@ -27,17 +26,13 @@ class ProgramFinding:
             `quoted` (words of one example in the program), `unmeasured` (no line coverage), `skipped` (an excluded
             transformation), `unchecked` (a clause or test without any run), `changed` (a property that the model
             rewrote), `context` (a sentence that sets no rule, according to the model), `unparsed` (a regular expression
-            although a parser exists); of a divided request also `unexercised` (a part that denies no example) and
-            `undivided` (the reason for not dividing it).
+            although a parser exists).
     """
 
     kind: str
     message: str
     line: int | None = None
     clause: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +54,6 @@ class ClauseCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class PartReport:
-    """The report on one part of a divided request: its last test alone, and the examples that it denies."""
-
-    name: str
-    clauses: tuple[int, ...]
-    passed: bool
-    versions: int
-    problems: Sequence[str]
-    failures: Sequence[Failure]
-    denies: Sequence[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "clauses": list(self.clauses),
-            "passed": self.passed,
-            "versions": self.versions,
-            "problems": list(self.problems),
-            "failures": [failure.to_dict() for failure in self.failures],
-            "denies": list(self.denies),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramLayout:
-    """The lines of a program whose origin is known without comments.
-
-    Attributes:
-        host_lines: lines that the host wrote, which no example has to run.
-        clauses: clause -> its lines, without the need for a comment.
-        context: the clauses that need no code of their own.
-    """
-
-    host_lines: frozenset[int] = frozenset()
-    clauses: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    context: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class CoverageAnalysis:
     """Relates a program to the lines that the examples run. `offset`: the number of lines above it in the file."""
 
@@ -105,13 +62,12 @@ class CoverageAnalysis:
     lines_run: Mapping[str, frozenset[int]]
     outcomes: Mapping[str, RunOutcome]
     offset: int = 0
-    layout: ProgramLayout = field(default_factory=ProgramLayout)
 
     @classmethod
-    def of(cls, trial: Trial, suite: Suite, offset: int = 0, layout: ProgramLayout | None = None) -> CoverageAnalysis:
+    def of(cls, trial: Trial, suite: Suite, offset: int = 0) -> CoverageAnalysis:
         ran = {example.id: trial.lines_run(example) for example in suite.examples}
         outcomes = {example.id: trial.outcome(example) for example in suite.examples}
-        return cls(trial, suite, ran, outcomes, offset, layout or ProgramLayout())
+        return cls(trial, suite, ran, outcomes, offset)
 
     def clauses(self) -> list[ClauseCoverage]:
         """Returns the coverage of each sentence of the request."""
@@ -119,8 +75,7 @@ class CoverageAnalysis:
         starts = _starts(program)
         rows = []
         for clause in self.suite.target.clauses:
-            lines, own = marked.get(clause.number, set()), self.layout.clauses.get(clause.number, frozenset())
-            lines |= own if lines.isdisjoint(own) else set()  # another part may mark the sentence too
+            lines = marked.get(clause.number, set())
             first = {starts[line] for line in lines if line in starts}
             rows.append(ClauseCoverage(clause.number, clause.text, self._shifted(lines), self._running(first)))
         return rows
@@ -143,14 +98,14 @@ class CoverageAnalysis:
             yield ProgramFinding("unmeasured", "line coverage could not be measured: no example reported a line")
             return
         code = self.trial.program.split("\n")
-        for line in sorted(set(statement_lines(self.trial.program)) - ran - self.layout.host_lines):
+        for line in sorted(set(statement_lines(self.trial.program)) - ran):
             yield ProgramFinding(
                 "unexecuted", f"no example runs this line: {code[line - 1].strip()}", line + self.offset
             )
 
     def _of_clauses(self) -> Iterator[ProgramFinding]:
         for row in self.clauses():
-            if not row.lines and row.clause not in self.layout.context:
+            if not row.lines:
                 yield ProgramFinding("uncovered", f"no code is marked with the sentence: {row.text}", clause=row.clause)
             elif row.lines and not row.examples:
                 yield ProgramFinding(

@@ -8,42 +8,30 @@ The runs are changes of the examples: other values for their fields and facts, o
 examples, from the limits of the request, from constants of the program and its properties, from neighbours of these,
 and from a list of unexpected ones. The search tries each single change, pairs, then random changes; always the same
 ones. The claims of the properties about a run are compared with the outcome of the program.
-
-CrossHair gives further runs: it executes the program with a symbolic field, and solves for a violated property. It
-executes the code that it examines, outside the sandbox's engine. It therefore runs in its own process behind all layers
-of `guardagent.sandbox.hardening`, without network, environment or other files; without one of these layers it does not
-run. The sandbox confirms each suggested run, so CrossHair finds counterexamples but proves nothing.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import importlib.util
 import json
 import random
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product, zip_longest
 from typing import Any
 
 from guardagent._support import syntax
 from guardagent.errors import LimitError, ProgramError
-from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import Example, ValueLocation, fact_value, fields_of, value_locations
-from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite, near_values
+from guardagent.programs.compile.examples import FACTS, RUN_TEXTS, Example, ValueLocation, fact_value, value_locations
+from guardagent.programs.compile.suite import Failure, Suite, near_values
 from guardagent.programs.compile.trial import FAILED, Properties, RunOutcome, Trial
-from guardagent.sandbox import hardening, worker
 from guardagent.types import thaw
 
 CLAIMS = ("deny", "allow")
 ALL = -1
 WHOLE = ""
 """The name of a whole text."""
-CROSSHAIR_INSTALL = "pip install 'guardagent[crosshair]'"
 
 _MOST_VALUES = 40  # per field
 _MOST_WORDS = 20
@@ -52,33 +40,14 @@ _LONGEST_WORD = 40  # characters of a program's string that may be a value
 _MOST_DIGITS = 12
 _UNEXPECTED = ("unknown", "", "-1", "0", "1000000", "none")
 _SEED = 20260131
-_SEARCH_SECONDS = 120.0  # per search, since a program may run into its limits on each run
 _MOST_CHANGES = 4
-_QUERY_SECONDS = 6.0  # per query
-_START_SECONDS = 20.0  # for starting CrossHair's process
-_LONGEST_ANSWER = 200_000  # characters
-_LONGEST_VALUE = 1_000  # characters
-
-
-@dataclass(slots=True)
-class ClaimCounts:
-    """The number of runs per claim of one clause's property."""
-
-    claims: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def runs(self) -> int:
-        return sum(self.claims[claim] for claim in CLAIMS)
-
-    def __str__(self) -> str:
-        return ", ".join(f"{claim} {self.claims[claim]} times" for claim in CLAIMS)
 
 
 class PropertyChecker:
     """Evaluates the properties and the program on runs, each run once.
 
     Attributes:
-        counts: clause -> the counts of its property's claims.
+        counts: clause -> the number of runs per claim of its property.
         runs: the number of distinct runs.
     """
 
@@ -86,7 +55,7 @@ class PropertyChecker:
         self._trial, self._properties, self._suite = trial, properties, suite
         self._known: dict[str, dict[int, Failure]] = {}
         self._claims: dict[str, dict[int, str]] = {}
-        self.counts = {number: ClaimCounts() for number in properties.numbers}
+        self.counts = {number: Counter[str]() for number in properties.numbers}
 
     @property
     def runs(self) -> int:
@@ -109,7 +78,11 @@ class PropertyChecker:
 
     def prepare(self, examples: Sequence[Example]) -> None:
         """Evaluates the properties on several runs at once, for speed only."""
-        new = {one.run: one for one in examples if one.run not in self._claims and "now" not in one.facts}
+        new = {
+            example.run: example
+            for example in examples
+            if example.run not in self._claims and "now" not in example.facts
+        }
         returned = self._trial.return_values(self._properties.program_of_many, list(new.values()))
         for run, claims in zip(new, returned, strict=False):
             self._claims[run] = self._read(claims)
@@ -117,7 +90,7 @@ class PropertyChecker:
     def _check(self, example: Example, note: str, *, labelled: bool) -> dict[int, Failure]:
         by_clause = self._claims_of(example)
         for number, claim in by_clause.items():
-            self.counts[number].claims[claim] += 1
+            self.counts[number][claim] += 1
         denied = "deny" in by_clause.values()
         claims = {
             n: c for n, c in by_clause.items() if c == "deny" or c.startswith(FAILED) or (c == "allow" and not denied)
@@ -207,7 +180,11 @@ class Change:
             return text if self.value is None else str(json.loads(self.value))
         numbers = [location.nth for location in value_locations(text) if location.name == self.name]
         for nth in reversed(numbers) if self.nth == ALL else [self.nth] if self.nth in numbers else []:
-            place = next(one for one in value_locations(text) if (one.name, one.nth) == (self.name, nth))
+            place = next(
+                value_location
+                for value_location in value_locations(text)
+                if (value_location.name, value_location.nth) == (self.name, nth)
+            )
             text = place.drop(text) if self.value is None else place.put(text, json.loads(self.value))
         return text
 
@@ -216,21 +193,21 @@ def possible_changes(suite: Suite) -> list[list[Change]]:
     """Returns the possible changes of each field and fact of the examples, the most promising first."""
     words, numbers = _constants(suite.sources)
     limits = list(dict.fromkeys([*suite.limits, *numbers]))
-    found: dict[tuple[str, str, int], list[Any]] = {}
+    changes: dict[tuple[str, str, int], list[Any]] = {}
     for example in suite.examples:
         for origin in RUN_TEXTS:
             for location in _changeable_locations(getattr(example, origin)):
-                found.setdefault((origin, location.name, location.nth), []).append(location.value)
+                changes.setdefault((origin, location.name, location.nth), []).append(location.value)
                 if location.nth:
-                    found.setdefault((origin, location.name, ALL), []).append(location.value)
-        found.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
+                    changes.setdefault((origin, location.name, ALL), []).append(location.value)
+        changes.setdefault(("agent_output", WHOLE, 0), []).append(example.agent_output)
         for name, value in example.facts.items():
             if isinstance(value, str | int | float | bool):
-                found.setdefault((FACTS, name, 0), []).append(value)
+                changes.setdefault((FACTS, name, 0), []).append(value)
     for name, (origin, linked) in suite.fact_links.items():
-        typed = [fact_value(value) for value in found.get((origin, linked, 0), ())]
-        found.setdefault((FACTS, name, 0), []).extend(typed)
-    return [_changes_of_field(*place, values, words, limits) for place, values in sorted(found.items())]
+        typed = [fact_value(value) for value in changes.get((origin, linked, 0), ())]
+        changes.setdefault((FACTS, name, 0), []).extend(typed)
+    return [_changes_of_field(*place, values, words, limits) for place, values in sorted(changes.items())]
 
 
 def sum_changes(example: Example, limits: Sequence[int | float]) -> Iterator[Change]:
@@ -256,8 +233,8 @@ def limit_changes(locations: Sequence[Sequence[Change]], limits: Sequence[int | 
 
 def kind_changes(suite: Suite) -> list[Change]:
     """Returns the changes that replace a word of an enumeration, or negate a boolean."""
-    found = [(location, value) for location, values in suite.kinds.items() for value in values]
-    return [Change(*place, _as_json(value)) for place, value in found if isinstance(fact_value(value), str | bool)]
+    changes = [(location, value) for location, values in suite.kinds.items() for value in values]
+    return [Change(*place, _as_json(value)) for place, value in changes if isinstance(fact_value(value), str | bool)]
 
 
 def _number(location: ValueLocation) -> int | float | None:
@@ -300,7 +277,7 @@ def _of_other_types(values: Iterable[Any], numbers: Sequence[int | float]) -> It
 def _disguised(values: Iterable[Any]) -> list[str]:
     """Returns variants of known values: in capitals, or as part of another word."""
     known = [value for value in dict.fromkeys(values) if isinstance(value, str) and 0 < len(value) <= _LONGEST_WORD]
-    return [form for one in known[:_MOST_WORDS] for form in (one.upper(), f"former {one}", f"{one}-like")]
+    return [form for word in known[:_MOST_WORDS] for form in (word.upper(), f"former {word}", f"{word}-like")]
 
 
 def _constants(sources: Iterable[str]) -> tuple[list[str], list[int]]:
@@ -366,7 +343,7 @@ def shrink(run: Run, fails: Callable[[Example, str], bool]) -> tuple[Example, st
     """Removes changes while the run still fails, and returns the run with a description of the rest."""
     example, changes = run
     for change in changes:
-        fewer = tuple(one for one in changes if one != change)
+        fewer = tuple(other_change for other_change in changes if other_change != change)
         if fails(*apply_changes(example, fewer)):
             changes = fewer
     return apply_changes(example, changes)
@@ -380,127 +357,3 @@ def apply_changes(example: Example, changes: Sequence[Change]) -> tuple[Example,
         if example != before:
             notes.append(str(change))
     return example, "; ".join(notes)
-
-
-class SearchDeadline:
-    """The time limit of one search."""
-
-    def __init__(self) -> None:
-        self._ends = time.monotonic() + _SEARCH_SECONDS
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() > self._ends
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolicQuery:
-    """A run with one symbolic field, between `before` and `after` in its text; for a fact, `before` is its name."""
-
-    example: Example
-    change: Change
-    before: str
-    after: str
-    is_number: bool
-
-    def to_dict(self, number: int) -> dict[str, Any]:
-        one = self.example
-        run = {"agent_input": one.agent_input, "agent_output": one.agent_output, "facts": thaw(one.facts)}
-        place = [self.change.origin, self.before, self.after]
-        return {"id": number, "run": run, "place": place, "number": self.is_number}
-
-    def run_with(self, value: str | int) -> tuple[Example, str]:
-        """Returns the run with a value, and a description of the change."""
-        change = replace(self.change, value=json.dumps(value))
-        if change.origin == "facts":
-            return change.apply(self.example), f"{change} (CrossHair)"
-        text = f"{self.before}{value}{self.after}"
-        if change.origin == "agent_input":
-            return replace(self.example, agent_input=text), f"{change} (CrossHair)"
-        return replace(self.example, agent_output=text), f"{change} (CrossHair)"
-
-
-def crosshair_unavailable_reason() -> str:
-    """Returns why CrossHair cannot run on this machine; empty if it can."""
-    if importlib.util.find_spec("crosshair") is None:
-        return f"symbolic search was skipped: CrossHair is not installed; to install it: {CROSSHAIR_INSTALL}"
-    missing = [f"{layer}: {problem}" for layer, problem in hardening.problems().items() if problem]
-    return f"symbolic search was skipped: CrossHair needs all hardening layers; {missing[0]}" if missing else ""
-
-
-def symbolic_queries(suite: Suite) -> list[SymbolicQuery]:
-    """Returns one query per field or fact and label; numbers first, since they have limits."""
-    found: dict[tuple[str, str, int], SymbolicQuery] = {}
-    for example in suite.examples:
-        for one in _open_fields(example):
-            found.setdefault((one.change.origin, one.change.name, example.label), one)
-    return sorted(found.values(), key=lambda one: (not one.is_number, -one.example.label))
-
-
-def suggested_runs(
-    trial: Trial, suite: Suite, queries: Sequence[SymbolicQuery], seconds: float
-) -> tuple[list[tuple[Example, str]], int, str]:
-    """Runs as many queries as fit into the time.
-
-    Returns:
-        The suggested runs, the number of queries that ran, and why not all ran; empty if all did.
-    """
-    work = {
-        "program": trial.program,
-        "properties": trial.properties.program,
-        "toolbox": sorted({str(tool.path.resolve()) for tool in suite.target.toolbox.values()}),
-        "readable": sorted({str(tool.path.resolve().parent) for tool in suite.target.toolbox.values()}),
-        "seconds": seconds,
-        "each": _QUERY_SECONDS,
-        "questions": [one.to_dict(number) for number, one in enumerate(queries)],
-    }
-    output, why = _run_crosshair(json.dumps(work, default=str), seconds + _START_SECONDS + _QUERY_SECONDS)
-    counterexamples = [queries[number].run_with(value) for number, value in _crosshair_answers(output, len(queries))]
-    count = min(len(queries), output.count('"asked"'))
-    over = f"CrossHair examined {count} of {len(queries)} fields in its time" if count < len(queries) else ""
-    return counterexamples, count, why or over
-
-
-def _run_crosshair(work: str, seconds: float) -> tuple[str, str]:
-    command = worker.command("symbolic", libraries=("crosshair",))
-    try:
-        ran = subprocess.run(  # noqa: S603 - our own worker
-            command,
-            input=work.encode(),
-            capture_output=True,
-            timeout=seconds,
-            env={"PYTHONHASHSEED": "0"},
-            cwd="/",
-            check=False,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        return (error.stdout or b"").decode(errors="replace"), "CrossHair ran out of time"
-    except OSError as error:
-        return "", f"CrossHair's process cannot be started: {error}"
-    last = (ran.stderr.decode(errors="replace").strip().splitlines() or [""])[-1][:200]
-    return ran.stdout.decode(errors="replace"), f"CrossHair stopped: {last}" if ran.returncode else ""
-
-
-def _crosshair_answers(output: str, count: int) -> Iterator[tuple[int, str | int]]:
-    for line in output[:_LONGEST_ANSWER].split("\n"):
-        with contextlib.suppress(ValueError, RecursionError):
-            answer = json.loads(line)
-            if isinstance(answer, Mapping):
-                number, value = answer.get("question"), answer.get("value")
-                if not isinstance(number, int) or not isinstance(value, str | int):
-                    continue
-                if 0 <= number < count and len(str(value)) <= _LONGEST_VALUE:
-                    yield number, value
-
-
-def _open_fields(example: Example) -> Iterator[SymbolicQuery]:
-    for origin in ("agent_input", "agent_output"):
-        text = getattr(example, origin)
-        for text_field in fields_of(text):
-            before, behind = text[: text_field.start], text[text_field.end :]
-            change = Change(origin, text_field.name, None)
-            yield SymbolicQuery(example, change, before, behind, text_field.value.isdecimal())
-    for name, value in example.facts.items():
-        if isinstance(value, str | int) and not isinstance(value, bool):
-            yield SymbolicQuery(example, Change("facts", name, None), name, "", isinstance(value, int))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,10 @@ from guardagent._support.files import read_text, save_text
 from guardagent.errors import AnswerError, InputError, name_hint
 from guardagent.programs.answers import objects, prose, python_blocks
 from guardagent.programs.compile.examinations import variants_of
-from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.examples import CompileTarget, Example, fields_of, with_value
+from guardagent.programs.compile.examples import CompileTarget, Example
 from guardagent.programs.compile.request import Clause
-from guardagent.programs.compile.suite import Suite
-from guardagent.programs.compile.trial import Trial
-from guardagent.types import thaw
+from guardagent.programs.compile.suite import Failure, Suite
+from guardagent.programs.compile.trial import RunOutcome, Trial
 
 PROPOSALS_FOLDER = "proposed"
 PROPOSAL_KEY = "missing_function"
@@ -49,9 +47,6 @@ class FunctionProposal:
     why: str
     source: str
     tests: str
-
-    def to_dict(self) -> dict[str, str]:
-        return {"name": self.name, "why": self.why, "source": self.source, "tests": self.tests}
 
     def write(self, beside: Path) -> list[Path]:
         """Writes the function and its tests to the folder of proposals beside a file, and returns their paths.
@@ -78,11 +73,11 @@ def read_proposal(answer: str, target: CompileTarget) -> FunctionProposal | None
     Raises:
         AnswerError: the proposal is incomplete or invalid.
     """
-    found = [value for value in objects(answer) if PROPOSAL_KEY in value]
-    if not found:
+    values = [value for value in objects(answer) if PROPOSAL_KEY in value]
+    if not values:
         return None
-    name, why = found[0].get(PROPOSAL_KEY), found[0].get("why")
-    if len(found) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
+    name, why = values[0].get(PROPOSAL_KEY), values[0].get("why")
+    if len(values) > 1 or not isinstance(name, str) or not isinstance(why, str) or not name.isidentifier():
         raise AnswerError(f'invalid proposal; expected one JSON object {{"{PROPOSAL_KEY}": a name, "why": the reason}}')
     if name in target.toolbox or name.startswith("_"):
         raise AnswerError(
@@ -113,7 +108,7 @@ def _source_problem(source: str, name: str) -> str:
 
 def _unprintable_problem(text: str) -> str:
     """Returns the problem of an unprintable character, which could hide code from a reviewer."""
-    odd = next((one for one in text if not one.isprintable() and one not in "\n\t"), None)
+    odd = next((character for character in text if not character.isprintable() and character not in "\n\t"), None)
     return f"the proposal contains the unprintable character {odd!a}; expected printable text" if odd else ""
 
 
@@ -166,9 +161,6 @@ class Dispute:
         other = f"; '--without {self.test}' excludes the test that changed it" if self.test else ""
         return f"{accept} sets the example aside{other}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read_disputes(
     answer: str, examples: Sequence[Example], failures: Sequence[Failure], clauses: Sequence[Clause]
@@ -178,7 +170,7 @@ def read_disputes(
     Raises:
         AnswerError: a dispute refers to something that was not shown, or has no reason.
     """
-    found = []
+    disputes = []
     for value in objects(prose(answer)):
         if DISPUTE_KEY in value:
             match, why = _DISPUTED_PLACE.fullmatch(str(value[DISPUTE_KEY])), value.get("why")
@@ -187,8 +179,8 @@ def read_disputes(
                     f'invalid dispute; expected {{"{DISPUTE_KEY}": "example 2", "why": the reason}}, '
                     "or a run or clause instead"
                 )
-            found.append(_dispute(match[1].lower(), int(match[2]), why.strip(), examples, failures, clauses))
-    return found
+            disputes.append(_dispute(match[1].lower(), int(match[2]), why.strip(), examples, failures, clauses))
+    return disputes
 
 
 def resolve_disputes(
@@ -199,7 +191,10 @@ def resolve_disputes(
     Raises:
         InputError: an id belongs to no example and no sentence.
     """
-    names, numbers = {one.id for one in examples}, {f"clause-{one.number}": one.number for one in clauses}
+    names, numbers = (
+        {example.id for example in examples},
+        {f"clause-{clause.number}": clause.number for clause in clauses},
+    )
     wanted = set(ids)
     for name in sorted(wanted - names - set(numbers)):
         raise InputError(
@@ -207,7 +202,7 @@ def resolve_disputes(
             "dispute in the report: the id of an example, or 'clause-N'"
         )
     left_out = frozenset(numbers[name] for name in wanted - names)
-    kept, aside = ([one for one in examples if (one.id in wanted) is there] for there in (False, True))
+    kept, aside = ([example for example in examples if (example.id in wanted) is there] for there in (False, True))
     return kept, aside, left_out
 
 
@@ -234,55 +229,40 @@ def _dispute(
 
 @dataclass(frozen=True, slots=True)
 class CandidateDisagreement:
-    """One such input: the change to the example, and the outcome and label of each candidate."""
+    """One such input: the change to the example, and the outcome of each candidate."""
 
     example: Example
     note: str
-    outcomes: Mapping[int, str]
-    labels: Mapping[int, int]
+    outcomes: Mapping[int, RunOutcome]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "example": self.example.id,
             "note": self.note,
-            "given": {str(number): text for number, text in self.outcomes.items()},
-            "agent_input": self.example.agent_input,
-            "agent_output": self.example.agent_output,
-            "facts": thaw(self.example.facts),
+            "given": {str(number): str(outcome) for number, outcome in self.outcomes.items()},
+            **self.example.inputs,
         }
 
 
 def disagreements(trials: Mapping[int, Trial], suite: Suite) -> list[CandidateDisagreement]:
     """Returns up to `MOST_DISAGREEMENTS` inputs on which the labels of the candidates differ."""
-    found: list[CandidateDisagreement] = []
+    disputed: list[CandidateDisagreement] = []
     for example, note in _unlabelled_runs(suite) if len(trials) > 1 else ():
         outcomes = {number: trial.outcome(example) for number, trial in trials.items()}
         if len({outcome.label for outcome in outcomes.values()}) > 1:
-            outcome_texts = {number: str(outcome) for number, outcome in outcomes.items()}
-            found.append(CandidateDisagreement(example, note, outcome_texts, {n: o.label for n, o in outcomes.items()}))
-        if len(found) == MOST_DISAGREEMENTS:
+            disputed.append(CandidateDisagreement(example, note, outcomes))
+        if len(disputed) == MOST_DISAGREEMENTS:
             break
-    return found
+    return disputed
 
 
-def most_cautious(numbers: Sequence[int], found: Sequence[CandidateDisagreement]) -> int:
+def most_cautious(numbers: Sequence[int], disputed: Sequence[CandidateDisagreement]) -> int:
     """Returns the number of the candidate that denies most of these inputs; the first of several."""
-    return max(numbers, key=lambda number: (sum(one.labels[number] for one in found), -number))
+    return max(numbers, key=lambda number: (sum(case.outcomes[number].label for case in disputed), -number))
 
 
-def _neighbours(example: Example) -> Iterator[tuple[Example, str]]:
-    """Yields unlabelled neighbours of an example: numbers one less and one more, booleans negated."""
-    for field in fields_of(example.agent_input):
-        for value in _near_values(field.value):
-            text = with_value(example.agent_input, field, str(value))
-            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
-    for name, fact in example.facts.items():
-        for value in _near_values(fact):
-            facts = {**example.facts, name: value}
-            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"
-
-
-def _near_values(value: object) -> list[object]:
+def _near_values(_origin: str, _name: str, value: Any) -> list[Any]:
+    """Returns the neighbours of a value: numbers one less and one more, booleans negated."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -295,6 +275,6 @@ def _near_values(value: object) -> list[object]:
 def _unlabelled_runs(suite: Suite) -> Iterator[tuple[Example, str]]:
     for example in suite.examples:
         yield example, ""
-        yield from _neighbours(example)
+        yield from example.with_other_values(_near_values)
         for name, variant in variants_of(example, suite):
             yield variant.example, f"{name}: {variant.note}"

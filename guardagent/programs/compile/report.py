@@ -8,10 +8,9 @@ from typing import Any
 
 from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
-from guardagent.programs.compile.examinations_base import Failure
-from guardagent.programs.compile.findings import ClauseCoverage, PartReport, ProgramFinding
+from guardagent.programs.compile.findings import ClauseCoverage, ProgramFinding
 from guardagent.programs.compile.replies import CandidateDisagreement, Dispute, FunctionProposal
-from guardagent.programs.compile.suite import Suite
+from guardagent.programs.compile.suite import Failure, Suite
 from guardagent.programs.compile.trial import RunOutcome
 from guardagent.types import Usage
 
@@ -37,17 +36,16 @@ class CompileReport:
     clauses: Sequence[ClauseCoverage] = ()
     findings: Sequence[ProgramFinding] = ()
     disagreements: Sequence[CandidateDisagreement] = ()
-    parts: Sequence[PartReport] = ()
     usage: Usage = field(default_factory=Usage)
 
     @property
     def candidate(self) -> Candidate:
         """The reported candidate: the chosen one, else the one with the fewest failures."""
         if self.chosen:
-            return next(one for one in self.candidates if one.number == self.chosen)
-        written = [one for one in self.candidates if one.attempts]
-        ran = [one for one in written if one.last.results]
-        return min(ran, key=lambda one: len(one.last.failures)) if ran else written[-1]
+            return next(candidate for candidate in self.candidates if candidate.number == self.chosen)
+        written = [candidate for candidate in self.candidates if candidate.attempts]
+        ran = [candidate for candidate in written if candidate.last.results]
+        return min(ran, key=lambda candidate: len(candidate.last.failures)) if ran else written[-1]
 
     @property
     def attempt(self) -> Attempt:
@@ -57,13 +55,17 @@ class CompileReport:
     @property
     def disputes(self) -> list[Dispute]:
         """The disputes of all candidates, without duplicates."""
-        return list(dict.fromkeys(dispute for one in self.candidates for dispute in one.disputes))
+        return list(dict.fromkeys(dispute for candidate in self.candidates for dispute in candidate.disputes))
 
     @property
     def proposals(self) -> list[FunctionProposal]:
         """The functions that the candidates propose, one per name."""
-        found = {one.last.proposal.name: one.last.proposal for one in self.candidates if one.last.proposal}
-        return list(found.values())
+        proposals = {
+            candidate.last.proposal.name: candidate.last.proposal
+            for candidate in self.candidates
+            if candidate.last.proposal
+        }
+        return list(proposals.values())
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -73,15 +75,14 @@ class CompileReport:
             "problems": self.attempt.problems,
             "examples": [self._row(example.id, example.label) for example in self.suite.examples],
             "tests": [tried.to_dict() for tried in self.attempt.results],
-            "proposals": [one.to_dict() for one in self.proposals],
-            "disputes": [one.to_dict() for one in self.disputes],
+            "proposals": [asdict(proposal) for proposal in self.proposals],
+            "disputes": [asdict(dispute) for dispute in self.disputes],
             "set_aside": self._set_aside,
             "properties": self.attempt.properties.source or None,
-            "clauses": [row.to_dict() | self._denied_for(row.clause) for row in self.clauses],
-            "findings": [finding.to_dict() for finding in self.findings],
-            "parts": [row.to_dict() for row in self.parts],
-            "candidates": [one.to_dict() for one in self.candidates],
-            "disagreements": [one.to_dict() for one in self.disagreements],
+            "clauses": [row.to_dict() for row in self.clauses],
+            "findings": [asdict(finding) for finding in self.findings],
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "disagreements": [disagreement.to_dict() for disagreement in self.disagreements],
             "model_calls": self.usage.calls,
             "usage": {**asdict(self.usage), "seconds": round(self.usage.seconds, 3)},
         }
@@ -101,23 +102,17 @@ class CompileReport:
         error = (outcome.crash or outcome.undecided) if outcome else "no program ran"
         return {"id": name, "expected": label, "given": actual, "passed": right, "error": error or None}
 
-    def _denied_for(self, clause: int) -> dict[str, list[str]]:
-        """Returns the examples that the part of a clause denies; empty for an undivided request."""
-        rows = [row for row in self.parts if clause in row.clauses]
-        return {"denies": list(rows[0].denies)} if rows else {}
-
     def _lines(self) -> Iterator[str]:
-        rounds = sum(len(one.attempts) for one in self.candidates)
+        rounds = sum(len(candidate.attempts) for candidate in self.candidates)
         counts = f"{_counted(len(self.candidates), 'candidate')}, {_counted(rounds, 'version')}"
         yield f"{'PASSED' if self.passed else 'FAILED'}: {counts}"
         for problem in self.attempt.problems:
             yield f"  could not run: {_cut(problem)}"
-        for one in self.proposals:
-            yield f"  the toolbox lacks the function {one.name!r}: {_cut(one.why)}"
+        for proposal in self.proposals:
+            yield f"  the toolbox lacks the function {proposal.name!r}: {_cut(proposal.why)}"
         if self.candidate.stopped:
             yield f"  stopped early: {self.candidate.stopped}"
         yield from self._dispute_lines()
-        yield from self._part_lines()
         yield from self._test_lines()
         yield from self._example_lines()
         yield from self._disagreement_lines()
@@ -131,19 +126,9 @@ class CompileReport:
             yield f"set aside by '--accept-dispute', not tested: {', '.join(self._set_aside)}"
         if self.disputes:
             yield "disputed by the model; decide for each:"
-        for one in self.disputes:
-            yield f"  {one.id}, {_cut(one.about)}: {_cut(one.why)}"
-            yield f"    if the model is right: {one.remedy}; otherwise change nothing"
-
-    def _part_lines(self) -> Iterator[str]:
-        if self.parts:
-            yield "compiled in parts, each tested alone:"
-        for row in self.parts:
-            state, denies = "passed" if row.passed else "FAILED", ", ".join(row.denies) or "no example"
-            yield f"  {row.name}: {state}, {_counted(row.versions, 'version')}, denies {_cut(denies)}"
-            for problem in row.problems:
-                yield f"    could not run: {_cut(problem)}"
-            yield from _failures(row.failures, named=True)
+        for dispute in self.disputes:
+            yield f"  {dispute.id}, {_cut(dispute.about)}: {_cut(dispute.why)}"
+            yield f"    if the model is right: {dispute.remedy}; otherwise change nothing"
 
     def _test_lines(self) -> Iterator[str]:
         for tried in self.attempt.results:
@@ -161,19 +146,18 @@ class CompileReport:
     def _disagreement_lines(self) -> Iterator[str]:
         if self.disagreements:
             yield "inputs on which the passing candidates disagree:"
-        for one in self.disagreements:
-            what = f" ({one.note})" if one.note else ""
-            yield f"  {one.example.id}{what}: " + ", ".join(f"{n}: {_cut(v)}" for n, v in one.outcomes.items())
-            yield f"    input: {_cut(one.example.agent_input)}"
-            yield f"    output: {_cut(one.example.agent_output)}"
+        for case in self.disagreements:
+            what = f" ({case.note})" if case.note else ""
+            yield f"  {case.example.id}{what}: " + ", ".join(f"{n}: {_cut(str(v))}" for n, v in case.outcomes.items())
+            yield f"    input: {_cut(case.example.agent_input)}"
+            yield f"    output: {_cut(case.example.agent_output)}"
 
     def _clause_lines(self) -> Iterator[str]:
         if self.clauses:
             yield "sentences of the request, their lines in the program, and the examples that run these:"
         for row in self.clauses:
             lines, examples = _ranges(row.lines) or "none", len(row.examples)
-            denied = "".join(f", denies {_cut(', '.join(ids))}" for ids in self._denied_for(row.clause).values() if ids)
-            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples{denied}"
+            yield f"  {row.clause}. {_cut(row.text, 100)}: lines {lines}, {examples} examples"
 
 
 class NotCompiledError(GuardError):
@@ -184,10 +168,9 @@ class NotCompiledError(GuardError):
         self.report = report
 
 
-def _failures(failures: Sequence[Failure], *, named: bool = False) -> Iterator[str]:
+def _failures(failures: Sequence[Failure]) -> Iterator[str]:
     for failure in failures[:_SHOWN]:
-        what = ", ".join(one for one in (failure.test if named else "", failure.note) if one)
-        where = f"{failure.example.id} ({what})" if what else failure.example.id
+        where = f"{failure.example.id} ({failure.note})" if failure.note else failure.example.id
         yield f"    {where}: expected {failure.expected}, got {_cut(failure.actual)}"
     if len(failures) > _SHOWN:
         yield f"    … and {len(failures) - _SHOWN} more"

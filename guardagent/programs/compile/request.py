@@ -194,7 +194,7 @@ def clauses_of(request: str) -> tuple[Clause, ...]:
 
 def marked_lines(program: str) -> dict[int, set[int]]:
     """Returns clause number -> the lines of a program marked with it."""
-    lines, found = program.split("\n"), dict[int, set[int]]()
+    lines, marked_lines = program.split("\n"), dict[int, set[int]]()
     ends = _statement_ends(program)
     for row, column, text in _comments(program):
         match = _COMMENT.search(text)
@@ -203,8 +203,8 @@ def marked_lines(program: str) -> dict[int, set[int]]:
         alone = not lines[row - 1][:column].strip()
         covered = _below(lines, row) if alone else set(range(row, ends.get(row, row) + 1))
         for number in re.findall(r"\d+", match[1]):
-            found.setdefault(int(number), set()).update(covered)
-    return found
+            marked_lines.setdefault(int(number), set()).update(covered)
+    return marked_lines
 
 
 def _comments(program: str) -> Iterator[tuple[int, int, str]]:
@@ -218,7 +218,7 @@ def _comments(program: str) -> Iterator[tuple[int, int, str]]:
 
 def _below(lines: list[str], row: int) -> set[int]:
     """Returns the lines of the block below a comment. Adjacent clause comments mark the same block."""
-    indent, found, code = _indent(lines[row - 1]), set[int](), False
+    indent, names, code = _indent(lines[row - 1]), set[int](), False
     for number in range(row + 1, len(lines) + 1):
         line = lines[number - 1]
         marks = bool(_COMMENT.search(line)) and line.lstrip().startswith("#")
@@ -226,8 +226,8 @@ def _below(lines: list[str], row: int) -> set[int]:
             break
         if not line.lstrip().startswith("#"):
             code = True
-            found.add(number)
-    return found
+            names.add(number)
+    return names
 
 
 def _statement_ends(program: str) -> dict[int, int]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from guardagent.programs.compile.examples import Example, objects_in
-from guardagent.programs.compile.suite import RUN_TEXTS, Suite
+from guardagent.programs.compile.examples import RUN_TEXTS, Example, objects_in
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.transformations import Relation, Variant, transformation
 
 _MOST_DENIED = 4  # denied queries per query
@@ -117,10 +117,11 @@ def _named(query: SqlQuery) -> Any:
     if not isinstance(tree, exp.Select) or tree.is_star:
         return None
     columns = [
-        one if one.alias_or_name else exp.alias_(one, f"v{number}") for number, one in enumerate(tree.expressions)
+        expression if expression.alias_or_name else exp.alias_(expression, f"v{number}")
+        for number, expression in enumerate(tree.expressions)
     ]
     tree.set("expressions", columns)
-    return tree if len({one.alias_or_name for one in columns}) == len(columns) else None
+    return tree if len({column.alias_or_name for column in columns}) == len(columns) else None
 
 
 def _before_the_rest(query: SqlQuery, column: str) -> str:
@@ -149,7 +150,7 @@ def _renamed(query: SqlQuery) -> str:
     if not isinstance(query.tree, exp.Select) or query.tree.is_star:
         return ""
     tree = query.tree.copy()
-    columns = [exp.alias_(one.unalias(), f"v{number}") for number, one in enumerate(tree.expressions)]
+    columns = [exp.alias_(expression.unalias(), f"v{number}") for number, expression in enumerate(tree.expressions)]
     tree.set("expressions", columns)
     return str(tree.sql(dialect="sqlite"))
 
@@ -168,9 +169,9 @@ def _with_denied(example: Example, suite: Suite, origin: str, query: SqlQuery) -
 
 
 def _denied_queries(suite: Suite, origin: str, query: SqlQuery) -> list[SqlQuery]:
-    denied = [one for one in suite.examples if one.label == 1]
-    found = {other.sql: other for one in denied for other in queries_in(getattr(one, origin))}
-    return [other for sql, other in found.items() if sql != query.sql]
+    denied = [example for example in suite.examples if example.label == 1]
+    by_sql = {other.sql: other for one in denied for other in queries_in(getattr(one, origin))}
+    return [other for sql, other in by_sql.items() if sql != query.sql]
 
 
 def _combined(query: SqlQuery, denied: SqlQuery) -> Iterator[tuple[str, str]]:
@@ -233,13 +234,13 @@ class SqlQuery:
 
 def queries_in(text: str) -> list[SqlQuery]:
     """Returns the parseable queries of a text, in order."""
-    found: list[SqlQuery] = []
+    sql_queries: list[SqlQuery] = []
     in_json = [(start, end) for start, end, _ in objects_in(text)]
     for match in _QUERY_START.finditer(text):
-        if (not found or match.start() >= found[-1].end) and len(found) < _MOST_QUERIES:
+        if (not sql_queries or match.start() >= sql_queries[-1].end) and len(sql_queries) < _MOST_QUERIES:
             query = _query_at(text, match.start(), in_json)
-            found += [query] if query else []
-    return found
+            sql_queries += [query] if query else []
+    return sql_queries
 
 
 def parsed(sql: str) -> Any:

@@ -17,6 +17,8 @@ from typing import Any, Literal
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError
 from guardagent.programs.compile.examples import (
+    FACTS,
+    RUN_TEXTS,
     Example,
     TextField,
     ValueLocation,
@@ -28,7 +30,7 @@ from guardagent.programs.compile.examples import (
     value_locations,
     with_value,
 )
-from guardagent.programs.compile.suite import FACTS, RUN_TEXTS, Suite
+from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome
 
 Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
@@ -85,32 +87,40 @@ class Variant:
         return f"label {self.example.label}{', or undecided' if either else ''}"
 
 
+Changes = Callable[[Example, Suite], Iterator[Variant]]
+"""Yields the changed runs of one example."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """One transformation."""
+    """One transformation.
+
+    Attributes:
+        label: the label of the examples that it changes; None for all.
+    """
 
     name: str
     about: str
-    variants: Callable[[Example, Suite], Iterator[Variant]]
+    changes: Changes
+    label: int | None
+
+    def variants(self, example: Example, suite: Suite) -> Iterator[Variant]:
+        """Returns the changed runs of one example."""
+        return self.changes(example, suite) if self.label in (None, example.label) else iter(())
 
 
 _MEMBERS: dict[str, Transformation | str] = {"sql_forms": "guardagent.programs.compile.sql_transformations:sql_forms"}
 _KIND = Plugins("transformation", "", (), members=_MEMBERS)
 
 
-def transformation(about: str) -> Callable[[Callable[[Example, Suite], Iterator[Variant]]], Transformation]:
+def transformation(about: str, label: int | None = None) -> Callable[[Changes], Transformation]:
     """Makes a transformation of a function, registered under the function's name."""
 
-    def register(variants: Callable[[Example, Suite], Iterator[Variant]]) -> Transformation:
-        _MEMBERS[variants.__name__] = made = Transformation(variants.__name__, about, variants)
+    def register(changes: Changes) -> Transformation:
+        _MEMBERS[changes.__name__] = made = Transformation(changes.__name__, about, changes, label)
         return made
 
     return register
-
-
-def names() -> list[str]:
-    """Returns the names of the available transformations."""
-    return list(_KIND)
 
 
 def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
@@ -122,7 +132,7 @@ def load(without: frozenset[str] = frozenset()) -> list[Transformation]:
     for name in without:
         if name not in _KIND:
             raise UnknownNameError("transformation", name, _KIND)
-    return [one for name, one in _KIND.load_all() if name not in without]
+    return [transformation for name, transformation in _KIND.load_all() if name not in without]
 
 
 _MEANINGLESS_WORDS = "Vexil torba quandrine."  # invented words, which no rule or text contains
@@ -174,10 +184,10 @@ def _field_run(lines: list[str], at: int) -> int:
     """Returns the number of consecutive field lines with the same indent."""
     indents: list[str] = []
     for line in lines[at:]:
-        found = fields_of(line)
-        if not found or (indents and found[0].indent != indents[0]):
+        fields = fields_of(line)
+        if not fields or (indents and fields[0].indent != indents[0]):
             break
-        indents.append(found[0].indent)
+        indents.append(fields[0].indent)
     return len(indents)
 
 
@@ -211,7 +221,7 @@ def changed_ids(example: Example, suite: Suite) -> Iterator[Variant]:
     """
     target = suite.target
     known = f"{target.request}\n{target.whole_specification}"
-    ids = [one for one in _ids(example) if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", known)]
+    ids = [id_ for id_ in _ids(example) if not re.search(rf"(?<!\w){re.escape(id_)}(?!\w)", known)]
     if not ids:
         return
     changed = replace(
@@ -224,18 +234,18 @@ def changed_ids(example: Example, suite: Suite) -> Iterator[Variant]:
 
 def _ids(example: Example) -> list[str]:
     text = f"{example.agent_input}\n{example.agent_output}"
-    found = [
+    words = [
         word for word in _ID_WORD.findall(text) if sum(map(str.isdigit, word)) >= 3 and not _PLAIN_WORD.fullmatch(word)
     ]
-    found += [match for match in _NAMED_ID.findall(text) if sum(map(str.isdigit, match)) >= 3]
+    words += [match for match in _NAMED_ID.findall(text) if sum(map(str.isdigit, match)) >= 3]
     for part in (example.id, *_ID_PARTS.split(example.id)):
         if re.search(r"\d", part) and len(part) > 1 and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text):
-            found.append(part)
-    return sorted(dict.fromkeys(found), key=len, reverse=True)
+            words.append(part)
+    return sorted(dict.fromkeys(words), key=len, reverse=True)
 
 
 def _with_changed_digits(text: str, ids: list[str]) -> str:
-    pattern = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in ids))
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(id_)}(?!\w)" for id_ in ids))
     return pattern.sub(lambda match: re.sub(r"\d", lambda digit: str((int(digit[0]) + 3) % 10), match[0]), text)
 
 
@@ -246,22 +256,9 @@ def substituted_profile(example: Example, suite: Suite) -> Iterator[Variant]:
     Its value is from another example, or at a limit of the request. The required checks of the specification compute
     the new verdict. Without a denial by one of them the verdict is unknown, and there is no variant.
     """
-    if not suite.target.required_checks:
-        return
-    for changed, note in _with_other_values(example, suite):
+    for changed, note in example.with_other_values(suite.alternatives):
         if suite.must_deny(changed):
             yield Variant(replace(changed, label=1), "denied", note)
-
-
-def _with_other_values(example: Example, suite: Suite) -> Iterator[tuple[Example, str]]:
-    for field in fields_of(example.agent_input):
-        for value in suite.alternatives("agent_input", field.name, field.value):
-            text = with_value(example.agent_input, field, value)
-            yield replace(example, agent_input=text), f"{field.name}: {value} instead of {field.value}"
-    for name, fact in example.facts.items():
-        for value in suite.alternatives(FACTS, name, fact) if isinstance(fact, str | int | float) else ():
-            facts = {**example.facts, name: value}
-            yield replace(example, facts=facts), f"fact {name}: {value} instead of {fact}"
 
 
 _CLAIMS = (
@@ -273,11 +270,9 @@ _CLAIMS = (
 )
 
 
-@transformation("text claims that the run is allowed; a denied run stays denied")
+@transformation("text claims that the run is allowed; a denied run stays denied", label=1)
 def injected_label(example: Example, _suite: Suite) -> Iterator[Variant]:
     """Injects a verdict: text that claims that the run is allowed."""
-    if example.label == 0:
-        return
     agent_input, log = example.agent_input, example.agent_output
     for claim in _CLAIMS:
         yield Variant(
@@ -292,15 +287,13 @@ _MOST_REPEATED = 4  # other values per field
 
 
 @transformation(
-    "a field is repeated with another value in the user's free text or the output; a denied run stays denied"
+    "a field is repeated with another value in the user's free text or the output; a denied run stays denied", label=1
 )
 def repeated_fields(example: Example, suite: Suite) -> Iterator[Variant]:
     """Repeats each field of the input with another value in attacker-controlled text.
 
     An attacker controls the free text of the user, and the whole output.
     """
-    if example.label == 0:
-        return
     free = free_text(example.agent_input)
     for field in fields_of(example.agent_input):
         if field == free:
@@ -320,23 +313,22 @@ def _repeated_line(example: Example, line: str, free: TextField | None) -> Itera
     yield Variant(replace(example, agent_output=f"{line}\n{log}"), "denied", f"above the output: {line}")
 
 
-@transformation("a field appears twice with conflicting values; if one value alone is denied, the run is denied")
+@transformation(
+    "a field appears twice with conflicting values; if one value alone is denied, the run is denied", label=0
+)
 def conflicting_fields(example: Example, suite: Suite) -> Iterator[Variant]:
     """Repeats a field with a conflicting value that the program denies.
 
     A field with two values is unknown. If the program denies the run with the other value alone, the field matters, and
     the program must not allow a run with both.
     """
-    if example.label == 1:
-        return
-    for origin in RUN_TEXTS:
+    for origin, location in example.locations():
         text = getattr(example, origin)
-        for location in value_locations(text):
-            for value in suite.alternatives(origin, location.name, location.value) if not location.path else ():
-                other = example.with_text(origin, location.put(text, value))
-                for repeated, note in _repeated_field(text, location, value):
-                    changed = example.with_text(origin, repeated, label=1)
-                    yield Variant(changed, "conflicting", f"{note} of {origin}: {location.name}: {value}", other)
+        for value in suite.alternatives(origin, location.name, location.value) if not location.path else ():
+            other = example.with_text(origin, location.put(text, value))
+            for repeated, note in _repeated_field(text, location, value):
+                changed = example.with_text(origin, repeated, label=1)
+                yield Variant(changed, "conflicting", f"{note} of {origin}: {location.name}: {value}", other)
 
 
 def _repeated_field(text: str, location: ValueLocation, value: Any) -> Iterator[tuple[str, str]]:
@@ -351,21 +343,14 @@ def _repeated_field(text: str, location: ValueLocation, value: Any) -> Iterator[
         yield f"{text}\n{line}", "at the end"
 
 
-@transformation("a field or fact is missing; if one of its values is denied, the run is denied")
+@transformation("a field or fact is missing; if one of its values is denied, the run is denied", label=0)
 def missing_fields(example: Example, suite: Suite) -> Iterator[Variant]:
     """Removes or empties fields: if the program denies one value of a field, it must not allow a run without it."""
-    if example.label == 1:
-        return
-    for origin in RUN_TEXTS:
-        text = getattr(example, origin)
-        locations = value_locations(text)
-        counts = Counter(location.name for location in locations)
-        for place in locations:
-            if counts[place.name] == 1:  # one of several may be optional
-                for value in suite.alternatives(origin, place.name, place.value):
-                    yield from _without_field(
-                        _without_linked_facts(example, origin, place, suite), origin, place, value
-                    )
+    counts = Counter((origin, location.name) for origin, location in example.locations())
+    for origin, place in example.locations():
+        if counts[origin, place.name] == 1:  # one of several may be optional
+            for value in suite.alternatives(origin, place.name, place.value):
+                yield from _without_field(_without_linked_facts(example, origin, place, suite), origin, place, value)
     yield from _without_facts(example, suite)
 
 
@@ -412,20 +397,15 @@ def contradicting_facts(example: Example, suite: Suite) -> Iterator[Variant]:
             yield Variant(known, "alike", f"the fact {name} is {value!r}, against the text", in_text)
 
 
-@transformation("a value is in upper case, lower case or capitalized; a denied run stays denied")
+@transformation("a value is in upper case, lower case or capitalized; a denied run stays denied", label=1)
 def letter_case(example: Example, suite: Suite) -> Iterator[Variant]:
     """Changes the letter case of values: a role in capitals is the same role, so a denied run stays denied."""
-    if example.label == 0:
-        return
-    for origin in RUN_TEXTS:
-        text = getattr(example, origin)
-        for location in value_locations(text):
-            if not location.path and (origin, location.name) in suite.kinds:
-                for value in sorted(
-                    {location.value.upper(), location.value.lower(), location.value.capitalize()} - {location.value}
-                ):
-                    changed = example.with_text(origin, location.put(text, value))
-                    yield Variant(changed, "denied", f"{location.name} of {origin}: {value}")
+    for origin, location in example.locations():
+        if not location.path and (origin, location.name) in suite.kinds:
+            text = location.value
+            for value in sorted({text.upper(), text.lower(), text.capitalize()} - {text}):
+                changed = example.with_text(origin, location.put(getattr(example, origin), value))
+                yield Variant(changed, "denied", f"{location.name} of {origin}: {value}")
 
 
 _FIRST_LETTER = re.compile(r'(?<=[\[{:, ])"([A-Za-z])(?=(?:[^"\\]|\\.)*"\s*[,:\]}])')
@@ -472,13 +452,13 @@ def _with_escapes(text: str) -> str:
 _MOST_JOINED = 6  # outputs that are joined to an example
 
 
-@transformation("the log contains a second attempt; if that one alone is denied, the run is denied")
+@transformation("the log contains a second attempt; if that one alone is denied, the run is denied", label=0)
 def joined_outputs(example: Example, suite: Suite) -> Iterator[Variant]:
     """Joins an output that the program denies to the output of an allowed example."""
-    if example.label == 1:
-        return
     own = example.agent_output
-    for denied in [one for one in suite.examples if one.label == 1 and one.agent_output != own][:_MOST_JOINED]:
+    for denied in [example for example in suite.examples if example.label == 1 and example.agent_output != own][
+        :_MOST_JOINED
+    ]:
         more, other = denied.agent_output, replace(example, agent_output=denied.agent_output)
         for text, note in ((f"{more}\n{own}", "above"), (f"{own}\n{more}", "below")):
             joined = replace(example, agent_output=text, label=1)
@@ -488,12 +468,10 @@ def joined_outputs(example: Example, suite: Suite) -> Iterator[Variant]:
 _KEPT_SHARE = 0.6  # share of a record
 
 
-@transformation("a record of the log is truncated; a denied run stays denied")
+@transformation("a record of the log is truncated; a denied run stays denied", label=1)
 def broken_records(example: Example, _suite: Suite) -> Iterator[Variant]:
     """Truncates each JSON object in the output, and keeps the text around it."""
     log = example.agent_output
-    if example.label == 0:
-        return
     for number, (start, end, _) in enumerate(objects_in(log), start=1):
         cut = start + int((end - start) * _KEPT_SHARE)
         yield Variant(replace(example, agent_output=log[:cut] + log[end:]), "denied", f"record {number} is truncated")
@@ -503,13 +481,11 @@ _LOG_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _SHORTEST_LOG = 20  # characters; a shorter prefix may be a valid answer
 
 
-@transformation("the log is truncated; a denied run does not pass with an answer")
+@transformation("the log is truncated; a denied run does not pass with an answer", label=1)
 def truncated_log(example: Example, _suite: Suite) -> Iterator[Variant]:
     """Truncates the output, as a size limit would."""
     log = example.agent_output
-    if example.label == 0 or len(log) < _SHORTEST_LOG:
-        return
-    for share in _LOG_SHARES:
+    for share in _LOG_SHARES if len(log) >= _SHORTEST_LOG else ():
         cut = log[: int(len(log) * share)]
         if cut.strip():
             yield Variant(replace(example, agent_output=cut), "withheld", f"the first {share:.0%} of the output alone")

@@ -134,7 +134,7 @@ class Trial:
             SandboxError: the sandbox does not work on this machine.
         """
         functions, clock = Recorder(self._toolbox).functions(), clock_of(example.facts)
-        return copy_value(self._sandbox.run(program, _inputs(example), functions, clock))
+        return copy_value(self._sandbox.run(program, example.inputs, functions, clock))
 
     def return_values(self, program: str, examples: Sequence[Example]) -> list[Any]:
         """Returns another program's values for several runs, passed as its fact `runs`; empty if the program fails.
@@ -142,7 +142,7 @@ class Trial:
         Raises:
             SandboxError: the sandbox does not work on this machine.
         """
-        runs = Example("", "", "", 0, {"runs": [_inputs(one) for one in examples]})
+        runs = Example("", "", "", 0, {"runs": [example.inputs for example in examples]})
         try:
             return list(self.return_value(program, runs)) if examples else []
         except (ProgramError, LimitError):
@@ -156,7 +156,7 @@ class Trial:
             instrumented.report_function: lambda lines: executed.extend(map(int, lines))
         }
         with contextlib.suppress(SandboxError):
-            self._sandbox.run(instrumented.source, _inputs(example), functions, clock_of(example.facts))
+            self._sandbox.run(instrumented.source, example.inputs, functions, clock_of(example.facts))
         return frozenset(executed)
 
 
@@ -183,14 +183,6 @@ class _RecordingSandbox:
 
     def close(self) -> None:
         self._sandbox.close()
-
-
-def _inputs(example: Example) -> dict[str, Any]:
-    return {
-        "agent_input": example.agent_input,
-        "agent_output": example.agent_output,
-        "facts": thaw(example.context.facts),
-    }
 
 
 @dataclass(frozen=True)
@@ -223,12 +215,12 @@ class Properties:
     @cached_property
     def no_rule_reasons(self) -> dict[int, str]:
         """Clause -> reason, for clauses declared to set no rule: their functions only return None."""
-        found = {}
+        no_rule_reasons = {}
         for node in syntax.parse(self.source).body:
             match = _PROPERTY_NAME.match(node.name) if isinstance(node, ast.FunctionDef) else None
             if match and isinstance(node, ast.FunctionDef) and all(map(_says_nothing, node.body)):
-                found[int(match[1])] = " ".join((ast.get_docstring(node) or "").split())
-        return found
+                no_rule_reasons[int(match[1])] = " ".join((ast.get_docstring(node) or "").split())
+        return no_rule_reasons
 
     def text_of(self, number: int) -> str:
         """Returns the normalized source of one property, for comparison."""
@@ -250,9 +242,11 @@ class Properties:
         known = {clause.number for clause in target.clauses}
         wrong = [number for number in self.numbers if number not in known]
         gone = [number for number in before.numbers if number not in self.numbers]
-        found = [f"clause {number} does not exist; expected numbers from 1 to {len(known)}" for number in wrong]
-        found += [f"'property_{number}' is missing now; expected all properties, or no second block" for number in gone]
-        return [*found, *unknown_names(self.program, target)]
+        problems = [f"clause {number} does not exist; expected numbers from 1 to {len(known)}" for number in wrong]
+        problems += [
+            f"'property_{number}' is missing now; expected all properties, or no second block" for number in gone
+        ]
+        return [*problems, *unknown_names(self.program, target)]
 
 
 def _says_nothing(node: ast.stmt) -> bool:
@@ -287,13 +281,13 @@ def unknown_names(program: str, target: CompileTarget) -> list[str]:
     tree = syntax.parse(program)
     known = {*target.toolbox, *_bound_names(tree), *dir(builtins), *INPUTS, "__name__"}
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in known:
             kind = "function" if node.id in called else "name"
             among = target.toolbox if node.id in called else known
-            found.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
-    return list(found.values())
+            names.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
+    return list(names.values())
 
 
 def _bound_names(tree: ast.Module) -> set[str]:
@@ -363,10 +357,10 @@ class InstrumentedProgram:
 
 def statement_lines(program: str) -> dict[int, int]:
     """Returns first line -> last line of each statement inside a function."""
-    found: dict[int, int] = {}
+    statement_lines: dict[int, int] = {}
     for node in _statements(syntax.parse(program)):
-        found[node.lineno] = _header_end(node)
-    return found
+        statement_lines[node.lineno] = _header_end(node)
+    return statement_lines
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.stmt]:

@@ -101,12 +101,12 @@ class Memory:
 
     def names(self) -> dict[str, Path]:
         """Returns agent name -> folder."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for root in self._roots:
             for folder in sorted(path for path in root.iterdir() if path.is_dir()):
                 if any((folder / name).exists() for name in _FILES):
-                    found.setdefault(folder.name, folder)
-        return found
+                    paths.setdefault(folder.name, folder)
+        return paths
 
     def agent(self, name: str) -> AgentMemory:
         """Reads an agent by name.
@@ -219,30 +219,34 @@ def add_demonstrations(folder: Path, source: Path | str) -> int:
     return store_demonstrations(folder, list(new))
 
 
-def store_demonstrations(folder: Path, found: Sequence[Demonstration]) -> int:
+def store_demonstrations(folder: Path, demonstrations: Sequence[Demonstration]) -> int:
     """Adds the new ones of some demonstrations, all or none, and returns their number.
 
     Raises:
         InputError: the folder or store cannot be written.
     """
-    for one in found:
-        _validate(one)
+    for demonstration in demonstrations:
+        _validate(demonstration)
     store = store_of(folder)
     if store is None:
         with folder_lock(folder):
             store = store_of(folder)  # another process may have just created it
-            new = _unknown(_written(folder), found)
+            new = _unknown(_written(folder), demonstrations)
             if store is None and _fits(folder, new):
                 return _append(folder, new)
             return (store or own_store(folder)).add(new)
-    return store.add(_unknown(_written(folder), found))
+    return store.add(_unknown(_written(folder), demonstrations))
 
 
 def known_demonstrations(folder: Path, demonstrations: Collection[Demonstration]) -> list[Demonstration]:
     """Returns those of the demonstrations that an agent already has, in order."""
     written, store = _written(folder), store_of(folder)
-    stored = store.known([one for one in demonstrations if one not in written]) if store else set()
-    return [one for one in demonstrations if one in written or one in stored]
+    stored = (
+        store.known([demonstration for demonstration in demonstrations if demonstration not in written])
+        if store
+        else set()
+    )
+    return [demonstration for demonstration in demonstrations if demonstration in written or demonstration in stored]
 
 
 def storage_location(folder: Path) -> str:
@@ -265,14 +269,14 @@ def _read(path: Path, *_state: int) -> frozenset[Demonstration]:
     return frozenset(read_demonstrations(path))
 
 
-def _unknown(written: frozenset[Demonstration], found: Sequence[Demonstration]) -> list[Demonstration]:
-    return [one for one in dict.fromkeys(found) if one not in written]
+def _unknown(written: frozenset[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+    return [demonstration for demonstration in dict.fromkeys(demonstrations) if demonstration not in written]
 
 
 def _fits(folder: Path, new: Sequence[Demonstration]) -> bool:
     path = folder / FILE
     size = path.stat().st_size if path.exists() else 0
-    return size + sum(len(one.to_json().encode()) + 1 for one in new) <= REVIEWABLE
+    return size + sum(len(demonstration.to_json().encode()) + 1 for demonstration in new) <= REVIEWABLE
 
 
 def _append(folder: Path, new: Sequence[Demonstration]) -> int:
@@ -280,15 +284,15 @@ def _append(folder: Path, new: Sequence[Demonstration]) -> int:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     separator = "" if not old or old.endswith("\n") else "\n"
     if new:
-        replace_file(path, old + separator + "".join(one.to_json() + "\n" for one in new))
+        replace_file(path, old + separator + "".join(demonstration.to_json() + "\n" for demonstration in new))
     return len(new)
 
 
-def _validate(one: Demonstration) -> None:
+def _validate(demonstration: Demonstration) -> None:
     """Rejects a demonstration that could not be read back."""
     name = "the demonstration to be added"
     try:
-        parse_demonstration(parse_json(one.to_json().encode().decode(), name), name, None)
+        parse_demonstration(parse_json(demonstration.to_json().encode().decode(), name), name, None)
     except UnicodeEncodeError as error:
         raise ContentError(
             f"contains {error.object[error.start]!r}; expected text that can be encoded as UTF-8", name

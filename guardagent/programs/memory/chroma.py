@@ -68,32 +68,38 @@ class Store:
     def add(self, new: Sequence[Demonstration]) -> int:
         """Adds the new ones, and returns their number."""
         there = self.known(new)
-        fresh = [one for one in dict.fromkeys(new) if one not in there]
+        fresh = [demonstration for demonstration in dict.fromkeys(new) if demonstration not in there]
         for start in range(0, len(fresh), _AT_ONCE):
             portion, now = fresh[start : start + _AT_ONCE], time.time_ns()
             with self._open_collection() as collection:
                 collection.add(
-                    ids=[_name(one) for one in portion],
-                    embeddings=[_vector(one.agent_input, one.agent_output) for one in portion],
-                    documents=[one.to_json() for one in portion],
+                    ids=[_name(demonstration) for demonstration in portion],
+                    embeddings=[
+                        _vector(demonstration.agent_input, demonstration.agent_output) for demonstration in portion
+                    ],
+                    documents=[demonstration.to_json() for demonstration in portion],
                     metadatas=[{"added": now + at} for at in range(len(portion))],
                 )
         return len(fresh)
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Returns the demonstrations that the collection has."""
-        names = {_name(one): one for one in demonstrations}
-        found: set[Demonstration] = set()
+        names = {_name(demonstration): demonstration for demonstration in demonstrations}
+        known_demonstrations: set[Demonstration] = set()
         for start in range(0, len(names), _AT_ONCE):
             with self._open_collection() as collection:
                 got = collection.get(ids=list(names)[start : start + _AT_ONCE], include=[])
-            found |= {names[name] for name in got["ids"]}
-        return found
+            known_demonstrations |= {names[name] for name in got["ids"]}
+        return known_demonstrations
 
     def nearest(self, query: Query) -> list[Neighbour]:
         """Returns the k nearest of the candidates from the server; for `least_similar`, scans the whole collection."""
         every = iter(self) if query.least_similar else self._candidates(query)
-        return query.best(query.neighbour(one, _distance(one, query)) for one in every) if query.k else []
+        return (
+            query.best(query.neighbour(demonstration, _distance(demonstration, query)) for demonstration in every)
+            if query.k
+            else []
+        )
 
     def _candidates(self, query: Query) -> Iterator[Demonstration]:
         with self._open_collection() as collection:
@@ -102,8 +108,8 @@ class Store:
                 n_results=max(_CANDIDATES, 8 * query.k),
                 include=["documents", "metadatas"],
             )
-        found = zip(map(_added, got["metadatas"][0]), got["ids"][0], got["documents"][0], strict=True)
-        yield from (self._demonstration(document) for _, _, document in sorted(found))
+        rows = zip(map(_added, got["metadatas"][0]), got["ids"][0], got["documents"][0], strict=True)
+        yield from (self._demonstration(document) for _, _, document in sorted(rows))
 
     def _demonstration(self, document: str) -> Demonstration:
         return parse_demonstration(parse_json(document, self.address), self.address, None)
@@ -147,8 +153,8 @@ class Store:
         return client.get_or_create_collection(self._name, embedding_function=None)
 
 
-def _name(one: Demonstration) -> str:
-    return hashlib.sha256(one.to_json().encode()).hexdigest()
+def _name(demonstration: Demonstration) -> str:
+    return hashlib.sha256(demonstration.to_json().encode()).hexdigest()
 
 
 def _added(metadata: Mapping[str, Any]) -> int:
@@ -162,5 +168,7 @@ def _vector(agent_input: str, agent_output: str) -> list[float]:
     return vector
 
 
-def _distance(one: Demonstration, query: Query) -> int:
-    return distance(one.agent_input, query.agent_input) + distance(one.agent_output, query.agent_output)
+def _distance(demonstration: Demonstration, query: Query) -> int:
+    return distance(demonstration.agent_input, query.agent_input) + distance(
+        demonstration.agent_output, query.agent_output
+    )

@@ -65,10 +65,10 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
             "and pass that folder"
         )
 
-    def learn(found: Demonstration, verdict: Verdict) -> None:
+    def learn(demonstration: Demonstration, verdict: Verdict) -> None:
         """Stores a guard; a failure is logged, since it must not change the verdict."""
         try:
-            _keep(agent.path, _candidate(found, verdict), at_once=remember == "always")
+            _keep(agent.path, _candidate(demonstration, verdict), at_once=remember == "always")
         except (InputError, OSError, UnicodeError) as error:
             _log.warning("an executed guard was not remembered: %s", error)
 
@@ -132,10 +132,10 @@ def _keep(folder: Path, candidate: PendingGuard, *, at_once: bool) -> None:
     write_pending(_file(folder, candidate.id), candidate.to_dict(), MAX_PENDING)
 
 
-def _candidate(found: Demonstration, verdict: Verdict) -> PendingGuard:
-    digest = hashlib.sha256(found.to_json().encode()).hexdigest()[:12]
+def _candidate(demonstration: Demonstration, verdict: Verdict) -> PendingGuard:
+    digest = hashlib.sha256(demonstration.to_json().encode()).hexdigest()[:12]
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    return PendingGuard(digest, now, verdict.label, verdict.reasons, found)
+    return PendingGuard(digest, now, verdict.label, verdict.reasons, demonstration)
 
 
 def _file(folder: Path, name: str) -> Path:

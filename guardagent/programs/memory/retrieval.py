@@ -106,10 +106,10 @@ class Query:
     least_similar: bool = False
     max_distance: float | None = None
 
-    def neighbour(self, one: Demonstration, distance: int) -> Neighbour:
+    def neighbour(self, demonstration: Demonstration, distance: int) -> Neighbour:
         """Returns a demonstration as a neighbour at this distance."""
-        lengths = ((one.agent_input, self.agent_input), (one.agent_output, self.agent_output))
-        return Neighbour(one, distance, sum(max(len(there), len(here)) for there, here in lengths))
+        lengths = ((demonstration.agent_input, self.agent_input), (demonstration.agent_output, self.agent_output))
+        return Neighbour(demonstration, distance, sum(max(len(there), len(here)) for there, here in lengths))
 
     def admits(self, distance: int, greatest: int) -> bool:
         """Whether a distance is within `max_distance`; `greatest` is the greatest possible distance."""
@@ -117,8 +117,10 @@ class Query:
 
     def best(self, neighbours: Iterable[Neighbour]) -> list[Neighbour]:
         """Returns the k best neighbours; the first ones of equal distance."""
-        near = (one for one in neighbours if self.admits(one.distance, one.greatest))
-        return heapq.nsmallest(self.k, near, key=lambda one: -one.distance if self.least_similar else one.distance)
+        near = (neighbour for neighbour in neighbours if self.admits(neighbour.distance, neighbour.greatest))
+        return heapq.nsmallest(
+            self.k, near, key=lambda neighbour: -neighbour.distance if self.least_similar else neighbour.distance
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ def retrieve(
             0 is equal, 1 has nothing in common.
     """
     query = Query(agent_input, agent_output, k, least_similar, max_distance)
-    return [one.demonstration for one in nearest(demonstrations, query)]
+    return [neighbour.demonstration for neighbour in nearest(demonstrations, query)]
 
 
 class DemonstrationCollection(Sequence[Demonstration]):
@@ -222,22 +224,24 @@ class DemonstrationCollection(Sequence[Demonstration]):
         """Returns items by position, as a list does; reads the whole store."""
         return list(self)[index]
 
-    def __contains__(self, found: object) -> bool:
-        return found in self.file_items or (isinstance(found, Demonstration) and bool(self.store.known([found])))
+    def __contains__(self, demonstration: object) -> bool:
+        return demonstration in self.file_items or (
+            isinstance(demonstration, Demonstration) and bool(self.store.known([demonstration]))
+        )
 
     def nearest(self, query: Query) -> list[Neighbour]:
         """Returns the result of a query over both; ties with those of the file first."""
         return query.best([*nearest(self.file_items, query), *self.store.nearest(query)])
 
 
-def shortage(demonstrations: Sequence[Demonstration], query: Query, found: Sequence[Neighbour]) -> str | None:
+def shortage(demonstrations: Sequence[Demonstration], query: Query, neighbours: Sequence[Neighbour]) -> str | None:
     """Returns a note if `max_distance` left fewer demonstrations than requested, else None."""
     wanted = min(query.k, len(demonstrations)) if query.max_distance is not None else 0
-    if len(found) >= wanted:
+    if len(neighbours) >= wanted:
         return None
     return (
-        f"{len(found)} of {wanted} demonstrations are shown: the others are farther from this run than 'max_distance' "
-        f"{query.max_distance}; add demonstrations of similar runs"
+        f"{len(neighbours)} of {wanted} demonstrations are shown: the others are farther from this run than "
+        f"'max_distance' {query.max_distance}; add demonstrations of similar runs"
     )
 
 
@@ -246,10 +250,10 @@ def file_demonstrations(demonstrations: Sequence[Demonstration]) -> Sequence[Dem
     return demonstrations.file_items if isinstance(demonstrations, DemonstrationCollection) else demonstrations
 
 
-def file_order(found: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+def file_order(ordered: Iterable[Demonstration], demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
     """Sorts demonstrations, those of the file first in its order, so that prompts share a prefix for caching."""
-    places = {one: place for place, one in enumerate(file_demonstrations(demonstrations))}
-    return sorted(found, key=lambda one: places.get(one, len(places)))
+    places = {file_demonstration: place for place, file_demonstration in enumerate(file_demonstrations(demonstrations))}
+    return sorted(ordered, key=lambda demonstration: places.get(demonstration, len(places)))
 
 
 def store_of(folder: Path) -> Store | None:

@@ -117,15 +117,15 @@ class Disagreement:
         return {"agent_input": self.agent_input, "agent_output": self.agent_output, **facts}
 
 
-def record_disagreement(folder: Path, found: Disagreement) -> None:
+def record_disagreement(folder: Path, disagreement: Disagreement) -> None:
     """Records a disagreement as pending, unless it is pending already or became an example.
 
     Raises:
         InputError: too many disagreements are pending, or the file cannot be written.
     """
-    path = _file(folder, found.id)
-    if not path.exists() and found.id not in {row.get("id") for row in _examples(folder)}:
-        write_pending(path, found.to_dict(), MAX_PENDING)
+    path = _file(folder, disagreement.id)
+    if not path.exists() and disagreement.id not in {row.get("id") for row in _examples(folder)}:
+        write_pending(path, disagreement.to_dict(), MAX_PENDING)
 
 
 def pending_disagreements(folder: Path) -> list[Disagreement]:
@@ -137,8 +137,10 @@ def pending_disagreements(folder: Path) -> list[Disagreement]:
     Raises:
         ContentError: a file is invalid.
     """
-    found = [_read(path) for path in (folder / FOLDER).glob("*.json")]
-    return sorted(found, key=lambda one: (one.time, one.id))
+    pending_disagreements = [_read(path) for path in (folder / FOLDER).glob("*.json")]
+    return sorted(
+        pending_disagreements, key=lambda pending_disagreement: (pending_disagreement.time, pending_disagreement.id)
+    )
 
 
 def resolve_disagreements(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
@@ -152,7 +154,7 @@ def resolve_disagreements(folder: Path, right: Mapping[str, str], dropped: Colle
     Raises:
         InputError: an id or side is unknown, or an example has another label. Then nothing is changed.
     """
-    known = {one.id: one for one in pending_disagreements(folder)}
+    known = {pending_disagreement.id: pending_disagreement for pending_disagreement in pending_disagreements(folder)}
     for name in (*right, *dropped):
         if name not in known:
             raise UnknownNameError("disagreement", name, known, where=str(folder / FOLDER))
@@ -186,7 +188,14 @@ def _is_known(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path
     Raises:
         ContentError: it exists with another label, which no program could satisfy.
     """
-    same = next((one for one in written if one.get("id") == row["id"] or _run_of(one) == _run_of(row)), None)
+    same = next(
+        (
+            earlier_row
+            for earlier_row in written
+            if earlier_row.get("id") == row["id"] or _run_of(earlier_row) == _run_of(row)
+        ),
+        None,
+    )
     if same is not None and same.get("label") != row["label"]:
         raise ContentError(
             f"example {same.get('id')!r} is the same run as {row['id']!r} with label {same.get('label')} instead of "
@@ -287,7 +296,7 @@ class Shadow:
         enforced_verdict: SideVerdict,
     ) -> None:
         try:
-            other = next(one for one in SIDES if one != enforced_side)
+            other = next(side for side in SIDES if side != enforced_side)
             sides = {
                 enforced_side: enforced_verdict,
                 other: SideVerdict.of(self._judges[other](agent_input, output_log, facts)),
@@ -319,8 +328,8 @@ class Shadow:
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         facts_shown = json.loads(json.dumps(hide(thaw(facts)), default=str))
         shown = {
-            one: SideVerdict(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
-            for one, side in sides.items()
+            name: SideVerdict(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
+            for name, side in sides.items()
         }
         return Disagreement(name, now, hide(agent_input), hide(output_log), facts_shown, enforced_side, shown)
 
@@ -382,7 +391,7 @@ class ReviewQueue:
     def to_dict(self) -> dict[str, Any]:
         return {
             "pending": [candidate.to_dict() for candidate in self.candidates],
-            "disagreements": [found.to_dict() for found in self.disagreements],
+            "disagreements": [disagreement.to_dict() for disagreement in self.disagreements],
         }
 
 
@@ -401,16 +410,16 @@ class Choices:
         Raises:
             InputError: an item of `right` is not `ID=SIDE`, or an id appears twice.
         """
-        pairs = [one.rpartition("=") for one in right]
+        pairs = [option.rpartition("=") for option in right]
         for name, _, side in pairs:
             if not name or side not in (*SIDES, NEITHER):
                 raise InputError(
                     f"invalid option '--right {name}={side}'; expected 'ID=program', 'ID=generated' or 'ID=neither'"
                 )
-        found = {name: side for name, _, side in pairs}
-        if len(found) < len(pairs):
+        sides = {name: side for name, _, side in pairs}
+        if len(sides) < len(pairs):
             raise InputError("an id appears twice in '--right'; expected it once")
-        return cls(list(accept), list(reject), found)
+        return cls(list(accept), list(reject), sides)
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.rejected or self.right)
@@ -423,7 +432,10 @@ def apply_choices(folder: Path, choices: Choices) -> None:
         InputError: an id is unknown, or is both accepted and rejected.
     """
     waiting = ReviewQueue.of(folder)
-    runs, guards = {found.id for found in waiting.disagreements}, {one.id for one in waiting.candidates}
+    runs, guards = (
+        {disagreement.id for disagreement in waiting.disagreements},
+        {candidate.id for candidate in waiting.candidates},
+    )
     for name, known in (
         *((name, guards) for name in choices.accepted),
         *((n, runs | guards) for n in choices.rejected),
@@ -442,8 +454,8 @@ def show_queue(waiting: ReviewQueue, console: Console) -> None:
     hints = []
     for candidate in waiting.candidates:
         show_guard(candidate, console)
-    for found in waiting.disagreements:
-        show_disagreement(found, console)
+    for disagreement in waiting.disagreements:
+        show_disagreement(disagreement, console)
     if waiting.candidates:
         hints.append("accept or reject guards by id: '--accept ID', '--reject ID'")
     if waiting.disagreements:
@@ -473,19 +485,19 @@ def _ask_guards(candidates: Sequence[PendingGuard], choices: Choices, console: C
     return True
 
 
-def _ask_runs(found: Sequence[Disagreement], choices: Choices, console: Console) -> None:
-    for one in found:
-        show_disagreement(one, console)
-        same = one.sides["program"].label == one.sides["generated"].label
+def _ask_runs(disagreements: Sequence[Disagreement], choices: Choices, console: Console) -> None:
+    for disagreement in disagreements:
+        show_disagreement(disagreement, console)
+        same = disagreement.sides["program"].label == disagreement.sides["generated"].label
         neither = ", neither (n)" if same else ""
         question = f"who is right: program (p), generated (g){neither}; drop (d), skip (s) or quit (q)"
         answer = _ask(question, ["p", "g", *(["n"] if same else []), "d", "s", "q"], console)
         if answer == "q":
             return
         if answer == "d":
-            choices.rejected.append(one.id)
+            choices.rejected.append(disagreement.id)
         elif answer != "s":
-            choices.right[one.id] = _RIGHT[answer]
+            choices.right[disagreement.id] = _RIGHT[answer]
 
 
 def _ask(question: str, answers: list[str], console: Console) -> str:
@@ -496,25 +508,30 @@ def _ask(question: str, answers: list[str], console: Console) -> str:
 
 def show_guard(candidate: PendingGuard, console: Console) -> None:
     """Prints an executed guard: run, plan, code and verdict, escaped since all of it may be hostile."""
-    found = candidate.demonstration
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(found.plan, start=1))
+    demonstration = candidate.demonstration
+    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(demonstration.plan, start=1))
     verdict = _judged(candidate.label, candidate.reasons)
-    parts = {"input": found.agent_input, "output": found.agent_output, "plan": steps, "code": found.code}
+    parts = {
+        "input": demonstration.agent_input,
+        "output": demonstration.agent_output,
+        "plan": steps,
+        "code": demonstration.code,
+    }
     _show_parts(f"{candidate.id}  {candidate.time}", {**parts, "verdict": verdict}, console)
 
 
-def show_disagreement(found: Disagreement, console: Console) -> None:
+def show_disagreement(disagreement: Disagreement, console: Console) -> None:
     """Prints a run and both verdicts, the enforced one marked, escaped since all of it may be hostile."""
-    parts = {"input": found.agent_input, "output": found.agent_output}
-    if found.facts:
-        parts["facts"] = "\n".join(f"{name}: {value}" for name, value in found.facts.items())
+    parts = {"input": disagreement.agent_input, "output": disagreement.agent_output}
+    if disagreement.facts:
+        parts["facts"] = "\n".join(f"{name}: {value}" for name, value in disagreement.facts.items())
     for name in SIDES:
-        side = found.sides[name]
+        side = disagreement.sides[name]
         failure = "could not judge, so denied: " + "; ".join(side.errors) if side.errors else ""
-        parts[f"{name}{' (enforced)' if name == found.enforced_side else ''}"] = failure or _judged(
+        parts[f"{name}{' (enforced)' if name == disagreement.enforced_side else ''}"] = failure or _judged(
             side.label, side.reasons
         )
-    _show_parts(f"{found.id}  {found.time}", parts, console)
+    _show_parts(f"{disagreement.id}  {disagreement.time}", parts, console)
 
 
 def _judged(label: int, reasons: Sequence[str]) -> str:

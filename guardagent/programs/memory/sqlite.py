@@ -18,21 +18,24 @@ from pathlib import Path
 
 import numpy as np
 
-from guardagent._support.files import folder_lock, parse_json, sync_folder
+from guardagent._support.files import folder_lock, parse_json
+from guardagent._support.stores import create_file, write_transaction
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query
 from guardagent.programs.memory.search import PROFILE, Numbers, Profiles, profile, search
 
 _VERSION = 1
-_SCHEMA = f"""
-CREATE TABLE demonstrations (
+_SCHEMA = (
+    """CREATE TABLE demonstrations (
   id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE,
-  agent_input TEXT NOT NULL, agent_output TEXT NOT NULL, plan TEXT NOT NULL, code TEXT NOT NULL);
-CREATE TABLE profiles (id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}));
-CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WHERE id = old.id; END;
-CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END;
-PRAGMA user_version = {_VERSION};
-"""  # noqa: S608
+  agent_input TEXT NOT NULL, agent_output TEXT NOT NULL, plan TEXT NOT NULL, code TEXT NOT NULL)""",
+    (
+        "CREATE TABLE profiles "
+        f"(id INTEGER PRIMARY KEY, profile BLOB NOT NULL CHECK (length(profile) = {PROFILE.itemsize}))"
+    ),
+    "CREATE TRIGGER gone AFTER DELETE ON demonstrations BEGIN DELETE FROM profiles WHERE id = old.id; END",
+    "CREATE TRIGGER fixed BEFORE UPDATE ON demonstrations BEGIN SELECT RAISE(ABORT, 'delete it and add another'); END",
+)
 _TIMEOUT = 60.0
 _AT_ONCE = 4096
 _COLUMNS = "agent_input, agent_output, plan, code"
@@ -59,34 +62,37 @@ class Store:
         return count
 
     def __iter__(self) -> Iterator[Demonstration]:
-        last, found = -1, True
-        while found:  # in batches, so that a slow reader blocks nobody
+        last, is_full = -1, True
+        while is_full:  # in batches, so that a slow reader blocks nobody
             with self._read_transaction() as db:
                 query = f"SELECT id, {_COLUMNS} FROM demonstrations WHERE id > ? ORDER BY id LIMIT 256"  # noqa: S608
                 rows = db.execute(query, (last,)).fetchall() if db else []
             yield from (self._demonstration(row) for row in rows)
-            found, last = bool(rows), rows[-1][0] if rows else last
+            is_full, last = bool(rows), rows[-1][0] if rows else last
 
     def add(self, new: Sequence[Demonstration]) -> int:
         """Adds all new ones or none, and returns their number."""
-        rows = [(_digest(one), one, profile(one.agent_input, one.agent_output).tobytes()) for one in new]
+        rows = [
+            (
+                _digest(demonstration),
+                demonstration,
+                profile(demonstration.agent_input, demonstration.agent_output).tobytes(),
+            )
+            for demonstration in new
+        ]
         self._make()
-        with self._open() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                count = sum(_insert(db, *row) for row in rows)
-            except BaseException:
-                if db.in_transaction:  # an error such as a full disk ends the transaction by itself
-                    db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
-        return count
+        with self._open() as db, write_transaction(db):
+            return sum(_insert(db, *row) for row in rows)
 
     def known(self, demonstrations: Collection[Demonstration]) -> set[Demonstration]:
         """Returns the demonstrations that the file has."""
         query = "SELECT 1 FROM demonstrations WHERE digest = ?"
         with self._read_transaction() as db:
-            return {one for one in demonstrations if db and db.execute(query, (_digest(one),)).fetchone()}
+            return {
+                demonstration
+                for demonstration in demonstrations
+                if db and db.execute(query, (_digest(demonstration),)).fetchone()
+            }
 
     def nearest(self, query: Query) -> list[Neighbour]:
         """Returns exactly the k nearest or farthest; ties in insertion order."""
@@ -95,8 +101,8 @@ class Store:
                 return []
             ids, profiles = self._index.up_to_date(db)
             best = search(query, profiles, lambda chosen: _read_texts(db, ids, chosen))
-            found = {at: self._demonstration(_row(db, int(ids[at]))) for _, at in best}
-        return [query.neighbour(found[at], distance) for distance, at in best]
+            demonstrations = {at: self._demonstration(_row(db, int(ids[at]))) for _, at in best}
+        return [query.neighbour(demonstrations[at], distance) for distance, at in best]
 
     def _demonstration(self, row: tuple[int, str, str, str, str]) -> Demonstration:
         number, agent_input, agent_output, plan, code = row
@@ -146,7 +152,7 @@ class Store:
             ) from None
         with folder_lock(self._path.parent):
             if not self._path.exists():
-                _create(self._path)
+                create_file(self._path, 0, _VERSION, _SCHEMA)
 
 
 class _Index:
@@ -182,18 +188,6 @@ class _Index:
                 setattr(self, name, grown)
 
 
-def _create(path: Path) -> None:
-    fresh = path.with_suffix(".new")
-    for left in ("", "-journal", "-wal", "-shm"):  # left by a killed process
-        Path(f"{fresh}{left}").unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(_SCHEMA)
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
 def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, profile_bytes: bytes) -> bool:
     insert = f"INSERT OR IGNORE INTO demonstrations (digest, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
     values = (digest, new.agent_input, new.agent_output, json.dumps(new.plan, ensure_ascii=False), new.code)
@@ -204,8 +198,8 @@ def _insert(db: sqlite3.Connection, digest: bytes, new: Demonstration, profile_b
     return True
 
 
-def _digest(one: Demonstration) -> bytes:
-    return hashlib.sha256(one.to_json().encode()).digest()
+def _digest(demonstration: Demonstration) -> bytes:
+    return hashlib.sha256(demonstration.to_json().encode()).digest()
 
 
 def _row(db: sqlite3.Connection, number: int) -> tuple[int, str, str, str, str]:

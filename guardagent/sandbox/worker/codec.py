@@ -92,9 +92,9 @@ def _scalar(value: Any) -> Any:
     )
 
 
-def _decode_object(found: dict[str, Any]) -> Any:
-    if len(found) == 1:
-        ((name, value),) = found.items()
+def _decode_object(fields: dict[str, Any]) -> Any:
+    if len(fields) == 1:
+        ((name, value),) = fields.items()
         if name in _DECODERS:
             return _DECODERS[name](value)  # type: ignore[operator]
-    return found
+    return fields

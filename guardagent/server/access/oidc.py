@@ -63,11 +63,15 @@ class ClaimValues:
 
     def of(self, claims: Mapping[str, Any]) -> frozenset[str]:
         """Returns the meanings of the claim in a token."""
-        found: Any = claims
+        claim: Any = claims
         for key in self.path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        listed = found if isinstance(found, list) else [found]
-        return frozenset(self.values[one] for one in listed if isinstance(one, str) and one in self.values)
+            claim = claim.get(key) if isinstance(claim, Mapping) else None
+        listed = claim if isinstance(claim, list) else [claim]
+        return frozenset(
+            self.values[claim_value]
+            for claim_value in listed
+            if isinstance(claim_value, str) and claim_value in self.values
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,9 @@ class OidcSettings:
     leeway: float = 30
 
     def __post_init__(self) -> None:
-        for one in self.algorithms or (None,):
-            if one not in ALGORITHMS:
-                raise InputError(f"'algorithms' has {one!r}; expected a list of these: {', '.join(ALGORITHMS)}")
+        for algorithm in self.algorithms or (None,):
+            if algorithm not in ALGORITHMS:
+                raise InputError(f"'algorithms' has {algorithm!r}; expected a list of these: {', '.join(ALGORITHMS)}")
 
 
 def read_oidc_settings(path: Path | str) -> OidcSettings:
@@ -111,16 +115,16 @@ def read_oidc_settings(path: Path | str) -> OidcSettings:
     """
     value = parse_yaml(read_text(path), path)
     try:
-        found = _mapping(value, "the file", _KEYS, required=("issuer", "audience", "keys", "roles", "tenant"))
+        mapping = _mapping(value, "the file", _KEYS, required=("issuer", "audience", "keys", "roles", "tenant"))
         return OidcSettings(
-            issuer=_text(found["issuer"], "issuer"),
-            audience=_text(found["audience"], "audience"),
-            keys=_url(found["keys"]),
-            roles=_roles(found["roles"]),
-            tenant=_tenant(found["tenant"]),
-            algorithms=_listed(found.get("algorithms", list(DEFAULT_ALGORITHMS))),
-            principal=_text(found.get("principal", "sub"), "principal"),
-            leeway=_leeway(found.get("leeway", 30)),
+            issuer=_text(mapping["issuer"], "issuer"),
+            audience=_text(mapping["audience"], "audience"),
+            keys=_url(mapping["keys"]),
+            roles=_roles(mapping["roles"]),
+            tenant=_tenant(mapping["tenant"]),
+            algorithms=_listed(mapping.get("algorithms", list(DEFAULT_ALGORITHMS))),
+            principal=_text(mapping.get("principal", "sub"), "principal"),
+            leeway=_leeway(mapping.get("leeway", 30)),
         )
     except InputError as error:
         raise ContentError(str(error), path) from None
@@ -147,11 +151,11 @@ def _text(value: Any, place: str) -> str:
 def _url(value: Any) -> str:
     text = _text(value, "keys")
     try:
-        found = urlsplit(text)
-        is_safe = found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname))
+        url = urlsplit(text)
+        is_safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))
     except ValueError:
         is_safe = False
-    if not is_safe or not found.hostname:
+    if not is_safe or not url.hostname:
         raise InputError(f"'keys' is {text!r}; expected a URL that begins with 'https://'")
     return text
 
@@ -163,16 +167,16 @@ def _leeway(value: Any) -> float:
 
 
 def _roles(value: Any) -> ClaimValues:
-    found = _claim_values(value, "roles")
-    roles_of(found.values.values())
-    return found
+    claim_values = _claim_values(value, "roles")
+    roles_of(claim_values.values.values())
+    return claim_values
 
 
 def _tenant(value: Any) -> ClaimValues | str:
-    found = value if isinstance(value, str) else _claim_values(value, "tenant")
-    for name in [found] if isinstance(found, str) else found.values.values():
+    claim_values = value if isinstance(value, str) else _claim_values(value, "tenant")
+    for name in [claim_values] if isinstance(claim_values, str) else claim_values.values.values():
         Caller("a caller", frozenset({CallerRole.ADMIN}), name)  # requires a valid name
-    return found
+    return claim_values
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
@@ -180,13 +184,13 @@ def _listed(value: Any) -> tuple[Any, ...]:
 
 
 def _claim_values(value: Any, place: str) -> ClaimValues:
-    found = _mapping(value, f"'{place}'", ("claim", "values"), required=("claim", "values"))
-    path = _listed(found["claim"]) or (None,)
-    values = found["values"]
+    mapping = _mapping(value, f"'{place}'", ("claim", "values"), required=("claim", "values"))
+    path = _listed(mapping["claim"]) or (None,)
+    values = mapping["values"]
     if not isinstance(values, dict) or not values:
         raise InputError(f"'values' of {place!r} is {values!r}; expected a mapping from values of the claim")
-    meanings = {_text(one, f"values of {place}"): _text(of, f"values of {place}") for one, of in values.items()}
-    return ClaimValues(tuple(_text(one, f"claim of {place}") for one in path), meanings)
+    meanings = {_text(name, f"values of {place}"): _text(of, f"values of {place}") for name, of in values.items()}
+    return ClaimValues(tuple(_text(key, f"claim of {place}") for key in path), meanings)
 
 
 # --- verification

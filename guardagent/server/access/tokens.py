@@ -1,4 +1,4 @@
-"""Tokens in an SQLite file, which has only their hashes.
+"""Tokens in an SQLite file, which has only their hashes; and who calls with a token of it, or of a provider.
 
 A token is `ga_ID_SECRET`. Its secret has 256 random bits, so that a fast hash suffices: nobody can try them all.
 """
@@ -10,30 +10,32 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.stores import SqliteFile, SqliteFormat
-from guardagent.errors import AccessError, InputError, UnauthenticatedError
-from guardagent.server.access.caller import Caller, roles_of
+from guardagent._support.stores import SqliteFile, StoreFormat
+from guardagent.errors import AccessError, ForbiddenError, InputError, UnauthenticatedError
+from guardagent.server.access.caller import AccessedOperation, Caller, authorize, roles_of
+from guardagent.server.access.oidc import OidcVerifier
+from guardagent.types.values import SessionPrincipal
 
 PREFIX = "ga_"
 TOKEN = re.compile(r"(ga_[0-9a-f]{12})_[0-9a-f]{64}")
 _ID = re.compile(r"ga_[0-9a-f]{12}")
-_FORMAT = SqliteFormat(
+_FORMAT = StoreFormat(
     "token store",
-    "'guardagent token create'",
-    0x47414154,
     1,
-    (
+    "continue with the release that created it, or begin a new file: then every token is void",
+    AccessError,
+    file_tables=(
         """CREATE TABLE tokens (id TEXT PRIMARY KEY, hash BLOB NOT NULL, principal TEXT NOT NULL, roles TEXT NOT NULL,
                                 tenant TEXT NOT NULL, created REAL NOT NULL, expires REAL,
                                 revoked REAL) WITHOUT ROWID""",
     ),
-    "continue with the release that created it, or begin a new file: then every token is void",
-    AccessError,
+    creator="'guardagent token create'",
+    application=0x47414154,
 )
 _COLUMNS = "id, principal, roles, tenant, created, expires, revoked"
 _NO_HASH = bytes(32)
@@ -117,8 +119,8 @@ class TokenStore:
             UnauthenticatedError: there is no such token, or it has expired or was revoked.
             AccessError: the file cannot be read, or is damaged.
         """
-        found = TOKEN.fullmatch(text)
-        row = None if found is None else self._row(found[1])
+        match = TOKEN.fullmatch(text)
+        row = None if match is None else self._row(match[1])
         stored = _NO_HASH if row is None or not isinstance(row[0], bytes) else row[0]
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
             raise UnauthenticatedError("the token is not valid")
@@ -147,8 +149,8 @@ class TokenStore:
             InputError: there is no such token.
             AccessError: the file cannot be written.
         """
-        found = TOKEN.fullmatch(name)
-        name = found[1] if found else name
+        match = TOKEN.fullmatch(name)
+        name = match[1] if match else name
         with self._file.transaction() as db:
             revoked = db.execute(
                 "UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?", (self._clock(), name)
@@ -178,7 +180,7 @@ def _issued(row: tuple[Any, ...]) -> IssuedToken:
         caller = Caller(principal, roles_of(roles.split()), tenant)
     except (InputError, TypeError, AttributeError) as error:
         raise _damaged(name, error) from None
-    if times[0] is None or not all(one is None or _is_time(one) for one in times):
+    if times[0] is None or not all(time is None or _is_time(time) for time in times):
         raise _damaged(name, "a time is not a number of seconds")
     return IssuedToken(name, caller, *times)
 
@@ -189,3 +191,62 @@ def _is_time(value: Any) -> bool:
 
 def _damaged(name: Any, problem: object) -> AccessError:
     return AccessError(f"the token {name!r} is damaged: {problem}; the file was changed by another program")
+
+
+# --- tokens of requests
+
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]{1,16384}=*)", re.IGNORECASE | re.ASCII)
+
+
+class AccessControl:
+    """Accepts bearer tokens of a store, of an OpenID provider, or of both.
+
+    Args:
+        tokens: the token store.
+        oidc: verifies the tokens of the provider.
+
+    Attributes:
+        tokens: the token store; None if there is none.
+    """
+
+    def __init__(self, tokens: TokenStore | None = None, oidc: OidcVerifier | None = None) -> None:
+        self.tokens, self._oidc = tokens, oidc
+
+    def authenticate(self, authorization: Sequence[str]) -> Caller:
+        """Returns the caller of a request.
+
+        Args:
+            authorization: the values of all its headers `Authorization`.
+
+        Raises:
+            UnauthenticatedError: there is not exactly one, or it has no valid token.
+            ForbiddenError: the provider's token names no tenant, or roles that exclude each other.
+            AccessError: the tokens or the keys of the provider cannot be read.
+        """
+        if len(authorization) != 1:
+            found = "no" if not authorization else "more than one"
+            raise UnauthenticatedError(f"the request has {found} header Authorization; expected one with a token")
+        match = _BEARER.fullmatch(authorization[0].strip(" \t"))
+        if match is None:
+            raise UnauthenticatedError("the header Authorization is invalid; expected 'Bearer' and a token")
+        accepted = self.tokens if match[1].startswith(PREFIX) else self._oidc
+        if accepted is None:
+            raise UnauthenticatedError("the token is not valid")
+        return accepted.caller(match[1])
+
+    def admit(self, authorization: Sequence[str], operation: str) -> SessionPrincipal:
+        """Returns the principal of a request that concerns its caller's own tenant.
+
+        Args:
+            authorization: as for `authenticate`.
+            operation: a value of `AccessedOperation`.
+
+        Raises:
+            UnauthenticatedError, AccessError: as `authenticate`.
+            ForbiddenError: the caller may not do this.
+        """
+        caller = self.authenticate(authorization)
+        if operation not in set(AccessedOperation):
+            raise ForbiddenError("there is no such operation")
+        authorize(caller, AccessedOperation(operation), caller.tenant)
+        return caller.principal

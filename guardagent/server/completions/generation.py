@@ -77,7 +77,7 @@ class ServedTurn:
 
     def judge_answer(self, request: ChatRequest, text: str) -> Verdict:
         """Judges an answer without calls."""
-        questions = [one["content"] for one in request.messages if one["role"] == "user"]
+        questions = [message["content"] for message in request.messages if message["role"] == "user"]
         return self.guard.answer(self.conversation, questions[-1] if questions else "", text)
 
 
@@ -144,13 +144,16 @@ class ServedConversations:
     # --- internals
 
     def _confirm(self, conversation: str, call: ShownCall) -> None:
-        found = self._guard.claimed_calls.session(conversation).claimed(call.id)
-        if found is None or found.status == "withdrawn":
+        session_call = self._guard.claimed_calls.session(conversation).claimed(call.id)
+        if session_call is None or session_call.status == "withdrawn":
             raise InputError(
                 f"the messages show the call {call.id!r} of {call.tool!r}, which was not allowed in this conversation; "
                 "expected the conversation's own messages, or a new conversation"
             )
-        if (found.tool, sorted_json(found.args)) != (self._guard.names.resolve(call.tool), sorted_json(call.args)):
+        if (session_call.tool, sorted_json(session_call.args)) != (
+            self._guard.names.resolve(call.tool),
+            sorted_json(call.args),
+        ):
             raise InputError(f"the messages show the call {call.id!r} otherwise than it was allowed")
 
     def _record(self, conversation: str, call_id: str, result: str) -> None:
@@ -170,8 +173,8 @@ class ServedConversations:
             InputError: a tool is invalid, or probably misspelt in a rule.
         """
         schemas = read_tools(tools)
-        specs = [ToolSpec(one.name, one.schema) for one in schemas.values()]
-        key = tuple(sorted(one.digest for one in specs))
+        specs = [ToolSpec(schema.name, schema.schema) for schema in schemas.values()]
+        key = tuple(sorted(spec.digest for spec in specs))
         if specs and key not in self._compared:
             self._guard.attach(specs)
             if len(self._compared) >= _KNOWN_TOOLS:

@@ -93,7 +93,7 @@ def read_chat_request(body: Any) -> ChatRequest:
     _refuse_unsupported(options)
     calls: list[ShownCall] = []
     results: JSON = {}
-    messages = [_message(at, one, calls, results) for at, one in enumerate(_list(options, "messages"))]
+    messages = [_message(at, message, calls, results) for at, message in enumerate(_list(options, "messages"))]
     if not messages:
         raise InputError("'messages' is empty; expected at least one message")
     tools, choice = _tools(options)
@@ -142,10 +142,18 @@ def _message(at: int, message: Any, calls: list[ShownCall], results: JSON) -> JS
         results[call_id] = content
         read["tool_call_id"] = call_id
     elif role == "assistant" and message.get("tool_calls"):
-        shown = [_shown_call(f"{where}.tool_calls[{n}]", one) for n, one in enumerate(_list(message, "tool_calls"))]
+        shown = [
+            _shown_call(f"{where}.tool_calls[{n}]", tool_call)
+            for n, tool_call in enumerate(_list(message, "tool_calls"))
+        ]
         calls += shown
         read["tool_calls"] = [
-            {"type": "function", "id": one.id, "function": {"name": one.tool, "arguments": one.args}} for one in shown
+            {
+                "type": "function",
+                "id": shown_call.id,
+                "function": {"name": shown_call.tool, "arguments": shown_call.args},
+            }
+            for shown_call in shown
         ]
     return read
 
@@ -156,8 +164,8 @@ def _content(where: str, content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [None]
-    texts = [one.get("text") if isinstance(one, Mapping) and one.get("type") == "text" else None for one in parts]
-    if not all(isinstance(one, str) for one in texts):
+    texts = [part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
         raise InputError(f"'{where}.content' has parts that are no text; expected a string or parts of type 'text'")
     return "".join(map(str, texts))
 
@@ -184,7 +192,7 @@ def _tools(options: Mapping[str, Any]) -> tuple[list[JSON], Literal["auto", "req
     if isinstance(choice, Mapping):
         function = choice.get("function")
         name = function.get("name") if isinstance(function, Mapping) else None
-        named = [dict(one) for one in tools if isinstance(one, Mapping) and _name(one) == name]
+        named = [dict(tool) for tool in tools if isinstance(tool, Mapping) and _name(tool) == name]
         if len(named) != 1:
             raise InputError(f"'tool_choice' names {name!r}; expected the name of one of 'tools'")
         return named, "required"
@@ -202,10 +210,10 @@ def _name(tool: Mapping[str, Any]) -> Any:
 
 def _sampling(options: Mapping[str, Any]) -> JSON:
     temperature, top_p = _number(options, "temperature", 0, 2), _number(options, "top_p", 0, 1)
-    found: JSON = {"seed": _whole(options, "seed", least=-(2**63)), "top_p": top_p or None}
+    json: JSON = {"seed": _whole(options, "seed", least=-(2**63)), "top_p": top_p or None}
     if temperature == 0:
-        return {**found, "do_sample": False}
-    return {**found, "temperature": temperature, "do_sample": None if temperature is None else True}
+        return {**json, "do_sample": False}
+    return {**json, "temperature": temperature, "do_sample": None if temperature is None else True}
 
 
 def _list(of: Mapping[str, Any], name: str) -> list[Any]:

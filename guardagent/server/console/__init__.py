@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode
 from guardagent._terminal import printable
 from guardagent.server.access import AccessedOperation, Caller
 from guardagent.server.access.caller import EVERY_TENANT, PERMITTED
-from guardagent.server.service.errors import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import UnknownItemError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -116,8 +116,12 @@ class ConsolePage:
 
 def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:
     """Returns the pages that a person may open from everywhere, in order."""
-    found = [one for one in table if one.title and caller.roles & PERMITTED[one.operation]]
-    return sorted(found, key=lambda one: one.place)
+    navigation = [
+        console_page
+        for console_page in table
+        if console_page.title and caller.roles & PERMITTED[console_page.operation]
+    ]
+    return sorted(navigation, key=lambda one: one.place)
 
 
 # --- rendering
@@ -132,7 +136,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("guardagent.server.console"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -140,9 +144,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
-    found.filters |= {"options": options, "words": words, "short": short}
-    return found
+    environment.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
+    environment.filters |= {"options": options, "words": words, "short": short}
+    return environment
 
 
 def _shown(value: Any) -> Any:
@@ -162,7 +166,7 @@ def time_text(value: float | str) -> str:
 def left(seconds: float) -> str:
     """Returns a duration in its largest unit, such as `12 minutes`."""
     seconds = max(0, int(seconds))
-    unit, size = next((one for one in _UNITS if seconds >= one[1]), ("second", 1))
+    unit, size = next((unit for unit in _UNITS if seconds >= unit[1]), ("second", 1))
     count = seconds // size
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
@@ -185,7 +189,7 @@ def words(value: str) -> Markup:
     parts = printable(value).split("`")
     if len(parts) % 2 == 0:
         return escape(printable(value))
-    shown = [Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)]
+    shown = [Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)]
     return Markup("").join(shown)
 
 
@@ -196,5 +200,5 @@ def segment(value: str) -> str:
 
 def options(value: Mapping[str, Any]) -> str:
     """Returns options of an address, without those that are empty; with `?` if there are any."""
-    text = urlencode({name: one for name, one in value.items() if one not in (None, "")})
+    text = urlencode({name: option for name, option in value.items() if option not in (None, "")})
     return f"?{text}" if text else ""

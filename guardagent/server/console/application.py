@@ -95,7 +95,7 @@ class ConsoleApplication:
                 Route(f"{PREFIX}/sign-in", self._sign_in_page, methods=["GET"]),
                 Route(f"{PREFIX}/sign-in", self._sign_in, methods=["POST"]),
                 Route(f"{PREFIX}/sign-out", self._sign_out, methods=["POST"]),
-                *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in PAGES),
+                *(Route(PREFIX + page.path, self._endpoint(page), methods=[page.method]) for page in PAGES),
             ],
             redirect_slashes=False,
             default=self._missing,
@@ -171,10 +171,10 @@ class ConsoleApplication:
             UnauthenticatedError: there is none.
         """
         is_refresh = request.headers.get("x-refresh") == "1"
-        found = await run_in_threadpool(self._sessions.find, _cookie(request), is_used=not is_refresh)
-        if found is None:
+        session = await run_in_threadpool(self._sessions.find, _cookie(request), is_used=not is_refresh)
+        if session is None:
             raise UnauthenticatedError("the session has ended; sign in again")
-        return found
+        return session
 
     async def _run(self, page: ConsolePage, request: Request, caller: Caller, session: ConsoleSession) -> Answer:
         query, form = dict(request.query_params), {}
@@ -182,8 +182,8 @@ class ConsoleApplication:
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
-        found = ConsoleRequest(caller, request.path_params, query, form)
-        return await run_in_threadpool(page.handle, self._service, found)
+        console_request = ConsoleRequest(caller, request.path_params, query, form)
+        return await run_in_threadpool(page.handle, self._service, console_request)
 
     async def _form(self, request: Request) -> dict[str, str]:
         """Returns the fields of a form.
@@ -207,7 +207,7 @@ class ConsoleApplication:
         return {
             "page": page,
             "caller": caller,
-            "roles": {str(one) for one in caller.roles},
+            "roles": {str(role) for role in caller.roles},
             "tenant": tenant,
             "chooses_tenant": caller.tenant == EVERY_TENANT,
             "tail": options({"tenant": tenant}) if caller.tenant == EVERY_TENANT else "",

@@ -10,8 +10,8 @@ from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.service.errors import RequestConflictError
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import RequestConflictError
 
 # --- calls that agents may not make without a person
 
@@ -27,11 +27,11 @@ def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answe
 
 
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
-    found, cursor = service.approvals.page(request.tenant, _before(request), _APPROVALS_AT_ONCE)
-    waiting = [one for one in found if one["status"] == "pending"]
+    approvals, cursor = service.approvals.page(request.tenant, _before(request), _APPROVALS_AT_ONCE)
+    waiting = [approval for approval in approvals if approval["status"] == "pending"]
     return {
-        "waiting": sorted(waiting, key=lambda one: one["deadline"]),
-        "decided": [one for one in found if one["status"] != "pending"],
+        "waiting": sorted(waiting, key=lambda approval: approval["deadline"]),
+        "decided": [approval for approval in approvals if approval["status"] != "pending"],
         "cursor": cursor,
         "now": time.time(),
     }
@@ -39,15 +39,15 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
 
 def _show_approval(service: GuardService, request: ConsoleRequest, problem: str = "", status: int = 200) -> Answer:
     tenant, name = request.tenant, request.path["id"]
-    found = service.show_approval(tenant, name)
+    json = service.show_approval(tenant, name)
     values = {
-        "one": found,
+        "one": json,
         "problem": problem,
         "form": request.form,
         "now": time.time(),
-        "words": service.reports.words(found["policy"], found["policy_version"], found["rules"]),
-        "session": _session_of(service, tenant, found["session"]),
-        "expected": _preview(service, tenant, name) if found["status"] == "pending" else None,
+        "words": service.reports.words(json["policy"], json["policy_version"], json["rules"]),
+        "session": _session_of(service, tenant, json["session"]),
+        "expected": _preview(service, tenant, name) if json["status"] == "pending" else None,
     }
     return ShownPage("approval.html", values, status)
 
@@ -87,24 +87,24 @@ def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
     form, version = request.form, request.form.get("version", "")
     if not (version.isascii() and version.isdecimal() and len(version) <= 9):
         raise InputError("the form has no version; open the page again")
-    found: dict[str, Any] = {"choice": form.get("choice", ""), "version": int(version)}
-    if found["choice"] == "edit":
-        found["args"] = _arguments_in(form.get("args", ""))
+    answer: dict[str, Any] = {"choice": form.get("choice", ""), "version": int(version)}
+    if answer["choice"] == "edit":
+        answer["args"] = _arguments_in(form.get("args", ""))
     if form.get("reason", "").strip():
-        found["reason"] = form["reason"].strip()
-    if found["choice"] == "reject" and "reason" not in found:
+        answer["reason"] = form["reason"].strip()
+    if answer["choice"] == "reject" and "reason" not in answer:
         raise InputError("the reason is empty; the agent reads it, so say what it should do instead")
-    return found
+    return answer
 
 
 def _arguments_in(text: str) -> Any:
     try:
-        found = json_values.loads(text.encode())
+        arguments = json_values.loads(text.encode())
     except ValueError as error:
         raise InputError(f"the arguments are no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise InputError('the arguments are no JSON object; expected all arguments, such as {"amount": 80}')
-    return found
+    return arguments
 
 
 _APPROVALS = (
@@ -118,7 +118,6 @@ _APPROVALS = (
 # --- verdicts as they come
 
 _LIVE_ROWS = 50
-_LIVE_FILTERS = ("decision", "tool", "session")
 
 
 def _show_live(service: GuardService, request: ConsoleRequest) -> Answer:
@@ -130,19 +129,11 @@ def _list_live_rows(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _verdicts_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
-    tenant = request.tenant
-    chosen = {name: request.query.get(name, "").strip() for name in _LIVE_FILTERS}
-    entries = service.log.entries(
-        tenant,
-        None,
-        _LIVE_ROWS,
-        kind="verdict",
-        decision=chosen["decision"] or None,
-        tool=chosen["tool"] or None,
-        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
-    )
-    waiting, _ = service.approvals.page(tenant, None, 500)
-    pending = sum(one["status"] == "pending" for one in waiting)
+    chosen = _chosen(request, "decision", "tool", "session")
+    criteria = {name: value or None for name, value in chosen.items()}
+    entries = service.log.entries(request.tenant, None, _LIVE_ROWS, {"kind": "verdict", **criteria})
+    waiting, _ = service.approvals.page(request.tenant, None, 500)
+    pending = sum(approval["status"] == "pending" for approval in waiting)
     return {"entries": entries[::-1], "chosen": chosen, "pending": pending}
 
 
@@ -155,23 +146,13 @@ _LIVE = (
 # --- the log: search and verification
 
 _LOG_ROWS = 100
-_LOG_FILTERS = ("kind", "decision", "tool", "session", "text")
 
 
 def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
-    tenant = request.tenant
-    chosen = {name: request.query.get(name, "").strip() for name in _LOG_FILTERS}
-    entries = service.log.entries(
-        tenant,
-        None,
-        _LOG_ROWS,
-        _before(request),
-        chosen["text"],
-        kind=chosen["kind"] or None,
-        decision=chosen["decision"] or None,
-        tool=chosen["tool"] or None,
-        conversation=f"{tenant}/{chosen['session']}" if chosen["session"] else None,
-    )
+    chosen = _chosen(request, "kind", "decision", "tool", "session")
+    criteria = {name: value or None for name, value in chosen.items()}
+    chosen |= _chosen(request, "text")
+    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _before(request), chosen["text"])
     more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
     return ShownPage("log.html", {"entries": entries[::-1], "chosen": chosen, "more": more})
 
@@ -221,8 +202,8 @@ def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _replay_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
-    found = service.replay_policy(request.tenant, request.path["name"], {"text": text})
-    return _show_policy(service, request, text=text, replayed=found)
+    replay_policy = service.replay_policy(request.tenant, request.path["name"], {"text": text})
+    return _show_policy(service, request, text=text, replayed=replay_policy)
 
 
 def _shadow_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
@@ -255,9 +236,9 @@ def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
-    found = service.show_session(request.tenant, request.path["id"])
-    words = service.reports.words(found["policy"], found["policy_version"], found["rules"])
-    return ShownPage("session.html", {"one": found, "words": words})
+    json = service.show_session(request.tenant, request.path["id"])
+    words = service.reports.words(json["policy"], json["policy_version"], json["rules"])
+    return ShownPage("session.html", {"one": json, "words": words})
 
 
 _SESSIONS = (
@@ -287,6 +268,11 @@ _WORKFLOWS = (
     ConsolePage("/workflows/{name}", AccessedOperation.READ_POLICIES, _show_workflow),
     ConsolePage("/workflows/{name}/graph.svg", AccessedOperation.READ_POLICIES, _draw_workflow),
 )
+
+
+def _chosen(request: ConsoleRequest, *names: str) -> dict[str, str]:
+    """Returns the filters that a person has set; empty strings for the others."""
+    return {name: request.query.get(name, "").strip() for name in names}
 
 
 def _before(request: ConsoleRequest) -> int | None:

@@ -34,10 +34,9 @@ from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
 from guardagent.server.http.error_answers import error_answer
-from guardagent.server.http.openapi import openapi_document
-from guardagent.server.http.routes import ROUTES, ApiRequest, ApiRoute
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
 from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.requests import RequestConflictError, ServiceRequest
 
 MAX_KEY = 200
 MAX_STREAMS = 500
@@ -70,8 +69,8 @@ class ServerApplication:
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
         self._in_flight = self._streams = 0
-        self._router = Router([self._route(one) for one in ROUTES], redirect_slashes=False)
-        self.document = openapi_document(ROUTES)
+        self._router = Router([self._route(route) for route in ROUTES], redirect_slashes=False)
+        self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
             lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)
@@ -190,25 +189,21 @@ class ServerApplication:
     def _result(self, route: ApiRoute, request: Request, text: bytes, span: RequestSpan) -> Any:
         caller = self._admitted(route, request)
         span.set_caller(caller.tenant)
-        body = self._body(route, request, text)
-        path = request.path_params
-        return self._run(route, ApiRequest(caller, path, _options(route, request), body, _key(request), self))
-
-    def _run(self, route: ApiRoute, request: ApiRequest) -> Any:
-        run = partial(route.handle, self.service, request)
+        body, query, key = self._body(route, request, text), _options(route, request), _key(request)
+        run = partial(route.handle, self.service, ServiceRequest(caller, body, key, request.path_params, query, self))
         if route.body is None or route.journaled:
             return run()
-        caller, address = request.caller, [route.method, route.path, dict(request.path)]
         full: list[Any] = []
 
         def run_once() -> Any:
             full.append(run())
             return {"repeated": True} if route.secret else full[0]
 
-        found = self.service.repeated.once(caller.tenant, caller.id, request.key, [*address, request.body], run_once)
+        identity = [route.method, route.path, dict(request.path_params), body]
+        earlier = self.service.repeated.once(caller.tenant, caller.id, key, identity, run_once)
         if route.secret and not full:
             raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
-        return full[0] if full else found
+        return full[0] if full else earlier
 
     def _admitted(self, route: ApiRoute, request: Request) -> Caller:
         query = request.scope["query_string"]
@@ -254,7 +249,7 @@ def _options(route: ApiRoute, request: Request) -> dict[str, str]:
 
 def _key(request: Request) -> str | None:
     keys = request.headers.getlist("idempotency-key")
-    if len(keys) > 1 or any(not 0 < len(one) <= MAX_KEY or not one.isprintable() for one in keys):
+    if len(keys) > 1 or any(not 0 < len(key) <= MAX_KEY or not key.isprintable() for key in keys):
         raise RefusedError(400, f"the header Idempotency-Key is invalid; expected one, of up to {MAX_KEY} characters")
     return keys[0] if keys else None
 
@@ -290,9 +285,9 @@ async def event_stream(
     checked = loop.time()
     while True:
         entries = await run_in_threadpool(service.log.entries, tenant, after, 500)
-        for one in entries:
-            after = one["seq"]
-            yield _event(one)
+        for entry in entries:
+            after = entry["seq"]
+            yield _event(entry)
         if loop.time() - checked >= CHECK_SECONDS:
             if not await run_in_threadpool(still_admitted):
                 return

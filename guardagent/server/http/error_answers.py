@@ -15,7 +15,7 @@ from guardagent.errors import (
     UnauthenticatedError,
     error_text,
 )
-from guardagent.server.service.errors import (
+from guardagent.server.service.requests import (
     RepeatedKeyError,
     RequestConflictError,
     RequestRunningError,

@@ -1,47 +1,41 @@
-"""The routes of the interface, with a table for each resource: addresses, who may use them, and what they take."""
+"""The routes of the interface, and the OpenAPI document made from them.
+
+A route has an address, the operation that determines who may use it, the fields of its body, and a function.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from guardagent.enforcement.wire import WireError
-from guardagent.server.access import AccessedOperation, Caller, CallerRole
-from guardagent.server.access.caller import EVERY_TENANT
-from guardagent.server.service.errors import UnknownItemError
-from guardagent.server.service.guard_service import JSON, GuardService, HostRequest
+from guardagent._version import __version__
+from guardagent.enforcement.wire.values import WireShape
+from guardagent.server.access import AccessedOperation, CallerRole
+from guardagent.server.access.caller import PERMITTED
+from guardagent.server.service.guard_service import (
+    APPROVAL_ANSWER,
+    CHECK,
+    FINAL_ANSWER,
+    JSON,
+    NEW_SESSION,
+    NO_FIELDS,
+    RECORD,
+    REFUSE,
+    REPLAY,
+    RESOLVE,
+    SHADOW,
+    WITHDRAW,
+    GuardService,
+)
+from guardagent.server.service.guards import ATTACHMENT, FINISHED_RUN
+from guardagent.server.service.requests import MAX_LIMIT, ServiceRequest, UnknownItemError
+from guardagent.server.service.stores import NEW_TOKEN
 
-Schema = Mapping[str, Any]
-NO_FIELDS: Schema = {"type": "object", "additionalProperties": False}
-MAX_LIMIT = 500
 _TENANT = {"tenant": "for admins of all tenants"}
 _PAGE = {"cursor": "of the page before", "limit": "how many, at most 500", **_TENANT}
-
-
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
-    """A request of a known caller.
-
-    Attributes:
-        path: the parts of the address.
-        query: the options of the address.
-        body: the JSON value of the body; an empty mapping without one.
-        key: the header `Idempotency-Key`.
-        server: the application, with its metrics and its document.
-    """
-
-    caller: Caller
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    body: Any
-    key: str | None = None
-    server: Any = None
-
-    @property
-    def of_host(self) -> HostRequest:
-        """The request for the operations of agents' hosts."""
-        return HostRequest(self.caller, self.body, self.key)
+Handle = Callable[[GuardService, ServiceRequest], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +47,10 @@ class ApiRoute:
         operation: what it does, which determines the roles that may use it.
         handle: does it; the result is the JSON of the answer.
         summary: a line for the documentation.
-        body: the schema of the request's body; None if it has none.
+        body: the fields of the request's body; None if it has none.
         query: the options of the address, with their descriptions.
         status: the status of the answer.
+        has_verdict: whether the answer has a verdict, so that an error is a denial.
         journaled: whether the history itself recognizes a repeated request.
         secret: whether the answer is not kept for a repeated request.
         kind: the type of the answer.
@@ -64,468 +59,318 @@ class ApiRoute:
     method: str
     path: str
     operation: AccessedOperation
-    handle: Callable[[GuardService, ApiRequest], Any]
+    handle: Handle
     summary: str
-    body: Schema | None = None
+    body: WireShape | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
+    has_verdict: bool = False
     journaled: bool = False
     secret: bool = False
     kind: str = "application/json"
 
-    @property
-    def has_verdict(self) -> bool:
-        """Whether the answer has a verdict, so that an error is a denial."""
-        judges = self.operation in (AccessedOperation.CALL, AccessedOperation.JUDGE)
-        return judges and self.path.rpartition("/")[2] in ("check", "refuse", "resolve", "answer", "finish", "guard")
+
+_routes: list[ApiRoute] = []
+Handler = TypeVar("Handler", bound=Handle)
 
 
-def shape(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Schema:
-    """Returns the schema of an object with these fields and no others."""
-    fields = {**required, **(optional or {})}
-    return {
-        "type": "object",
-        "properties": {name: {"type": one} if isinstance(one, str) else one for name, one in fields.items()},
-        "required": list(required),
-        "additionalProperties": False,
-    }
+def _route(
+    address: str, operation: AccessedOperation, body: WireShape | None = None, **more: Any
+) -> Callable[[Handler], Handler]:
+    """Adds a route for the decorated operation, whose docstring begins with the summary."""
 
+    def add(handle: Handler) -> Handler:
+        method, path = address.split()
+        summary = (handle.__doc__ or "").partition("\n")[0].rstrip(".")
+        _routes.append(ApiRoute(method, path, operation, handle, summary, body, **more))
+        return handle
 
-# --- options of addresses
-
-
-def tenant_of(request: ApiRequest) -> str:
-    """Returns the tenant that a request of a reader concerns: the caller's own, unless an admin of all names one.
-
-    Raises:
-        WireError: the admin names none.
-        UnknownItemError: the caller names another tenant.
-    """
-    named = request.query.get("tenant")
-    if named is None and request.caller.tenant == EVERY_TENANT:
-        raise WireError("tenant", "is missing; an admin of all tenants names one, such as '?tenant=shop'")
-    if named is not None and not request.caller.can_see(named):
-        raise UnknownItemError("there is no such tenant")
-    return request.caller.tenant if named is None else named
-
-
-def number_of(request: ApiRequest, name: str) -> int | None:
-    """Returns an option that is a whole number; None if it is missing.
-
-    Raises:
-        WireError: it is something else.
-    """
-    text = request.query.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-        raise WireError(name, f"is {text[:40]!r}; expected a whole number")
-    return int(text)
-
-
-def limit_of(request: ApiRequest, default: int = 50) -> int:
-    """Returns the option `limit`.
-
-    Raises:
-        WireError: it is not between 1 and 500.
-    """
-    found = number_of(request, "limit")
-    if found is not None and not 0 < found <= MAX_LIMIT:
-        raise WireError("limit", f"is {found}; expected 1 to {MAX_LIMIT}")
-    return default if found is None else found
+    return add
 
 
 # --- approvals
 
 _FOR_AGENTS = ("id", "version", "status", "deadline")
-_APPROVAL_ANSWER = shape(
-    {"choice": {"enum": ["approve", "reject", "edit"]}, "version": "integer"},
-    {"args": "object", "reason": "string"},
-)
+_WAIT = {"wait": "seconds for which the answer may wait for a reviewer, at most 20"}
 
 
-def _list_approvals(service: GuardService, request: ApiRequest) -> JSON:
-    found, cursor = service.approvals.page(tenant_of(request), number_of(request, "cursor"), limit_of(request))
-    return {"approvals": found, "cursor": None if cursor is None else str(cursor)}
+@_route("GET /v1/approvals", AccessedOperation.READ_APPROVALS, query=_PAGE)
+def _list_approvals(service: GuardService, request: ServiceRequest) -> JSON:
+    """List approvals, the newest first."""
+    approvals, cursor = service.approvals.page(request.tenant, request.number("cursor"), request.limit)
+    return {"approvals": approvals, "cursor": None if cursor is None else str(cursor)}
 
 
-def _show_approval(service: GuardService, request: ApiRequest) -> JSON:
-    found = service.show_approval(tenant_of(request), request.path["id"], float(number_of(request, "wait") or 0))
+@_route("GET /v1/approvals/{id}", AccessedOperation.FOLLOW_APPROVALS, query={**_WAIT, **_TENANT})
+def _show_approval(service: GuardService, request: ServiceRequest) -> JSON:
+    """Show an approval; the agent that waits for it sees its status."""
+    approval = service.show_approval(request.tenant, request.path["id"], float(request.number("wait") or 0))
     if CallerRole.AGENT not in request.caller.roles:
-        return found
-    if found["requested_by"] != request.caller.id:
+        return approval
+    if approval["requested_by"] != request.caller.id:
         raise UnknownItemError(f"there is no approval {request.path['id'][:80]!r}")
-    return {name: found[name] for name in _FOR_AGENTS}
+    return {name: approval[name] for name in _FOR_AGENTS}
 
 
-def _answer_approval(service: GuardService, request: ApiRequest) -> JSON:
+@_route("POST /v1/approvals/{id}/answer", AccessedOperation.ANSWER_APPROVALS, APPROVAL_ANSWER)
+def _answer_approval(service: GuardService, request: ServiceRequest) -> JSON:
+    """Approve, reject or edit a call."""
     return service.answer_approval(request.caller, request.path["id"], request.body)
-
-
-_APPROVALS = (
-    ApiRoute(
-        "GET",
-        "/v1/approvals",
-        AccessedOperation.READ_APPROVALS,
-        _list_approvals,
-        "List approvals, the newest first",
-        query=_PAGE,
-    ),
-    ApiRoute(
-        "GET",
-        "/v1/approvals/{id}",
-        AccessedOperation.FOLLOW_APPROVALS,
-        _show_approval,
-        "Show an approval; the agent that waits for it sees its status",
-        query={"wait": "seconds for which the answer may wait for a reviewer, at most 20", **_TENANT},
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/approvals/{id}/answer",
-        AccessedOperation.ANSWER_APPROVALS,
-        _answer_approval,
-        "Approve, reject or edit a call",
-        _APPROVAL_ANSWER,
-    ),
-)
-
-
-# --- the tools of agents
-
-_TOOL = shape(
-    {"name": "string"},
-    {
-        "description": "string",
-        "parameters": "object",
-        "unlisted_arguments": {"type": ["array", "null"], "items": {"type": "string"}},
-    },
-)
-
-
-def _attach(service: GuardService, request: ApiRequest) -> JSON:
-    return service.attach(request.of_host)
-
-
-_ATTACHMENTS = (
-    ApiRoute(
-        "POST",
-        "/v1/attachments",
-        AccessedOperation.CALL,
-        _attach,
-        "Attach an agent's tools to a policy",
-        shape(
-            {"tools": {"type": "array", "items": _TOOL, "maxItems": 1000}},
-            {
-                "policy": "string",
-                "aliases": {"type": "object", "additionalProperties": {"type": "string"}},
-                "absent": {"type": "array", "items": {"type": "string"}},
-            },
-        ),
-        status=201,
-    ),
-)
 
 
 # --- the log of a tenant
 
-
-def _list_entries(service: GuardService, request: ApiRequest) -> JSON:
-    query, tenant = request.query, tenant_of(request)
-    session = query.get("session")
-    found = service.log.entries(
-        tenant,
-        number_of(request, "after"),
-        limit_of(request),
-        conversation=None if session is None else f"{tenant}/{session}",
-        decision=query.get("decision"),
-        policy=query.get("policy"),
-        tool=query.get("tool"),
-        kind=query.get("kind"),
-    )
-    return {"entries": found}
+_ENTRIES = {
+    "after": "the number of the entry before; without it, the last entries",
+    "limit": "how many, at most 500",
+    "session": "the id of a session",
+    "decision": "allow, warn, deny, escalate or halt",
+    "policy": "the digest of a version",
+    "tool": "the name of a tool",
+    "kind": "verdict, outcome, approval and so on",
+    **_TENANT,
+}
 
 
-def _verify_log(service: GuardService, request: ApiRequest) -> JSON:
-    return service.log.verify(tenant_of(request))
+@_route("GET /v1/log", AccessedOperation.READ_LOG, query=_ENTRIES)
+def _list_entries(service: GuardService, request: ServiceRequest) -> JSON:
+    """Read entries of the log."""
+    criteria = {name: request.query.get(name) for name in ("session", "decision", "policy", "tool", "kind")}
+    return {"entries": service.log.entries(request.tenant, request.number("after"), request.limit, criteria)}
 
 
-_LOG = (
-    ApiRoute(
-        "GET",
-        "/v1/log",
-        AccessedOperation.READ_LOG,
-        _list_entries,
-        "Read entries of the log",
-        query={
-            "after": "the number of the entry before; without it, the last entries",
-            "limit": "how many, at most 500",
-            "session": "the id of a session",
-            "decision": "allow, warn, deny, escalate or halt",
-            "policy": "the digest of a version",
-            "tool": "the name of a tool",
-            "kind": "verdict, outcome, approval and so on",
-            **_TENANT,
-        },
-    ),
-    ApiRoute(
-        "GET",
-        "/v1/log/verify",
-        AccessedOperation.READ_LOG,
-        _verify_log,
-        "Verify that the log is complete and unchanged",
-        query=_TENANT,
-    ),
-)
+@_route("GET /v1/log/verify", AccessedOperation.READ_LOG, query=_TENANT)
+def _verify_log(service: GuardService, request: ServiceRequest) -> JSON:
+    """Verify that the log is complete and unchanged."""
+    return service.log.verify(request.tenant)
 
 
 # --- for those who run a server
 
 
-def _show_metrics(_service: GuardService, request: ApiRequest) -> tuple[str, bytes]:
-    found: tuple[str, bytes] = request.server.metrics.exposition()
-    return found
+@_route("GET /metrics", AccessedOperation.READ_METRICS, kind="text/plain; version=0.0.4")
+def _show_metrics(_service: GuardService, request: ServiceRequest) -> Any:
+    """Read the metrics."""
+    return request.server.metrics.exposition()
 
 
-def _show_document(_service: GuardService, request: ApiRequest) -> JSON:
-    found: JSON = request.server.document
-    return found
+@_route("GET /v1/openapi.json", AccessedOperation.READ_INTERFACE)
+def _show_document(_service: GuardService, request: ServiceRequest) -> Any:
+    """Read this document."""
+    return request.server.document
 
 
-def _follow_events(_service: GuardService, request: ApiRequest) -> Any:
-    return tenant_of(request)
-
-
-_OPERATIONS = (
-    ApiRoute(
-        "GET",
-        "/metrics",
-        AccessedOperation.READ_METRICS,
-        _show_metrics,
-        "Read the metrics",
-        kind="text/plain; version=0.0.4",
-    ),
-    ApiRoute("GET", "/v1/openapi.json", AccessedOperation.READ_INTERFACE, _show_document, "Read this document"),
-    ApiRoute(
-        "GET",
-        "/v1/events",
-        AccessedOperation.READ_SESSIONS,
-        _follow_events,
-        "Follow verdicts, approvals and changes of policies, from 'Last-Event-ID' on",
-        query=_TENANT,
-        kind="text/event-stream",
-    ),
-)
+@_route("GET /v1/events", AccessedOperation.READ_SESSIONS, query=_TENANT, kind="text/event-stream")
+def _follow_events(_service: GuardService, request: ServiceRequest) -> str:
+    """Follow verdicts, approvals and changes of policies, from 'Last-Event-ID' on."""
+    return request.tenant
 
 
 # --- policies and their versions
 
 
-def _list_policies(service: GuardService, request: ApiRequest) -> JSON:
-    return service.list_policies(tenant_of(request))
+@_route("GET /v1/policies", AccessedOperation.READ_POLICIES, query=_TENANT)
+def _list_policies(service: GuardService, request: ServiceRequest) -> JSON:
+    """List the policies."""
+    return service.list_policies(request.tenant)
 
 
-def _show_policy(service: GuardService, request: ApiRequest) -> JSON:
-    return service.show_policy(tenant_of(request), request.path["name"])
+@_route("GET /v1/policies/{name}", AccessedOperation.READ_POLICIES, query=_TENANT)
+def _show_policy(service: GuardService, request: ServiceRequest) -> JSON:
+    """Show the rules of a policy."""
+    return service.show_policy(request.tenant, request.path["name"])
 
 
-def _list_versions(service: GuardService, request: ApiRequest) -> JSON:
-    return service.list_versions(tenant_of(request), request.path["name"])
+@_route("GET /v1/policies/{name}/versions", AccessedOperation.READ_POLICIES, query=_TENANT)
+def _list_versions(service: GuardService, request: ServiceRequest) -> JSON:
+    """List the versions of a policy."""
+    return service.list_versions(request.tenant, request.path["name"])
 
 
-def _reload_policy(service: GuardService, request: ApiRequest) -> JSON:
-    return service.reload_policy(request.caller, tenant_of(request), request.path["name"])
+@_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, NO_FIELDS, query=_TENANT)
+def _reload_policy(service: GuardService, request: ServiceRequest) -> JSON:
+    """Load the files of a policy again, for new sessions."""
+    return service.reload_policy(request.caller, request.tenant, request.path["name"])
 
 
-def _shadow_policy(service: GuardService, request: ApiRequest) -> JSON:
-    return service.shadow_policy(request.caller, tenant_of(request), request.path["name"], request.body)
+@_route("POST /v1/policies/{name}/shadow", AccessedOperation.CHANGE_POLICIES, SHADOW, query=_TENANT)
+def _shadow_policy(service: GuardService, request: ServiceRequest) -> JSON:
+    """Let a candidate judge new sessions too, without effect."""
+    return service.shadow_policy(request.caller, request.tenant, request.path["name"], request.body)
 
 
-def _replay_policy(service: GuardService, request: ApiRequest) -> JSON:
-    return service.replay_policy(tenant_of(request), request.path["name"], request.body)
+@_route("POST /v1/policies/{name}/replay", AccessedOperation.CHANGE_POLICIES, REPLAY, query=_TENANT)
+def _replay_policy(service: GuardService, request: ServiceRequest) -> JSON:
+    """Replay the log under a candidate."""
+    return service.replay_policy(request.tenant, request.path["name"], request.body)
 
 
-_READ, _CHANGE = AccessedOperation.READ_POLICIES, AccessedOperation.CHANGE_POLICIES
-_POLICIES = (
-    ApiRoute("GET", "/v1/policies", _READ, _list_policies, "List the policies", query=_TENANT),
-    ApiRoute("GET", "/v1/policies/{name}", _READ, _show_policy, "Show the rules of a policy", query=_TENANT),
-    ApiRoute(
-        "GET", "/v1/policies/{name}/versions", _READ, _list_versions, "List the versions of a policy", query=_TENANT
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/policies/{name}/reload",
-        _CHANGE,
-        _reload_policy,
-        "Load the files of a policy again, for new sessions",
-        NO_FIELDS,
-        query=_TENANT,
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/policies/{name}/shadow",
-        _CHANGE,
-        _shadow_policy,
-        "Let a candidate judge new sessions too, without effect",
-        shape({}, {"text": {"type": ["string", "null"]}}),
-        query=_TENANT,
-    ),
-    ApiRoute(
-        "POST",
-        "/v1/policies/{name}/replay",
-        _CHANGE,
-        _replay_policy,
-        "Replay the log under a candidate",
-        shape({"text": "string"}),
-        query=_TENANT,
-    ),
-)
+# --- agents: their tools, finished runs, sessions and calls
 
 
-# --- finished runs
+@_route("POST /v1/attachments", AccessedOperation.CALL, ATTACHMENT, status=201)
+def _attach(service: GuardService, request: ServiceRequest) -> JSON:
+    """Attach an agent's tools to a policy."""
+    return service.attach(request)
 
 
-def _judge_run(service: GuardService, request: ApiRequest) -> JSON:
-    return service.judge_run(request.of_host)
+@_route("POST /v1/guard", AccessedOperation.JUDGE, FINISHED_RUN, has_verdict=True)
+def _judge_run(service: GuardService, request: ServiceRequest) -> JSON:
+    """Judge a finished run of an agent that the settings name."""
+    return service.judge_run(request)
 
 
-_RUNS = (
-    ApiRoute(
-        "POST",
-        "/v1/guard",
-        AccessedOperation.JUDGE,
-        _judge_run,
-        "Judge a finished run of an agent that the settings name",
-        shape({"agent": "string", "input": "string", "output_log": "string"}, {"facts": "object"}),
-    ),
-)
+@_route("POST /v1/sessions", AccessedOperation.CALL, NEW_SESSION, status=201)
+def _open_session(service: GuardService, request: ServiceRequest) -> JSON:
+    """Open a session."""
+    return service.open_session(request)
 
 
-# --- sessions and their calls
-
-_STRINGS = {"type": "array", "items": {"type": "string"}}
-_PRINCIPAL = {
-    "type": "object",
-    "properties": {"id": {"type": "string"}, "roles": _STRINGS, "tenant": {"type": "string"}},
-    "required": ["id"],
-}
-_CALL = shape(
-    {"id": "string", "tool": "string", "args": "object"},
-    {
-        "agent": {"type": ["string", "null"]},
-        "step": {"type": ["string", "null"]},
-        "action": {"type": ["string", "null"]},
-        "tags": _STRINGS,
-        "facts": "object",
-        "seen": {"type": ["array", "null"], "items": {"type": "string"}},
-        "messages": {"type": ["array", "null"], "items": {"type": "object"}},
-        "principal": {"type": ["object", "null"]},
-    },
-)
-_OUTCOME = shape(
-    {"output": {}, "failed": {"type": ["boolean", "null"]}, "ended": "boolean"}, {"other_outputs": {"type": "array"}}
-)
+for _operation, _body, _has_verdict, _journaled in (
+    (GuardService.check, CHECK, True, True),
+    (GuardService.resolve, RESOLVE, True, True),
+    (GuardService.record, RECORD, False, True),
+    (GuardService.withdraw, WITHDRAW, False, True),
+    (GuardService.refuse, REFUSE, True, False),
+    (GuardService.turn, NO_FIELDS, False, False),
+    (GuardService.answer, FINAL_ANSWER, True, False),
+    (GuardService.finish, NO_FIELDS, True, False),
+):
+    _address = f"POST /v1/sessions/{{id}}/{_operation.__name__}"
+    _route(_address, AccessedOperation.CALL, _body, has_verdict=_has_verdict, journaled=_journaled)(_operation)
 
 
-def _open_session(service: GuardService, request: ApiRequest) -> JSON:
-    return service.open_session(request.of_host)
+@_route("GET /v1/sessions", AccessedOperation.READ_SESSIONS, query=_PAGE)
+def _list_sessions(service: GuardService, request: ServiceRequest) -> JSON:
+    """List sessions, the newest first."""
+    return service.list_sessions(request.tenant, request.number("cursor"), request.limit)
 
 
-def _list_sessions(service: GuardService, request: ApiRequest) -> JSON:
-    return service.list_sessions(tenant_of(request), number_of(request, "cursor"), limit_of(request))
-
-
-def _show_session(service: GuardService, request: ApiRequest) -> JSON:
-    return service.show_session(tenant_of(request), request.path["id"])
-
-
-def _of_session(operation: Callable[[GuardService, HostRequest, str], JSON]) -> Callable[..., Any]:
-    return lambda service, request: operation(service, request.of_host, request.path["id"])
-
-
-def _call_route(name: str, operation: Callable[[GuardService, HostRequest, str], JSON], body: Schema) -> ApiRoute:
-    summary = (operation.__doc__ or "").partition("\n")[0].rstrip(".")
-    path = f"/v1/sessions/{{id}}/{name}"
-    journaled = name in ("check", "record", "withdraw", "resolve")
-    handle = _of_session(operation)
-    return ApiRoute("POST", path, AccessedOperation.CALL, handle, summary, body, journaled=journaled)
-
-
-_SESSIONS = (
-    ApiRoute(
-        "POST",
-        "/v1/sessions",
-        AccessedOperation.CALL,
-        _open_session,
-        "Open a session",
-        shape({"attachment": "string"}, {"id": {"type": ["string", "null"]}, "on_behalf_of": _PRINCIPAL}),
-        status=201,
-    ),
-    _call_route("check", GuardService.check, shape({"call": _CALL}, {"state": {}, "reserve": "boolean"})),
-    _call_route("resolve", GuardService.resolve, shape({"call": _CALL, "approval": "string"}, {"state": {}})),
-    _call_route("record", GuardService.record, shape({"call_id": "string", "outcome": _OUTCOME})),
-    _call_route("withdraw", GuardService.withdraw, shape({"call_id": "string", "why": "string"})),
-    _call_route("refuse", GuardService.refuse, shape({"call": _CALL, "problem": "string"})),
-    _call_route("turn", GuardService.turn, NO_FIELDS),
-    _call_route(
-        "answer", GuardService.answer, shape({"input": "string", "output": "string"}, {"facts": {"type": "object"}})
-    ),
-    _call_route("finish", GuardService.finish, NO_FIELDS),
-    ApiRoute(
-        "GET",
-        "/v1/sessions",
-        AccessedOperation.READ_SESSIONS,
-        _list_sessions,
-        "List sessions, the newest first",
-        query=_PAGE,
-    ),
-    ApiRoute(
-        "GET",
-        "/v1/sessions/{id}",
-        AccessedOperation.READ_SESSIONS,
-        _show_session,
-        "Show a session: its calls, its rules and its obligations",
-        query=_TENANT,
-    ),
-)
+@_route("GET /v1/sessions/{id}", AccessedOperation.READ_SESSIONS, query=_TENANT)
+def _show_session(service: GuardService, request: ServiceRequest) -> JSON:
+    """Show a session: its calls, its rules and its obligations."""
+    return service.show_session(request.tenant, request.path["id"])
 
 
 # --- tokens
 
 
-def _list_tokens(service: GuardService, request: ApiRequest) -> JSON:
+@_route("GET /v1/tokens", AccessedOperation.MANAGE_TOKENS)
+def _list_tokens(service: GuardService, request: ServiceRequest) -> JSON:
+    """List the tokens, without their secrets."""
     return service.tokens.list(request.caller)
 
 
-def _create_token(service: GuardService, request: ApiRequest) -> JSON:
+@_route("POST /v1/tokens", AccessedOperation.MANAGE_TOKENS, NEW_TOKEN, status=201, secret=True)
+def _create_token(service: GuardService, request: ServiceRequest) -> JSON:
+    """Create a token, and show it once."""
     return service.tokens.create(request.caller, request.body)
 
 
-def _revoke_token(service: GuardService, request: ApiRequest) -> JSON:
+@_route("DELETE /v1/tokens/{id}", AccessedOperation.MANAGE_TOKENS)
+def _revoke_token(service: GuardService, request: ServiceRequest) -> JSON:
+    """Revoke a token at once."""
     return service.tokens.revoke(request.caller, request.path["id"])
 
 
-_MANAGE = AccessedOperation.MANAGE_TOKENS
-_NEW_TOKEN = shape(
-    {"principal": "string", "roles": {"type": "array", "items": {"type": "string"}}},
-    {"tenant": "string", "days": {"type": "integer", "minimum": 1, "maximum": 3650}},
-)
-_TOKENS = (
-    ApiRoute("GET", "/v1/tokens", _MANAGE, _list_tokens, "List the tokens, without their secrets"),
-    ApiRoute(
-        "POST",
-        "/v1/tokens",
-        _MANAGE,
-        _create_token,
-        "Create a token, and show it once",
-        _NEW_TOKEN,
-        status=201,
-        secret=True,
-    ),
-    ApiRoute("DELETE", "/v1/tokens/{id}", _MANAGE, _revoke_token, "Revoke a token at once"),
-)
-
-
-ROUTES = (
-    *_APPROVALS, *_ATTACHMENTS, *_LOG, *_OPERATIONS, *_POLICIES, *_RUNS, *_SESSIONS, *_TOKENS,
-)  # fmt: skip
+ROUTES = tuple(_routes)
 """All routes of the interface."""
+
+
+# --- the OpenAPI document
+
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "where": {"type": "string"}},
+            "required": ["code", "message", "where"],
+        },
+        "verdict": {"$ref": "#/components/schemas/Verdict"},
+    },
+    "required": ["error"],
+}
+_VERDICT = {
+    "type": "object",
+    "properties": {
+        "label": {"enum": [0, 1]},
+        "decision": {"enum": ["allow", "warn", "deny", "escalate", "halt"]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+        "violations": {"type": "array", "items": {"type": "object"}},
+        "errors": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["label", "decision", "reasons", "violations", "errors"],
+}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+_OPTIONS = {
+    **dict.fromkeys(("after", "cursor", "wait"), _NUMBER),
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
+}
+_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    "description": "A repeated request with the same key gets the same answer, and does nothing more.",
+}
+
+
+def openapi_document() -> dict[str, Any]:
+    """Returns the OpenAPI document of the interface."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _described_route(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "GuardAgent", "version": __version__},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Error": _ERROR, "Verdict": _VERDICT},
+        },
+    }
+
+
+def _described_route(route: ApiRoute) -> dict[str, Any]:
+    roles = ", ".join(sorted(PERMITTED.get(route.operation, ()))) or "nobody"
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": text, "schema": _OPTIONS.get(name, {"type": "string"})}
+        for name, text in route.query.items()
+    ]
+    described_route: dict[str, Any] = {
+        "summary": route.summary,
+        "description": f"Roles: {roles}.",
+        "operationId": _name(route),
+        "parameters": [*parameters, *([] if route.body is None else [_HEADER])],
+        "responses": {str(route.status): _success(route), "default": _described("An error.", "Error")},
+    }
+    if route.body is not None:
+        described_route["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": route.body.schema}},
+        }
+    return described_route
+
+
+def _success(route: ApiRoute) -> dict[str, Any]:
+    if route.kind != "application/json":
+        return {"description": route.summary, "content": {route.kind: {"schema": {"type": "string"}}}}
+    schema: dict[str, Any] = {"type": "object"}
+    if route.has_verdict:
+        schema |= {"properties": {"verdict": {"$ref": "#/components/schemas/Verdict"}}, "required": ["verdict"]}
+    return {"description": route.summary, "content": {"application/json": {"schema": schema}}}
+
+
+def _described(text: str, schema: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": text, "content": content}
+
+
+def _name(route: ApiRoute) -> str:
+    parts = [part.strip("{}").replace(".json", "") for part in route.path.split("/")[1:] if part != "v1"]
+    return "_".join([route.method.lower(), *parts])

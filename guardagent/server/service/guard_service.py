@@ -6,62 +6,54 @@ It also deletes data that a server no longer needs, and ends sessions that their
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import logging
-import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.wire import (
-    Fields,
-    WireError,
-    read_approval,
-    read_call,
-    read_outcome,
-    read_value,
-    write_verdict,
-)
+from guardagent.enforcement.wire.messages import CALL, OUTCOME, read_approval, read_call, read_outcome, write_verdict
+from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings
 from guardagent.errors import GuardError, InputError, LedgerError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approval_record import FINAL, ApprovalRecord
 from guardagent.server.approvals import APPROVAL, ApprovalDesk, approval_id, preview, shown
-from guardagent.server.service.errors import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import (
-    ANSWER,
     SESSION,
     Attachments,
     GuardCache,
     HostSession,
     HostSessions,
-    RepeatedRequests,
+    RunGuards,
     new_session,
     read_attachment,
 )
-from guardagent.server.service.policies import CandidatePolicies, PolicyHistory, PolicyReports
-from guardagent.server.service.stores import (
-    LogQueries,
+from guardagent.server.service.policies import (
+    CandidatePolicies,
     PolicyCatalogue,
-    RunGuards,
-    ServerStores,
-    TokenDesk,
+    PolicyHistory,
+    PolicyReports,
     WorkflowReports,
 )
+from guardagent.server.service.requests import (
+    ANSWER,
+    RepeatedRequests,
+    RequestConflictError,
+    ServiceRequest,
+    UnknownItemError,
+)
+from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
-from guardagent.session.calls import ClaimConflictError, NotClaimedError
-from guardagent.session.snapshot import SessionEndedError
-from guardagent.types import Decision, Verdict
+from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
+from guardagent.types import EMPTY, Decision, Verdict
 from guardagent.types.values import read_principal
 
 # --- retention
@@ -121,10 +113,10 @@ class Retention:
         now, keep = self._clock(), self._settings
         if keep.abandoned_days is not None:
             for tenant, items in self._older(SESSION, "created", now - keep.abandoned_days * _DAY):
-                for one in items:
+                for item in items:
                     if is_stopped():
                         return
-                    self._end(HostSession(one.name, tenant, number=one.number, **one.value))
+                    self._end(HostSession(item.name, tenant, number=item.number, **item.value))
         for kind, field, seconds, is_due in (
             (ANSWER, "since", keep.answer_hours * _HOUR, _is_always),
             (APPROVAL, "created", keep.approval_days * _DAY, partial(_is_decided, now)),
@@ -133,14 +125,14 @@ class Retention:
             for tenant, items in self._older(kind, field, now - seconds):
                 if is_stopped():
                     return
-                self._state.delete(kind, tenant, *(one.name for one in items if is_due(one)))
+                self._state.delete(kind, tenant, *(stored_item.name for stored_item in items if is_due(stored_item)))
 
     def _older(self, kind: str, field: str, before: float) -> Iterator[tuple[str, list[StoredItem]]]:
         """Yields tenants with items from before a time, some at once."""
         for tenant in self._state.tenants(kind):
             after = 0
             while page := self._state.oldest(kind, tenant, after, _PAGE):
-                older = [one for one in page if one.value[field] < before]
+                older = [stored_item for stored_item in page if stored_item.value[field] < before]
                 if not older:
                     break
                 yield tenant, older
@@ -191,26 +183,29 @@ _STEP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HostRequest:
-    """A request of an agent's host.
-
-    Attributes:
-        caller: who sends it.
-        body: its JSON value.
-        key: its idempotency key; None if it has none.
-    """
-
-    caller: Caller
-    body: Any
-    key: str | None = None
-
-    def identity(self) -> str:
-        """A value that only a repetition of this request has."""
-        if self.key is None:
-            return secrets.token_hex(16)
-        text = json.dumps([self.caller.id, self.key, self.body], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+_CALL = WireField(dict, more=CALL.schema)
+_STATE = WireField(None, None, read_value)
+_USER = {"properties": {"id": {"type": "string"}, "roles": strings().schema, "tenant": {"type": "string"}}}
+NO_FIELDS = WireShape()
+NEW_SESSION = WireShape(
+    attachment=WireField(str),
+    id=WireField(str, None),
+    on_behalf_of=WireField(dict, None, more={"type": "object", **_USER, "required": ["id"]}),
+)
+CHECK = WireShape(call=_CALL, state=_STATE, reserve=WireField(bool, default=True))
+RESOLVE = WireShape(call=_CALL, approval=WireField(str), state=_STATE)
+RECORD = WireShape(call_id=WireField(str), outcome=WireField(dict, read=read_outcome, more=OUTCOME.schema))
+WITHDRAW = WireShape(call_id=WireField(str), why=WireField(str))
+REFUSE = WireShape(call=_CALL, problem=WireField(str))
+FINAL_ANSWER = WireShape(input=WireField(str), output=WireField(str), facts=WireField(dict, EMPTY, read_value))
+APPROVAL_ANSWER = WireShape(
+    choice=choice("approve", "reject", "edit"),
+    version=WireField(int),
+    args=WireField(dict, None, more={"type": "object"}),
+    reason=WireField(str, ""),
+)
+SHADOW = WireShape(text=WireField(str, None))
+REPLAY = WireShape(text=WireField(str))
 
 
 class GuardService:
@@ -255,7 +250,7 @@ class GuardService:
 
     # --- the tools of an agent, and its sessions
 
-    def attach(self, request: HostRequest) -> JSON:
+    def attach(self, request: ServiceRequest) -> JSON:
         """Attaches an agent's tools to a policy. Attaching the same tools again changes nothing.
 
         Raises:
@@ -276,7 +271,7 @@ class GuardService:
             "policy_version": version.digest,
         }
 
-    def open_session(self, request: HostRequest) -> JSON:
+    def open_session(self, request: ServiceRequest) -> JSON:
         """Opens a session, or returns the one that the caller has opened alike.
 
         Raises:
@@ -284,12 +279,9 @@ class GuardService:
             UnknownItemError: the tenant has no such attachment.
             RequestConflictError: another session has this id.
         """
-        fields, caller = Fields(request.body), request.caller
-        attached = fields.string("attachment")
-        name = fields.string("id", None) or f"s_{request.identity()[:32]}"
-        user = fields.object("on_behalf_of", None)
-        fields.end()
-        attachment = self.attachments.find(caller.tenant, attached)
+        fields, caller = NEW_SESSION.read(request.body), request.caller
+        name, user = fields["id"] or f"s_{request.identity()[:32]}", fields["on_behalf_of"]
+        attachment = self.attachments.find(caller.tenant, fields["attachment"])
         policy = self.policies.settings(attachment.policy, caller.tenant)
         if user is not None and policy.principal != "host":
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
@@ -302,26 +294,22 @@ class GuardService:
 
     # --- calls
 
-    def check(self, request: HostRequest, name: str) -> JSON:
+    def check(self, request: ServiceRequest) -> JSON:
         """Judges a call; an allowed one is in flight from then on, and the host runs it and records its outcome.
 
         Raises:
             InputError: the request is invalid.
             UnknownItemError: the caller has no such session.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        call = read_call(fields.object("call"), session.conversation)
-        state = fields.value("state", None)
-        reserve = fields.boolean("reserve", default=True)
-        fields.end()
-        if reserve:
-            call = replace(call, claim=request.identity())
-        with self.guards.with_state(session, read_value(state, "state")):
+        session, guard = self._session(request)
+        fields = CHECK.read(request.body)
+        reserve = fields["reserve"]
+        call = read_call(fields["call"], session.conversation, claim=request.identity() if reserve else None)
+        with self.guards.with_state(session, fields["state"]):
             verdict = guard.before(call) if reserve else guard.preview(call)
         return self._judged(session, guard, call, verdict)
 
-    def resolve(self, request: HostRequest, name: str) -> JSON:
+    def resolve(self, request: ServiceRequest) -> JSON:
         """Judges an escalated call again, with the answers of its reviewers.
 
         While they have not answered, it stays escalated. An approval covers the call once, as the reviewers saw it.
@@ -330,24 +318,22 @@ class GuardService:
             InputError: the request is invalid.
             UnknownItemError: the caller has no such session, or there is no such approval of this call.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        call = read_call(fields.object("call"), session.conversation)
-        approval, state = fields.string("approval"), fields.value("state", None)
-        fields.end()
+        session, guard = self._session(request)
+        fields = RESOLVE.read(request.body)
+        call = read_call(fields["call"], session.conversation, claim=request.identity())
+        approval = fields["approval"]
         if approval != approval_id(session, call):
             raise UnknownItemError("this call has no such approval; an approval is for one call with its arguments")
         record, _ = self.approvals.read(session.tenant, approval)
-        call = replace(call, claim=request.identity())
-        with self.guards.with_state(session, read_value(state, "state")):
+        with self.guards.with_state(session, fields["state"]):
             verdict = guard.before(call) if record.status == "pending" else guard.resolve(call, record.answer)
         if record.status in ("approved", "edited") and verdict.label == 0:
             self.approvals.use(session.tenant, approval)
         edits = record.args if record.status in ("edited", "used") and verdict.label == 0 else None
-        found = self._judged(session, guard, call, verdict)
-        return found if edits is None else {**found, "args": edits}  # also for a repeated request
+        judged = self._judged(session, guard, call, verdict)
+        return judged if edits is None else {**judged, "args": edits}  # also for a repeated request
 
-    def record(self, request: HostRequest, name: str) -> JSON:
+    def record(self, request: ServiceRequest) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
 
         Raises:
@@ -355,83 +341,73 @@ class GuardService:
             UnknownItemError: the caller has no such session, or no such call was allowed.
             RequestConflictError: another outcome was recorded, or the session has ended.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        call_id, outcome = fields.string("call_id"), read_outcome(fields.object("outcome"))
-        fields.end()
+        session, guard = self._session(request)
+        fields = RECORD.read(request.body)
         with _settling():
-            settled = guard.claimed_calls.record(session.conversation, call_id, outcome)
+            settled = guard.claimed_calls.record(session.conversation, **fields)
         return {"status": "in flight" if settled is None else settled.status}
 
-    def withdraw(self, request: HostRequest, name: str) -> JSON:
+    def withdraw(self, request: ServiceRequest) -> JSON:
         """Withdraws a call that never ran. One that was not checked yet can no longer be.
 
         Raises:
             as `record`.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        call_id, why = fields.string("call_id"), fields.string("why")
-        fields.end()
+        session, guard = self._session(request)
+        fields = WITHDRAW.read(request.body)
         with _settling():
-            guard.claimed_calls.withdraw(session.conversation, call_id, why)
+            guard.claimed_calls.withdraw(session.conversation, **fields)
         return {"status": "withdrawn"}
 
-    def refuse(self, request: HostRequest, name: str) -> JSON:
+    def refuse(self, request: ServiceRequest) -> JSON:
         """Denies a call that the host cannot state as it would run, such as one of an unknown tool.
 
         Raises:
             InputError: the request is invalid.
             UnknownItemError: the caller has no such session.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        call = read_call(fields.object("call"), session.conversation)
-        problem = fields.string("problem")
-        fields.end()
-        return {"verdict": self._counted(session, guard.refuse(call, problem))}
+        session, guard = self._session(request)
+        fields = REFUSE.read(request.body)
+        call = read_call(fields["call"], session.conversation)
+        return {"verdict": self._counted(session, guard.refuse(call, fields["problem"]))}
 
-    def turn(self, request: HostRequest, name: str) -> JSON:
+    def turn(self, request: ServiceRequest) -> JSON:
         """Notes a new message of the user, so that denials are counted anew.
 
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        session, guard = self._session(request.caller, name)
-        Fields(request.body).end()
+        session, guard = self._session(request)
+        NO_FIELDS.read(request.body)
         guard.turn(session.conversation)
         return {}
 
-    def answer(self, request: HostRequest, name: str) -> JSON:
+    def answer(self, request: ServiceRequest) -> JSON:
         """Judges the agent's final answer before the user sees it.
 
         Raises:
             InputError: the request is invalid.
             UnknownItemError: the caller has no such session.
         """
-        session, guard = self._session(request.caller, name)
-        fields = Fields(request.body)
-        agent_input, output = fields.string("input"), fields.string("output")
-        facts = read_value(fields.object("facts", {}), "facts")
-        fields.end()
-        verdict = guard.answer(session.conversation, agent_input, output, facts)
+        session, guard = self._session(request)
+        verdict = guard.answer(session.conversation, *FINAL_ANSWER.read(request.body).values())
         return {"verdict": self._counted(session, verdict)}
 
-    def finish(self, request: HostRequest, name: str) -> JSON:
+    def finish(self, request: ServiceRequest) -> JSON:
         """Ends a session for all servers. Finishing it again returns the same verdict.
 
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        self.sessions.of_caller(request.caller, name)
-        Fields(request.body).end()
+        name = self.sessions.of_caller(request.caller, request.path["id"]).id
+        NO_FIELDS.read(request.body)
         session = self.sessions.read(request.caller.tenant, name)
         if session.status == "open":
             session = self._finish(session)
         self.guards.forget(session)
         return {"verdict": session.verdict}
 
-    def judge_run(self, request: HostRequest) -> JSON:
+    def judge_run(self, request: ServiceRequest) -> JSON:
         """Judges a finished run of an agent that the settings name.
 
         Raises:
@@ -446,9 +422,9 @@ class GuardService:
 
     def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
         """Returns the newest sessions of a tenant."""
-        found = self.sessions.page(tenant, before, limit)
-        cursor = str(found[-1].number) if len(found) == limit else None
-        return {"sessions": [_summary(one) for one in found], "cursor": cursor}
+        page = self.sessions.page(tenant, before, limit)
+        cursor = str(page[-1].number) if len(page) == limit else None
+        return {"sessions": [_summary(one) for one in page], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
         """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.
@@ -459,8 +435,8 @@ class GuardService:
             UnknownItemError: the tenant has no such session.
         """
         session = self.sessions.read(tenant, name)
-        entries = self.log.entries(tenant, None, MAX_TIMELINE, conversation=session.conversation)
-        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(one) for one in entries]}
+        entries = self.log.entries(tenant, None, MAX_TIMELINE, {"session": name})
+        shown = {**_summary(session), "verdict": session.verdict, "timeline": [_step(entry) for entry in entries]}
         if session.status != "open":
             return {**shown, "calls": [], "rules": {}, "obligations": {}}
         current = self.guards.of(session).claimed_calls.session(session.conversation)
@@ -504,18 +480,17 @@ class GuardService:
             RequestConflictError: it has another version by now, or is decided.
             ForbiddenError: this approver may not decide on it.
         """
-        fields = Fields(body)
-        version = fields.integer("version")
-        answer = read_approval({name: one for name, one in body.items() if name != "version"}, "")
-        found, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
+        version = APPROVAL_ANSWER.read(body, is_open=True)["version"]
+        answer = read_approval({name: value for name, value in body.items() if name != "version"}, "")
+        answer_approval, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
         entry = {"kind": "approval_answer", "approval": name, "choice": answer.choice, "by": caller.id}
-        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": found["status"]})
-        return found
+        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": answer_approval["status"]})
+        return answer_approval
 
     def list_policies(self, tenant: str) -> JSON:
         """Returns the policies that a tenant may use."""
         names = self.policies.names(tenant)
-        return {"policies": [{"name": one, "version": self.policies.current(one).digest} for one in names]}
+        return {"policies": [{"name": name, "version": self.policies.current(name).digest} for name in names]}
 
     def show_policy(self, tenant: str, name: str) -> JSON:
         """Returns a policy with its rules in plain English.
@@ -562,10 +537,7 @@ class GuardService:
             UnknownItemError: the tenant has no such policy.
         """
         self.policies.settings(name, tenant)
-        fields = Fields(body)
-        text = fields.string("text", None)
-        fields.end()
-        candidate = self.candidates.choose(tenant, name, text)
+        candidate = self.candidates.choose(tenant, name, SHADOW.read(body)["text"])
         self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
         return {"name": name, "candidate": candidate}
 
@@ -577,9 +549,7 @@ class GuardService:
             UnknownItemError: the tenant has no such policy.
         """
         self.policies.settings(name, tenant)
-        fields = Fields(body)
-        text = fields.string("text")
-        fields.end()
+        text = REPLAY.read(body)["text"]
         self.stores.log(tenant)
         return self.candidates.replay(name, text, self.stores.log_address(tenant))
 
@@ -594,19 +564,19 @@ class GuardService:
 
     # --- internals
 
-    def _session(self, caller: Caller, name: str) -> tuple[HostSession, ToolGuard]:
-        session = self.sessions.of_caller(caller, name)
+    def _session(self, request: ServiceRequest) -> tuple[HostSession, ToolGuard]:
+        session = self.sessions.of_caller(request.caller, request.path["id"])
         return session, self.guards.of(session)
 
     def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
-        found: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+        json: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
         if verdict.decision is Decision.ESCALATE:
             rules = self.policies.settings(session.policy, session.tenant).approvals
-            found["approval"] = self.approvals.request(session, call, verdict, rules)
-        return found
+            json["approval"] = self.approvals.request(session, call, verdict, rules)
+        return json
 
     def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""
@@ -647,17 +617,17 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     """
     if user is None:
         return dict(_plain(caller.principal.value))
-    found = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
-    assert found is not None
-    if found.tenant != caller.tenant:
+    principal = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
+    assert principal is not None
+    if principal.tenant != caller.tenant:
         raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
-    return dict(_plain(found.value))
+    return dict(_plain(principal.value))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _reads_messages(version: Policies) -> bool:

@@ -1,7 +1,7 @@
-"""The guards of a server: one for each tenant, version of a policy and attachment.
+"""The guards of a server: one for each tenant, version of a policy and attachment, and those of finished runs.
 
-Attachments (the tools of agents), the sessions of agents' hosts, and the answers to requests that are repeated with the
-same idempotency key are stored, so that every server knows them and can go on with them.
+Attachments (the tools of agents) and the sessions of agents' hosts are stored, so that every server knows them and can
+go on with them.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.names import ToolSpec
-from guardagent.enforcement.wire import Fields, read_tool, write_tool
-from guardagent.errors import InputError, LedgerError, UnknownNameError
+from guardagent.enforcement.wire.messages import TOOL, read_tool, write_tool
+from guardagent.enforcement.wire.values import WireField, WireShape, items, read_value, strings
+from guardagent.errors import InputError, LedgerError, LogError, UnknownNameError
+from guardagent.guard import GuardAgent
+from guardagent.log import AuditLog, verdict_record
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller
-from guardagent.server.service.errors import (
-    RepeatedKeyError,
-    RequestConflictError,
-    RequestRunningError,
-    UnknownItemError,
-)
-from guardagent.server.service.policies import CandidatePolicies
-from guardagent.server.service.stores import PolicyCatalogue, ServerStores, unchanging
-from guardagent.server.settings import PolicySettings
-from guardagent.server.state import StateStore, StoredItem
-from guardagent.types import freeze
+from guardagent.server.service.policies import CandidatePolicies, PolicyCatalogue, unchanging
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
+from guardagent.server.service.stores import ServerStores
+from guardagent.server.settings import AgentSettings, PolicySettings
+from guardagent.server.state import StateStore
+from guardagent.types import EMPTY, Verdict, freeze, unchecked_verdict
 
 # --- the tools of agents
 
 MAX_TOOLS = 1000
 _KIND = "attachment"
+ATTACHMENT = WireShape(
+    policy=WireField(str, "default"),
+    tools=items(read_tool, items=TOOL.schema, maxItems=MAX_TOOLS),
+    aliases=WireField(dict, {}, more={"additionalProperties": {"type": "string"}}),
+    absent=strings(()),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +71,12 @@ def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, 
     Raises:
         WireError: it is invalid.
     """
-    fields = Fields(value)
-    policy = fields.string("policy", "default")
-    tools = fields.items("tools", read_tool)
-    aliases = fields.object("aliases", {})
-    absent = fields.strings("absent", ())
-    fields.end()
-    if len(tools) > MAX_TOOLS:
-        raise InputError(f"'tools' has {len(tools):,} tools; expected at most {MAX_TOOLS:,}")
-    if not all(isinstance(one, str) for one in aliases.values()):
+    content = ATTACHMENT.read(value)
+    if len(content["tools"]) > MAX_TOOLS:
+        raise InputError(f"'tools' has {len(content['tools']):,} tools; expected at most {MAX_TOOLS:,}")
+    if not all(isinstance(name, str) for name in content["aliases"].values()):
         raise InputError("'aliases' has a value that is no string; expected names of tools")
-    content = {
-        "policy": policy,
-        "tools": [write_tool(one) for one in tools],
-        "aliases": aliases,
-        "absent": sorted(absent),
-    }
+    content |= {"tools": [write_tool(tool) for tool in content["tools"]], "absent": sorted(content["absent"])}
     return _attachment(tenant, content), content
 
 
@@ -105,15 +100,15 @@ class Attachments:
         Raises:
             UnknownItemError: the tenant has no such attachment.
         """
-        found = self._state.get(_KIND, tenant, name)
-        if found is None:
+        item = self._state.get(_KIND, tenant, name)
+        if item is None:
             raise UnknownItemError(f"there is no attachment {name[:80]!r}; expected the id of one that was attached")
-        return _attachment(tenant, found.value)
+        return _attachment(tenant, item.value)
 
 
 def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
     text = json.dumps([tenant, content], sort_keys=True, separators=(",", ":"))
-    tools = tuple(read_tool(one, f"tools[{at}]") for at, one in enumerate(content["tools"]))
+    tools = tuple(read_tool(tool, f"tools[{at}]") for at, tool in enumerate(content["tools"]))
     name = f"at_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
     aliases = freeze(content["aliases"])
     return ToolAttachment(name, tenant, content["policy"], tools, aliases, tuple(content["absent"]))
@@ -190,10 +185,10 @@ class HostSessions:
             )
         if self._state.add(SESSION, session.tenant, session.id, session.content):
             return session
-        found = self.read(session.tenant, session.id)
-        if _opening(found) != _opening(session):
+        host_session = self.read(session.tenant, session.id)
+        if _opening(host_session) != _opening(session):
             raise RequestConflictError(f"another session has the id {session.id!r}; expected a new id")
-        return found
+        return host_session
 
     def of_caller(self, caller: Caller, name: str) -> HostSession:
         """Returns a session of a caller, who opened it; its status may be outdated.
@@ -201,10 +196,10 @@ class HostSessions:
         Raises:
             UnknownItemError: the caller has no such session.
         """
-        found = self.known(caller.tenant, name)
-        if found.owner != caller.id:
+        host_session = self.known(caller.tenant, name)
+        if host_session.owner != caller.id:
             raise _unknown(name)
-        return found
+        return host_session
 
     def known(self, tenant: str, name: str) -> HostSession:
         """Returns a session of a tenant; its status may be outdated.
@@ -212,13 +207,13 @@ class HostSessions:
         Raises:
             UnknownItemError: the tenant has no such session.
         """
-        found = self._known.get((tenant, name))
-        if found is None:
-            found = self.read(tenant, name)
+        host_session = self._known.get((tenant, name))
+        if host_session is None:
+            host_session = self.read(tenant, name)
             while len(self._known) >= _CACHED:
                 self._known.pop(next(iter(self._known)), None)
-            self._known[tenant, name] = found
-        return found
+            self._known[tenant, name] = host_session
+        return host_session
 
     def read(self, tenant: str, name: str) -> HostSession:
         """Returns a session of a tenant with its current status.
@@ -236,17 +231,17 @@ class HostSessions:
         item = self._state.get(SESSION, session.tenant, session.id)
         if item is None:
             raise _unknown(session.id)
-        found = HostSession(session.id, session.tenant, number=item.number, **item.value)
-        if found.status != "open":
-            return found
-        ended = replace(found, status="ended", verdict=verdict)
+        host_session = HostSession(session.id, session.tenant, number=item.number, **item.value)
+        if host_session.status != "open":
+            return host_session
+        ended = replace(host_session, status="ended", verdict=verdict)
         stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
         return ended if stored else self.read(session.tenant, session.id)
 
     def page(self, tenant: str, before: int | None, limit: int) -> list[HostSession]:
         """Returns the newest sessions of a tenant, those with numbers below `before`."""
         items = self._state.page(SESSION, tenant, before, limit)
-        return [HostSession(one.name, tenant, number=one.number, **one.value) for one in items]
+        return [HostSession(item.name, tenant, number=item.number, **item.value) for item in items]
 
 
 def new_session(
@@ -399,8 +394,8 @@ class GuardCache:
             while len(self._recent) > most:
                 released.append(self._recent.popitem(last=False))
                 self._states.pop(released[-1][0], None)
-        for name, one in released:
-            one.release(name)
+        for name, tool_guard in released:
+            tool_guard.release(name)
 
 
 def _parts(conversation: str) -> tuple[str, str]:
@@ -412,82 +407,74 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     """Returns the operator's function for the state of a session; it gets the session's id."""
     module, _, name = place.partition(":")
     try:
-        found: Mapping[str, Any] = vars(importlib.import_module(module))
+        namespace: Mapping[str, Any] = vars(importlib.import_module(module))
     except ImportError as error:
         raise InputError(f"the state {place!r} cannot be imported: {error}; expected 'module:callable'") from None
-    if name not in found:
-        raise UnknownNameError("function", name, (one for one in found if not one.startswith("_")), module)
-    return lambda conversation: found[name](_parts(conversation)[1])
+    if name not in namespace:
+        raise UnknownNameError("function", name, (one for one in namespace if not one.startswith("_")), module)
+    return lambda conversation: namespace[name](_parts(conversation)[1])
 
 
-# --- answers to repeated requests
+# --- finished runs
 
-ANSWER = "answer"
-RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone
+FINISHED_RUN = WireShape(
+    agent=WireField(str),
+    input=WireField(str),
+    output_log=WireField(str),
+    facts=WireField(dict, EMPTY, read_value),
+)
 
 
-class RepeatedRequests:
-    """Keeps the answers to requests with keys.
+class RunGuards:
+    """The guards of finished runs.
 
     Args:
-        state: stores them.
+        settings: the agents by their names.
+        log: returns the log of a tenant.
+
+    Raises:
+        InputError: an agent is unknown, or an option is invalid.
     """
 
-    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
-        self._state, self._clock = state, clock
+    def __init__(self, settings: Mapping[str, AgentSettings], log: Callable[[str], AuditLog]) -> None:
+        self._settings, self._log = settings, log
+        self._guards = {
+            name: GuardAgent(agent=setting.agent, mode=setting.mode, model=setting.model, locked=setting.locked)
+            for name, setting in settings.items()
+        }
 
-    def once(self, tenant: str, caller: str, key: str | None, request: Any, run: Callable[[], Any]) -> Any:
-        """Runs a request, unless it has run; returns its answer.
-
-        Args:
-            tenant: the tenant of the caller.
-            caller: the id of the caller, whose keys are its own.
-            key: the key; without one, the request runs.
-            request: its address and its body.
-            run: runs it.
+    def judge(self, caller: Caller, body: Any) -> Verdict:
+        """Judges a finished run.
 
         Raises:
-            RepeatedKeyError: another request had this key.
-            RequestRunningError: the first one is running.
+            WireError: the request is invalid.
+            UnknownItemError: the tenant has no such agent.
         """
-        if key is None:
-            return run()
-        name = _digest([caller, key])
-        digest, now = _digest(request), self._clock()
-        begun = {"request": digest, "since": now, "answer": None}
-        if not self._state.add(ANSWER, tenant, name, begun):
-            found = self._state.get(ANSWER, tenant, name)
-            if found is not None:
-                if (answer := self._earlier(found, digest, now)) is not None:
-                    return answer
-                if not self._state.replace(ANSWER, tenant, name, found.version, begun):
-                    raise _running()
-        return self._run(tenant, name, begun, run)
+        name, *run = FINISHED_RUN.read(body).values()
+        settings = self._settings.get(name)
+        if settings is None or (settings.tenants is not None and caller.tenant not in settings.tenants):
+            raise UnknownItemError(f"there is no agent {name[:80]!r}; expected one that the server's settings name")
+        guard = self._guards[name]
+        verdict = verdict_or_denial(lambda: guard.guard(*run))
+        return self._logged(caller, name, run[0], verdict)
 
-    def _earlier(self, found: StoredItem, digest: str, now: float) -> Any:
-        """The answer of an earlier request; None if its server is gone."""
-        if found.value["request"] != digest:
-            raise RepeatedKeyError("another request had this key; expected a new key for each request")
-        if found.value["answer"] is None and now - found.value["since"] < RUNNING_SECONDS:
-            raise _running()
-        return found.value["answer"]
+    def close(self) -> None:
+        """Ends the workers of the guards."""
+        for guard in self._guards.values():
+            guard.close()
 
-    def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def _logged(self, caller: Caller, name: str, agent_input: str, verdict: Verdict) -> Verdict:
+        record = verdict_record(
+            verdict,
+            policy="",
+            conversation="",
+            tool="agent_run",
+            args={"input": agent_input},
+            agent=name,
+            principal=caller.principal.value,
+        )
         try:
-            answer = run()
-        except BaseException:
-            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
-            raise
-        item = self._state.get(ANSWER, tenant, name)
-        if item is not None:
-            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
-        return answer
-
-
-def _running() -> RequestRunningError:
-    return RequestRunningError("the first request with this key is running; send it again in a second")
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self._log(caller.tenant).append({**record, "kind": "answer"})
+        except LogError as error:
+            return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
+        return verdict

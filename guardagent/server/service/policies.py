@@ -1,12 +1,13 @@
-"""The policies of a server for people: candidates, versions in force, violations of rules, and reports.
+"""The policies of a server: versions in force, candidates, violations of rules, and reports.
 
 A candidate is judged beside the live version, or replayed on the log, without effect. The history tells what changed in
 the rules, in natural language, and when. Reports have the rules with their violations in the newest verdicts of a log,
-lint, and versions with differences.
+lint, and versions with differences; others verify and draw the workflow graphs that the settings name.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import threading
 import time
@@ -24,10 +25,86 @@ from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
-from guardagent.server.service.errors import RequestConflictError
-from guardagent.server.service.stores import LogQueries, PolicyCatalogue
-from guardagent.server.settings import PolicySettings
+from guardagent.server.service.requests import RequestConflictError, UnknownItemError
+from guardagent.server.service.stores import LogQueries
+from guardagent.server.settings import PolicySettings, WorkflowSettings
 from guardagent.server.state import StateStore
+from guardagent.workflow.analysis.report import Report
+from guardagent.workflow.drawing import svg
+from guardagent.workflow.verify import verify
+
+# --- the policies by their names
+
+
+class PolicyCatalogue:
+    """The policies of a server by their names.
+
+    Args:
+        settings: the settings of each policy.
+
+    Raises:
+        InputError: a policy is invalid.
+    """
+
+    def __init__(self, settings: Mapping[str, PolicySettings]) -> None:
+        self._settings = dict(settings)
+        self._loaded = {name: load_policies(setting.files) for name, setting in settings.items()}
+
+    def names(self, tenant: str) -> list[str]:
+        """Returns the names of the policies that a tenant may use."""
+        return [name for name, setting in self._settings.items() if setting.may_be_used_by(tenant)]
+
+    def settings(self, name: str, tenant: str) -> PolicySettings:
+        """Returns the settings of a policy.
+
+        Raises:
+            UnknownItemError: the tenant has no such policy.
+        """
+        setting = self._settings.get(name)
+        if setting is None or not setting.may_be_used_by(tenant):
+            raise UnknownItemError(f"there is no policy {name!r}; expected one of {', '.join(self.names(tenant))}")
+        return setting
+
+    def current(self, name: str) -> Policies:
+        """Returns the current version of a policy."""
+        return self._loaded[name].current
+
+    def version(self, name: str, digest: str) -> Policies | None:
+        """Returns a version of a policy; None if this server does not have it."""
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            return None
+        if loaded.current.digest == digest:
+            return loaded.current
+        return None if loaded.versions is None else loaded.versions.find(digest)
+
+    def held(self, name: str) -> list[str]:
+        """Returns the digests of the versions that this server has, the current one first."""
+        loaded = self._loaded[name]
+        others = () if loaded.versions is None else loaded.versions.held()
+        return [loaded.current.digest, *(one.digest for one in others if one.digest != loaded.current.digest)]
+
+    def reload(self, name: str) -> Policies:
+        """Loads the files of a policy again, for new sessions.
+
+        Raises:
+            InputError: they are invalid; the current version stays in force.
+        """
+        return self._loaded[name].reload()
+
+
+def unchanging(version: Policies, candidate: Policies | None) -> Policies:
+    """Returns a version that no reload replaces, for a guard of sessions that began under it.
+
+    Args:
+        version: the version.
+        candidate: judges too, without effect, in place of the one that the version names; None for that one.
+    """
+    fixed = copy.copy(version)
+    fixed.versions = None
+    fixed.shadow = version.shadow if candidate is None else candidate
+    return fixed
+
 
 # --- candidates
 
@@ -51,8 +128,8 @@ class CandidatePolicies:
 
     def chosen(self, tenant: str, name: str) -> str:
         """Returns the id of the candidate that judges new sessions too; empty if there is none."""
-        found = self._state.get(_CHOSEN, tenant, name)
-        return "" if found is None else str(found.value["candidate"])
+        item = self._state.get(_CHOSEN, tenant, name)
+        return "" if item is None else str(item.value["candidate"])
 
     def choose(self, tenant: str, name: str, text: str | None) -> str:
         """Sets the candidate of new sessions, or none. Returns its id.
@@ -186,14 +263,14 @@ class PolicyHistory:
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
         """Returns the versions of a policy, the newest first."""
         items = self._state.page(_KIND, name, None, limit)
-        return [PolicyVersionRecord(one.name, one.value["since"], one.value["rules"]) for one in items]
+        return [PolicyVersionRecord(item.name, item.value["since"], item.value["rules"]) for item in items]
 
 
 def changes(earlier: PolicyVersionRecord, later: PolicyVersionRecord) -> list[RuleChange]:
     """Returns the rules that were added, removed or changed, by their ids."""
     names = sorted({*earlier.rules, *later.rules})
-    found = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
-    return [one for one in found if one.earlier != one.later]
+    rule_changes = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
+    return [rule_change for rule_change in rule_changes if rule_change.earlier != rule_change.later]
 
 
 # --- violations
@@ -229,19 +306,19 @@ def rule_hits(
         digests: the versions that count.
         verdicts: entries of the log, in order.
     """
-    found = {name: RuleHits({}) for name in policies.ids}
+    rule_hits = {name: RuleHits({}) for name in policies.ids}
     order = {rule.id for rule in policies.rules if needs_earlier_step(rule)}
     for entry in verdicts:
         if entry.get("policy") not in digests:
             continue
         violated = list(dict.fromkeys(entry.get("rules") or ()))
         for name in violated:
-            if name in found:
-                hits = found[name]
+            if name in rule_hits:
+                hits = rule_hits[name]
                 hits.decisions[entry["decision"]] = hits.decisions.get(entry["decision"], 0) + 1
-                hits.near_misses += all(one in order for one in violated)
+                hits.near_misses += all(rule_id in order for rule_id in violated)
                 hits.last = entry["time"]
-    return found
+    return rule_hits
 
 
 # --- reports
@@ -275,11 +352,11 @@ class PolicyReports:
         """
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
-        words, digests = policies_in_words(current), {one.digest for one in self._history.versions(name)}
-        verdicts = self._log.entries(tenant, None, _VERDICTS, kind="verdict")
+        words, digests = policies_in_words(current), {version.digest for version in self._history.versions(name)}
+        verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, digests | {current.digest}, verdicts)
-        shadow = self._log.entries(tenant, None, _VERDICTS, kind="shadow")
-        rules = [{"id": one, "words": words[one].text if one in words else "", "hits": hits[one]} for one in hits]
+        shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
+        rules = [{"id": hit, "words": words[hit].text if hit in words else "", "hits": hits[hit]} for hit in hits]
         return {
             "name": name,
             "digest": current.digest,
@@ -299,7 +376,7 @@ class PolicyReports:
         current = self._policies.current(name)
         if current.digest not in self._lint:
             report = lint_report(current, seconds=_LINT_SECONDS)
-            findings = [asdict(one) for one in report.findings]
+            findings = [asdict(finding) for finding in report.findings]
             self._lint = {current.digest: {"findings": findings, "undecided": report.undecided}}
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
@@ -310,11 +387,11 @@ class PolicyReports:
             UnknownItemError: the tenant has no such policy.
         """
         self._policies.settings(name, tenant)
-        found = self._history.versions(name)
-        pairs = zip(found, [*found[1:], None], strict=True)
+        versions = self._history.versions(name)
+        pairs = zip(versions, [*versions[1:], None], strict=True)
         return {
             "name": name,
-            "versions": [(one, None if earlier is None else changes(earlier, one)) for one, earlier in pairs],
+            "versions": [(pair, None if earlier is None else changes(earlier, pair)) for pair, earlier in pairs],
         }
 
     def words(self, name: str, digest: str, rules: Iterable[str]) -> dict[str, str]:
@@ -323,5 +400,64 @@ class PolicyReports:
         if version is not None:
             known = {rule: words.text for rule, words in policies_in_words(version).items()}
         else:
-            known = next((dict(one.rules) for one in self._history.versions(name) if one.digest == digest), {})
+            known = next(
+                (dict(version.rules) for version in self._history.versions(name) if version.digest == digest), {}
+            )
         return {rule: known[rule] for rule in rules if rule in known}
+
+
+class WorkflowReports:
+    """The reports on all workflows. A report is made again when the graph's file or the policy has changed.
+
+    Args:
+        settings: the workflows by their names.
+        policies: the policies.
+    """
+
+    def __init__(self, settings: Mapping[str, WorkflowSettings], policies: PolicyCatalogue) -> None:
+        self._settings, self._policies = settings, policies
+        self._made: dict[str, tuple[object, Report]] = {}
+
+    def all(self, tenant: str) -> dict[str, Report | str]:
+        """Returns the report on each workflow of a tenant, or why there is none."""
+        names = [name for name, setting in self._settings.items() if _may_see(setting, tenant)]
+        return {name: self._report_or_problem(tenant, name) for name in names}
+
+    def report(self, tenant: str, name: str) -> Report:
+        """Returns the report on a workflow.
+
+        Raises:
+            UnknownItemError: the tenant has no such workflow.
+            InputError: its graph cannot be read.
+        """
+        setting = self._settings.get(name)
+        if setting is None or not _may_see(setting, tenant):
+            raise UnknownItemError(f"there is no workflow {name[:80]!r}; the settings of the server name them")
+        policies = self._policies.current(setting.policy) if setting.policy else None
+        try:
+            changed = setting.graph.stat()
+        except OSError as error:
+            raise InputError(f"the graph of the workflow {name!r} cannot be read: {error.strerror}") from None
+        key = (changed.st_mtime_ns, changed.st_size, None if policies is None else policies.digest)
+        made = self._made.get(name)
+        if made is None or made[0] != key:
+            made = self._made[name] = key, verify(setting.graph, policies, name=name)
+        return made[1]
+
+    def picture(self, tenant: str, name: str) -> str:
+        """Returns the graph of a workflow as SVG.
+
+        Raises:
+            UnknownItemError, InputError: as `report`; or the graph is too large for a picture.
+        """
+        return svg.render(self.report(tenant, name).graph)
+
+    def _report_or_problem(self, tenant: str, name: str) -> Report | str:
+        try:
+            return self.report(tenant, name)
+        except InputError as error:
+            return str(error)
+
+
+def _may_see(settings: WorkflowSettings, tenant: str) -> bool:
+    return settings.tenants is None or tenant in settings.tenants

@@ -1,13 +1,10 @@
-"""The stores of a server (histories, counters, its own state, a log of each tenant), and what it reads from them.
+"""The stores of a server, and what people read and change in them: logs and tokens.
 
-After the stores come the policies with their versions, the log of a tenant for people, the tokens that admins create
-and revoke, and two things that the settings name: guards of finished runs, and workflow graphs, which are verified and
-drawn.
+The stores are histories, counters, its own state, and a log of each tenant.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import re
@@ -18,28 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement.ledger import open_ledger
 from guardagent.enforcement.ledger.history import FinalLedger
-from guardagent.enforcement.wire import Fields, WireError, read_value
-from guardagent.errors import InputError, LogError
-from guardagent.guard import GuardAgent
-from guardagent.log import AuditLog, verdict_record, verify_log
+from guardagent.enforcement.wire.values import WireError, WireField, WireShape, strings
+from guardagent.errors import InputError
+from guardagent.log import AuditLog, verify_log
 from guardagent.log.chain import Entry
 from guardagent.log.stores import open_reader
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.policy.load import load_policies
-from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, IssuedToken, TokenStore
 from guardagent.server.access.caller import roles_of
-from guardagent.server.service.errors import UnknownItemError
-from guardagent.server.settings import DEFAULT_FOLDER, AgentSettings, PolicySettings, ServerSettings, WorkflowSettings
+from guardagent.server.service.requests import UnknownItemError
+from guardagent.server.settings import DEFAULT_FOLDER, ServerSettings
 from guardagent.server.state import open_state
 from guardagent.session.counters import CounterReading, CounterStore, Reservation, open_counters
-from guardagent.types import Verdict, unchecked_verdict
-from guardagent.workflow.analysis.report import Report
-from guardagent.workflow.drawing import svg
-from guardagent.workflow.verify import verify
 
 # --- stores
 
@@ -62,7 +51,7 @@ class TenantCounters:
     def reserve(
         self, reservation: str, amounts: Sequence[CountedAmount], now: float, seen: Mapping[CounterKey, Any]
     ) -> None:
-        own = [replace(one, key=self._own(one.key)) for one in amounts]
+        own = [replace(amount, key=self._own(amount.key)) for amount in amounts]
         self.store.reserve(reservation, own, now, {self._own(key): version for key, version in seen.items()})
 
     def settle(self, reservation: str) -> None:
@@ -72,7 +61,7 @@ class TenantCounters:
         self.store.release(reservation)
 
     def pending(self) -> list[Reservation]:
-        return [one for one in self.store.pending() if one.counter.startswith(self._prefix)]
+        return [reservation for reservation in self.store.pending() if reservation.counter.startswith(self._prefix)]
 
     @property
     def _prefix(self) -> str:
@@ -142,7 +131,7 @@ def _addresses(settings: ServerSettings) -> tuple[str, str, str, str]:
     if not colon or scheme == "memory":
         raise InputError("the state is kept in no store; expected 'sqlite:FOLDER', 'postgresql://…' or 'redis://…'")
     if scheme != "sqlite":
-        parts = [_with_suffix(settings.state, one) for one in ("_ledger", "_counters", "_state")]
+        parts = [_with_suffix(settings.state, suffix) for suffix in ("_ledger", "_counters", "_state")]
         return parts[0], parts[1], parts[2], _logs(settings.log, Path(DEFAULT_FOLDER))
     if not rest:
         raise InputError("'sqlite:' has no folder; expected an address such as 'sqlite:guardagent-state'")
@@ -157,7 +146,7 @@ def _logs(log: str, folder: Path) -> str:
 
 def _with_suffix(address: str, suffix: str) -> str:
     """Returns the address with a schema or prefix of its own; the stores have different ones by default."""
-    return _OPTION.sub(lambda found: f"{found[1]}={found[2]}{suffix}", address)
+    return _OPTION.sub(lambda match: f"{match[1]}={match[2]}{suffix}", address)
 
 
 def _folder(path: Path) -> str:
@@ -172,79 +161,6 @@ def _file_name(tenant: str) -> str:
     """Returns a name for a tenant's log; two tenants never share one, even where names ignore case."""
     plain = re.sub(r"[^a-z0-9_-]", "_", tenant.lower())[:60]
     return tenant if tenant == plain else f"{plain}-{hashlib.sha256(tenant.encode()).hexdigest()[:12]}"
-
-
-# --- policies
-
-
-class PolicyCatalogue:
-    """The policies of a server by their names.
-
-    Args:
-        settings: the settings of each policy.
-
-    Raises:
-        InputError: a policy is invalid.
-    """
-
-    def __init__(self, settings: Mapping[str, PolicySettings]) -> None:
-        self._settings = dict(settings)
-        self._loaded = {name: load_policies(one.files) for name, one in settings.items()}
-
-    def names(self, tenant: str) -> list[str]:
-        """Returns the names of the policies that a tenant may use."""
-        return [name for name, one in self._settings.items() if one.may_be_used_by(tenant)]
-
-    def settings(self, name: str, tenant: str) -> PolicySettings:
-        """Returns the settings of a policy.
-
-        Raises:
-            UnknownItemError: the tenant has no such policy.
-        """
-        found = self._settings.get(name)
-        if found is None or not found.may_be_used_by(tenant):
-            raise UnknownItemError(f"there is no policy {name!r}; expected one of {', '.join(self.names(tenant))}")
-        return found
-
-    def current(self, name: str) -> Policies:
-        """Returns the current version of a policy."""
-        return self._loaded[name].current
-
-    def version(self, name: str, digest: str) -> Policies | None:
-        """Returns a version of a policy; None if this server does not have it."""
-        loaded = self._loaded.get(name)
-        if loaded is None:
-            return None
-        if loaded.current.digest == digest:
-            return loaded.current
-        return None if loaded.versions is None else loaded.versions.find(digest)
-
-    def held(self, name: str) -> list[str]:
-        """Returns the digests of the versions that this server has, the current one first."""
-        loaded = self._loaded[name]
-        others = () if loaded.versions is None else loaded.versions.held()
-        return [loaded.current.digest, *(one.digest for one in others if one.digest != loaded.current.digest)]
-
-    def reload(self, name: str) -> Policies:
-        """Loads the files of a policy again, for new sessions.
-
-        Raises:
-            InputError: they are invalid; the current version stays in force.
-        """
-        return self._loaded[name].reload()
-
-
-def unchanging(version: Policies, candidate: Policies | None) -> Policies:
-    """Returns a version that no reload replaces, for a guard of sessions that began under it.
-
-    Args:
-        version: the version.
-        candidate: judges too, without effect, in place of the one that the version names; None for that one.
-    """
-    fixed = copy.copy(version)
-    fixed.versions = None
-    fixed.shadow = version.shadow if candidate is None else candidate
-    return fixed
 
 
 # --- logs
@@ -268,9 +184,9 @@ class LogQueries:
         tenant: str,
         after: int | None,
         limit: int,
+        criteria: Mapping[str, str | None] | None = None,
         before: int | None = None,
         text: str = "",
-        **criteria: str | None,
     ) -> list[dict[str, Any]]:
         """Returns entries in order: the first ones after a number, or without one the last ones.
 
@@ -278,16 +194,18 @@ class LogQueries:
             tenant: the tenant.
             after: the number of an entry.
             limit: how many.
+            criteria: the values of fields, or the id of a `session`; None matches any.
             before: the number of an entry; only earlier ones count.
             text: what the entry contains somewhere, in any case.
-            criteria: the values of fields; None matches any.
 
         Raises:
             GuardError: the log cannot be read.
         """
-        wanted = {name: value for name, value in criteria.items() if value is not None}
+        wanted = {name: value for name, value in (criteria or {}).items() if value is not None}
+        if "session" in wanted:
+            wanted["conversation"] = f"{tenant}/{wanted.pop('session')}"
         wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]  # as it stands in an entry
-        found: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
+        entries: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
         for entry in self._newest(tenant, after or 0):
             if before is not None and entry.seq >= before:
                 continue
@@ -295,10 +213,10 @@ class LogQueries:
                 continue
             fields = json.loads(entry.text)
             if all(str(fields.get(name)) == value for name, value in wanted.items()):
-                found.append({"seq": entry.seq, **fields})
-            if after is None and len(found) == limit:
+                entries.append({"seq": entry.seq, **fields})
+            if after is None and len(entries) == limit:
                 break
-        return [*found][::-1]
+        return [*entries][::-1]
 
     def last(self, tenant: str) -> int:
         """Returns the number of the last entry; 0 without any."""
@@ -324,6 +242,12 @@ class LogQueries:
 # --- tokens
 
 MAX_DAYS = 3650
+NEW_TOKEN = WireShape(
+    principal=WireField(str),
+    roles=strings(),
+    tenant=WireField(str, ...),
+    days=WireField(int, 90, more={"minimum": 1, "maximum": MAX_DAYS}),
+)
 
 
 class TokenDesk:
@@ -338,7 +262,7 @@ class TokenDesk:
 
     def list(self, admin: Caller) -> dict[str, Any]:
         """Returns the tokens that an admin sees, without their secrets."""
-        return {"tokens": [_shown(one) for one in self._store().list() if admin.can_see(one.caller.tenant)]}
+        return {"tokens": [_shown(token) for token in self._store().list() if admin.can_see(token.caller.tenant)]}
 
     def create(self, admin: Caller, body: Any) -> dict[str, Any]:
         """Creates a token, whose text nothing shows again.
@@ -346,15 +270,15 @@ class TokenDesk:
         Raises:
             InputError: the request is invalid, or names a tenant that the admin does not see.
         """
-        fields = Fields(body)
-        principal, roles = fields.string("principal"), fields.strings("roles")
-        tenant, days = fields.string("tenant", admin.tenant), fields.integer("days", 90)
-        fields.end()
+        fields = NEW_TOKEN.read(body)
+        tenant, days = admin.tenant if fields["tenant"] is ... else fields["tenant"], fields["days"]
         if not 0 < days <= MAX_DAYS:
             raise WireError("days", f"is {days}; expected 1 to {MAX_DAYS}")
         if not admin.can_see(tenant):
             raise WireError("tenant", "is another one than the admin's")
-        issued, text = self._store().create(Caller(principal, roles_of(roles), tenant), days * 86400.0)
+        issued, text = self._store().create(
+            Caller(fields["principal"], roles_of(fields["roles"]), tenant), days * 86400.0
+        )
         return {**_shown(issued), "token": text}
 
     def revoke(self, admin: Caller, name: str) -> dict[str, Any]:
@@ -364,7 +288,7 @@ class TokenDesk:
             UnknownItemError: the admin sees no such token.
         """
         store = self._store()
-        if not any(one.id == name and admin.can_see(one.caller.tenant) for one in store.list()):
+        if not any(token.id == name and admin.can_see(token.caller.tenant) for token in store.list()):
             raise UnknownItemError(f"there is no token {name[:40]!r}; expected the id of one, such as ga_0123456789ab")
         store.revoke(name)
         return {"id": name, "status": "revoked"}
@@ -375,132 +299,13 @@ class TokenDesk:
         return self._tokens
 
 
-def _shown(one: IssuedToken) -> dict[str, Any]:
+def _shown(issued_token: IssuedToken) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "principal": one.caller.id,
-        "roles": sorted(one.caller.roles),
-        "tenant": one.caller.tenant,
-        "created": one.created,
-        "expires": one.expires,
-        "revoked": one.revoked,
+        "id": issued_token.id,
+        "principal": issued_token.caller.id,
+        "roles": sorted(issued_token.caller.roles),
+        "tenant": issued_token.caller.tenant,
+        "created": issued_token.created,
+        "expires": issued_token.expires,
+        "revoked": issued_token.revoked,
     }
-
-
-# --- finished runs and workflows
-
-
-class RunGuards:
-    """The guards of finished runs.
-
-    Args:
-        settings: the agents by their names.
-        log: returns the log of a tenant.
-
-    Raises:
-        InputError: an agent is unknown, or an option is invalid.
-    """
-
-    def __init__(self, settings: Mapping[str, AgentSettings], log: Callable[[str], AuditLog]) -> None:
-        self._settings, self._log = settings, log
-        self._lock = threading.Lock()
-        self._guards = {
-            name: GuardAgent(agent=one.agent, mode=one.mode, model=one.model, locked=one.locked)
-            for name, one in settings.items()
-        }
-
-    def judge(self, caller: Caller, body: Any) -> Verdict:
-        """Judges a finished run.
-
-        Raises:
-            WireError: the request is invalid.
-            UnknownItemError: the tenant has no such agent.
-        """
-        fields = Fields(body)
-        name, run = fields.string("agent"), (fields.string("input"), fields.string("output_log"))
-        facts = read_value(fields.object("facts", {}), "facts")
-        fields.end()
-        settings = self._settings.get(name)
-        if settings is None or (settings.tenants is not None and caller.tenant not in settings.tenants):
-            raise UnknownItemError(f"there is no agent {name[:80]!r}; expected one that the server's settings name")
-        guard = self._guards[name]
-        verdict = verdict_or_denial(lambda: guard.guard(*run, facts))
-        return self._logged(caller, name, run[0], verdict)
-
-    def close(self) -> None:
-        """Ends the workers of the guards."""
-        for guard in self._guards.values():
-            guard.close()
-
-    def _logged(self, caller: Caller, name: str, agent_input: str, verdict: Verdict) -> Verdict:
-        record = verdict_record(
-            verdict,
-            policy="",
-            conversation="",
-            tool="agent_run",
-            args={"input": agent_input},
-            agent=name,
-            principal=caller.principal.value,
-        )
-        try:
-            self._log(caller.tenant).append({**record, "kind": "answer"})
-        except LogError as error:
-            return combine(verdict, unchecked_verdict(f"the audit log cannot be written: {error}", checked_by="policy"))
-        return verdict
-
-
-class WorkflowReports:
-    """The reports on all workflows. A report is made again when the graph's file or the policy has changed.
-
-    Args:
-        settings: the workflows by their names.
-        policies: the policies.
-    """
-
-    def __init__(self, settings: Mapping[str, WorkflowSettings], policies: PolicyCatalogue) -> None:
-        self._settings, self._policies = settings, policies
-        self._made: dict[str, tuple[object, Report]] = {}
-
-    def all(self, tenant: str) -> dict[str, Report | str]:
-        """Returns the report on each workflow of a tenant, or why there is none."""
-        names = [name for name, one in self._settings.items() if _may_see(one, tenant)]
-        return {name: self._report_or_problem(tenant, name) for name in names}
-
-    def report(self, tenant: str, name: str) -> Report:
-        """Returns the report on a workflow.
-
-        Raises:
-            UnknownItemError: the tenant has no such workflow.
-            InputError: its graph cannot be read.
-        """
-        found = self._settings.get(name)
-        if found is None or not _may_see(found, tenant):
-            raise UnknownItemError(f"there is no workflow {name[:80]!r}; the settings of the server name them")
-        policies = self._policies.current(found.policy) if found.policy else None
-        try:
-            changed = found.graph.stat()
-        except OSError as error:
-            raise InputError(f"the graph of the workflow {name!r} cannot be read: {error.strerror}") from None
-        key = (changed.st_mtime_ns, changed.st_size, None if policies is None else policies.digest)
-        made = self._made.get(name)
-        if made is None or made[0] != key:
-            made = self._made[name] = key, verify(found.graph, policies, name=name)
-        return made[1]
-
-    def picture(self, tenant: str, name: str) -> str:
-        """Returns the graph of a workflow as SVG.
-
-        Raises:
-            UnknownItemError, InputError: as `report`; or the graph is too large for a picture.
-        """
-        return svg.render(self.report(tenant, name).graph)
-
-    def _report_or_problem(self, tenant: str, name: str) -> Report | str:
-        try:
-            return self.report(tenant, name)
-        except InputError as error:
-            return str(error)
-
-
-def _may_see(settings: WorkflowSettings, tenant: str) -> bool:
-    return settings.tenants is None or tenant in settings.tenants

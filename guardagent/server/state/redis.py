@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from guardagent._support.redis import RedisFormat, RedisServer
+from guardagent._support.redis import RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
 
 MAX_TRIES = 100  # while other servers add items
-_FORMAT = RedisFormat("server's state", "guardagent_server", 1, ADVICE, StateError)
+_FORMAT = StoreFormat("server's state", 1, ADVICE, StateError, "guardagent_server")
 
 
 class RedisState:
@@ -34,8 +36,8 @@ class RedisState:
     def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
         key = self._key(kind, tenant, name)
         for _ in range(MAX_TRIES):
-            last, found = self._server.read(("HGET", self._last, "number"), ("EXISTS", key))
-            if found:
+            last, exists = self._server.read(("HGET", self._last, "number"), ("EXISTS", key))
+            if exists:
                 return False
             number = int(last or 0) + 1
             writes = [
@@ -52,8 +54,8 @@ class RedisState:
         raise StateError("other servers kept adding to the state; nothing was added; try again")
 
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
-        (found,) = self._server.read(("HMGET", self._key(kind, tenant, name), "value", "number", "version"))
-        return _item(name, found)
+        (fields,) = self._server.read(("HMGET", self._key(kind, tenant, name), "value", "number", "version"))
+        return _item(name, fields)
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         key = self._key(kind, tenant, name)
@@ -75,15 +77,15 @@ class RedisState:
         return self._read(kind, tenant, range_of)
 
     def tenants(self, kind: str) -> list[str]:
-        (found,) = self._server.read(("SMEMBERS", self._server.key("tenants", kind)))
-        return sorted(found)
+        (tenants,) = self._server.read(("SMEMBERS", self._server.key("tenants", kind)))
+        return sorted(tenants)
 
     def _read(self, kind: str, tenant: str, range_of: tuple[Any, ...]) -> list[StoredItem]:
         (names,) = self._server.read(range_of)
         reads = [("HMGET", self._key(kind, tenant, name), "value", "number", "version") for name in names]
-        found = self._server.read(*reads) if reads else []
-        items = [_item(name, one) for name, one in zip(names, found, strict=True)]
-        return [one for one in items if one is not None]
+        replies = self._server.read(*reads) if reads else []
+        items = [_item(name, reply) for name, reply in zip(names, replies, strict=True)]
+        return [item for item in items if item is not None]
 
     def close(self) -> None:
         self._server.close()
@@ -95,11 +97,9 @@ class RedisState:
         return self._server.key("items", kind, tenant)
 
 
-def open_with_tls(rest: str) -> RedisState:
-    """Opens `rediss://…`."""
-    return RedisState(rest, "rediss")
+open_with_tls = partial(RedisState, scheme="rediss")
 
 
-def _item(name: str, found: Any) -> StoredItem | None:
-    value, number, version = found
+def _item(name: str, fields: Any) -> StoredItem | None:
+    value, number, version = fields
     return None if value is None else StoredItem(name, json.loads(value), int(number), int(version))

@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
-import abc
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from guardagent._support.stores import SqliteFile, SqliteFormat
+from guardagent._support.stores import SqliteFile, StoreFormat
 from guardagent.errors import StateError
 from guardagent.server.state import ADVICE, StoredItem
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _COLUMNS = "name, value, number, version"
 
 
-class TableState(abc.ABC):
-    """A `StateStore` in the table `items`. Each statement is a transaction of its own."""
+class TableState:
+    """A `StateStore` in the table `items`. Each statement is a transaction of its own.
 
-    @abc.abstractmethod
-    def _run(self, query: str, parameters: Sequence[Any]) -> list[Any]:
-        """Runs a statement and returns its rows."""
+    Args:
+        tables: has the table.
+    """
+
+    def __init__(self, tables: TableStore) -> None:
+        self._tables = tables
+
+    def close(self) -> None:
+        self._tables.close()
 
     def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
         query = """INSERT INTO items (kind, tenant, name, value, version) VALUES (?, ?, ?, ?, 1)
                    ON CONFLICT (kind, tenant, name) DO NOTHING RETURNING number"""
-        return bool(self._run(query, (kind, tenant, name, json.dumps(value))))
+        return bool(self._tables.execute(query, (kind, tenant, name, json.dumps(value))))
 
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
         query = f"SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND name = ?"  # noqa: S608
-        rows = self._run(query, (kind, tenant, name))
+        rows = self._tables.repeatable(query, (kind, tenant, name))
         return _item(rows[0]) if rows else None
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         query = """UPDATE items SET value = ?, version = version + 1
                    WHERE kind = ? AND tenant = ? AND name = ? AND version = ? RETURNING number"""
-        return bool(self._run(query, (json.dumps(value), kind, tenant, name, version)))
+        return bool(self._tables.execute(query, (json.dumps(value), kind, tenant, name, version)))
 
     def delete(self, kind: str, tenant: str, *names: str) -> None:
         if not names:
             return
         marks = ", ".join("?" * len(names))
         query = f"DELETE FROM items WHERE kind = ? AND tenant = ? AND name IN ({marks}) RETURNING number"  # noqa: S608
-        self._run(query, (kind, tenant, *names))
+        self._tables.execute(query, (kind, tenant, *names))
 
     def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
         query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number < ?
                     ORDER BY number DESC LIMIT ?"""  # noqa: S608
         last = 2**62 if before is None else before
-        return [_item(row) for row in self._run(query, (kind, tenant, last, limit))]
+        return [_item(row) for row in self._tables.repeatable(query, (kind, tenant, last, limit))]
 
     def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
         query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number > ?
                     ORDER BY number LIMIT ?"""  # noqa: S608
-        return [_item(row) for row in self._run(query, (kind, tenant, after, limit))]
+        return [_item(row) for row in self._tables.repeatable(query, (kind, tenant, after, limit))]
 
     def tenants(self, kind: str) -> list[str]:
         query = """SELECT tenant FROM (
@@ -63,7 +71,7 @@ class TableState(abc.ABC):
                        SELECT (SELECT min(tenant) FROM items WHERE kind = ? AND items.tenant > found.tenant)
                        FROM found WHERE found.tenant IS NOT NULL)
                      SELECT tenant FROM found) AS known WHERE tenant IS NOT NULL"""
-        return [tenant for (tenant,) in self._run(query, (kind, kind))]
+        return [tenant for (tenant,) in self._tables.repeatable(query, (kind, kind))]
 
 
 def _item(row: Sequence[Any]) -> StoredItem:
@@ -73,19 +81,27 @@ def _item(row: Sequence[Any]) -> StoredItem:
 
 # --- databases
 
-_SQLITE_FORMAT = SqliteFormat(
+_FORMAT = StoreFormat(
     "server's state",
-    "'guardagent serve'",
-    0x47415353,
     1,
+    ADVICE,
+    StateError,
+    "guardagent_server",
+    (
+        """CREATE TABLE items (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL,
+                           tenant text NOT NULL, name text NOT NULL, value text NOT NULL,
+                           version bigint NOT NULL)""",
+        "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
+        "CREATE INDEX items_by_number ON items (kind, tenant, number)",
+    ),
     (
         """CREATE TABLE items (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, tenant TEXT NOT NULL,
                                name TEXT NOT NULL, value TEXT NOT NULL, version INTEGER NOT NULL)""",
         "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
         "CREATE INDEX items_by_number ON items (kind, tenant, number)",
     ),
-    ADVICE,
-    StateError,
+    creator="'guardagent serve'",
+    application=0x47415353,
 )
 
 
@@ -97,26 +113,7 @@ class SqliteState(TableState):
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._file = SqliteFile(Path(path), _SQLITE_FORMAT)
-
-    def _run(self, query: str, parameters: Sequence[Any]) -> list[Any]:
-        if query.startswith("SELECT"):
-            with self._file.connected() as db:
-                return db.execute(query, parameters).fetchall()
-        with self._file.transaction() as db:
-            return db.execute(query, parameters).fetchall()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-_POSTGRES_TABLES = (
-    """CREATE TABLE items (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL,
-                           tenant text NOT NULL, name text NOT NULL, value text NOT NULL,
-                           version bigint NOT NULL)""",
-    "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
-    "CREATE INDEX items_by_number ON items (kind, tenant, number)",
-)
+        super().__init__(SqliteFile(Path(path), _FORMAT))
 
 
 class PostgresState(TableState):
@@ -127,16 +124,6 @@ class PostgresState(TableState):
     """
 
     def __init__(self, rest: str) -> None:
-        from guardagent._support.postgres import PostgresFormat, PostgresServer  # here: requires psycopg
+        from guardagent._support.postgres import PostgresServer  # here: requires psycopg
 
-        tables = PostgresFormat("server's state", "guardagent_server", 1, _POSTGRES_TABLES, ADVICE, StateError)
-        self._server = PostgresServer(rest, tables)
-
-    def _run(self, query: str, parameters: Sequence[Any]) -> list[Any]:
-        if query.startswith("SELECT"):
-            return self._server.repeatable(query, parameters)
-        with self._server.connected() as db:
-            return db.execute(query, parameters).fetchall()
-
-    def close(self) -> None:
-        self._server.close()
+        super().__init__(PostgresServer(rest, _FORMAT))

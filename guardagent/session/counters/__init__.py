@@ -291,7 +291,11 @@ class TrialStore:
         live, own = self._store.read(key, now), self._trials.read(key, now)
         settled, pending = live.settled, live.pending
         for call in self._calls[self._known :]:
-            later = 0 if call.reservation is None else sum(one.amount for one in call.counted if one.key == key)
+            later = (
+                0
+                if call.reservation is None
+                else sum(counted_amount.amount for counted_amount in call.counted if counted_amount.key == key)
+            )
             pending -= later if call.status is None else 0
             settled -= later if call.status in ("ok", "unknown") else 0
         return CounterReading(max(0, settled) + own.settled, max(0, pending) + own.pending, own.version)

@@ -165,13 +165,13 @@ class MemoryCounters:
 
     def pending(self) -> list[Reservation]:
         with self._lock:
-            found = [
-                Reservation(one, key.counter, key.key, entry.amount, entry.time)
+            reservations = [
+                Reservation(name, key.counter, key.key, entry.amount, entry.time)
                 for key, account in self._accounts.items()
-                for one, entry in account.entries.items()
+                for name, entry in account.entries.items()
                 if entry.is_pending
             ]
-        return sorted(found, key=lambda one: (one.time, one.id))
+        return sorted(reservations, key=lambda reservation: (reservation.time, reservation.id))
 
     def _version(self, key: CounterKey) -> int:
         account = self._accounts.get(key)
@@ -215,7 +215,7 @@ class MemoryCounters:
 
     def _forget(self, reservation: str, key: CounterKey) -> None:
         """Forgets that a reservation is in flight for a key."""
-        left = [one for one in self._keys.pop(reservation, ()) if one != key]
+        left = [other_key for other_key in self._keys.pop(reservation, ()) if other_key != key]
         if left:
             self._keys[reservation] = left
 
@@ -224,9 +224,9 @@ class MemoryCounters:
         copy = MemoryCounters(self.name)
         with self._lock:
             for key, account in self._accounts.items():
-                entries = {one: replace(entry) for one, entry in account.entries.items()}
+                entries = {name: replace(entry) for name, entry in account.entries.items()}
                 copy._accounts[key] = replace(account, entries=entries)
-            copy._keys = {one: list(keys) for one, keys in self._keys.items()}
+            copy._keys = {name: list(keys) for name, keys in self._keys.items()}
         return copy
 
     def _require_process(self) -> None:
@@ -244,15 +244,15 @@ def _is_over(account: _Account, key: CounterKey, now: float) -> bool:
 
 def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _Entry]:
     """Returns the amounts out of their window: the oldest ones, since times never go back."""
-    found: dict[str, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     if key.window is None:
-        return found
+        return entries
     now = max(now, account.clock)
     for reservation, entry in account.entries.items():
         if now - entry.time <= key.window:
             break
-        found[reservation] = entry
-    return found
+        entries[reservation] = entry
+    return entries
 
 
 # --- the totals that a store outside of this process keeps
@@ -268,25 +268,25 @@ class FoundAmount(NamedTuple):
 
 
 def reading_of(
-    key: CounterKey, row: tuple[str, str, Any, float], found: Iterable[FoundAmount], now: float
+    key: CounterKey, row: tuple[str, str, Any, float], amounts: Iterable[FoundAmount], now: float
 ) -> tuple[CounterReading, float, list[str]]:
     """Returns the state of a key, its latest time, and the reservations that are out of its window.
 
     Args:
         key: the key.
         row: its totals (settled, pending), its version and its latest time.
-        found: the amounts that may be out of the window.
+        amounts: those that may be out of the window.
         now: the time of the check.
 
     Raises:
         CounterError: these are not values that a store writes.
     """
     settled, pending, version, latest = number(row[0]), number(row[1]), row[2], row[3]
-    if not all(isinstance(time, int | float) for time in (latest, *(one.time for one in found))):
+    if not all(isinstance(time, int | float) for time in (latest, *(found_amount.time for found_amount in amounts))):
         raise CounterError(f"the counter {key.counter!r} has a time that is no number; it was changed or is damaged")
     window = math.inf if key.window is None else key.window
     clock, expired = max(latest, now), []
-    for one in found:
+    for one in amounts:
         if clock - one.time > window:
             expired.append(one.reservation)
             settled -= 0 if one.is_pending else number(one.amount)

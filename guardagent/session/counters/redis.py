@@ -14,9 +14,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from guardagent._support.redis import Check, Command, RedisFormat, RedisServer
+from guardagent._support.redis import Check, Command, RedisServer
+from guardagent._support.stores import StoreFormat
 from guardagent.errors import CounterError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.session.counters.memory import (
@@ -31,12 +33,12 @@ from guardagent.session.counters.memory import (
 MAX_TRIES = 200  # while other processes write the same keys
 _MARGIN = 0.01  # seconds; the exact comparison of times is not the server's
 _SWEPT = 2  # other keys that a reservation deletes, since their amounts have long been out of their window
-_FORMAT = RedisFormat(
+_FORMAT = StoreFormat(
     "store of counters",
-    "guardagent_counters",
     1,
     "continue with the release that created it, or choose another prefix: then all counts begin at zero",
     CounterError,
+    "guardagent_counters",
 )
 
 
@@ -60,8 +62,8 @@ class RedisCounters:
         self._server.close()
 
     def read(self, key: CounterKey, now: float) -> CounterReading:
-        found = self._server.read(*self._queries(key, now))
-        return _read(key, found, now)[0]
+        replies = self._server.read(*self._queries(key, now))
+        return _read(key, replies, now)[0]
 
     def reserve(
         self, reservation: str, amounts: Sequence[CountedAmount], now: float, seen: Mapping[CounterKey, Any]
@@ -72,11 +74,11 @@ class RedisCounters:
         for _ in range(MAX_TRIES):
             queries = [query for counted in amounts for query in self._queries(counted.key, now)]
             old_keys = ("ZRANGEBYSCORE", self._expiries, "-inf", f"({now!r}", "LIMIT", 0, _SWEPT)
-            *found, old = self._server.read(*queries, old_keys)
+            *replies, old = self._server.read(*queries, old_keys)
             self._forget(old)
             checks, writes = list(versions), list[Command]()
             for at, counted in enumerate(amounts):
-                part = self._added(reservation, counted, found[2 * at : 2 * at + 2], now)
+                part = self._added(reservation, counted, replies[2 * at : 2 * at + 2], now)
                 checks += part[0]
                 writes += part[1]
             failed = self._server.commit(checks, writes)
@@ -93,26 +95,26 @@ class RedisCounters:
         self._close(reservation, counts=False)
 
     def pending(self) -> list[Reservation]:
-        found = []
+        pending = []
         for place in self._server.keys("reservation"):
             (amounts,) = self._server.read(("HGETALL", place))
             name = place.removeprefix(self._server.key("reservation", ""))
             for key, text in _pairs(amounts):
                 counter, values = json.loads(key)
                 amount, time = json.loads(text)
-                found.append(Reservation(name, counter, values, number(amount), time))
-        return sorted(found, key=lambda one: (one.time, one.id))
+                pending.append(Reservation(name, counter, values, number(amount), time))
+        return sorted(pending, key=lambda one: (one.time, one.id))
 
     # --- steps
 
     def _added(
-        self, reservation: str, counted: CountedAmount, found: Sequence[Any], now: float
+        self, reservation: str, counted: CountedAmount, replies: Sequence[Any], now: float
     ) -> tuple[list[Check], list[Command]]:
         """Returns the checks and writes that add an amount to the found totals of its key."""
         key, name, place = counted.key, _name(counted.key), self._key(counted.key)
-        reading, clock, expired = _read(key, found, now)
+        reading, clock, expired = _read(key, replies, now)
         totals = str(reading.settled), str(reading.pending + counted.amount)
-        checks = [(place, field, value) for field, value in zip(_FIELDS, found[0], strict=True)]
+        checks = [(place, field, value) for field, value in zip(_FIELDS, replies[0], strict=True)]
         fields = dict(zip(_FIELDS, (*totals, secrets.token_hex(8), repr(clock)), strict=True))
         if key.window is not None:  # so that a clock that goes back frees nothing
             fields["expires"] = repr(clock + 2 * key.window)
@@ -125,7 +127,7 @@ class RedisCounters:
                 ("ZADD", self._amounts(name), repr(clock), _member(reservation, str(counted.amount), in_flight=True)),
                 ("ZADD", self._expiries, fields["expires"], name),
             ]
-        for member, _ in _pairs(found[1]):
+        for member, _ in _pairs(replies[1]):
             if _found(member, 0).reservation in expired:
                 writes += self._removed(name, member)
         return checks, writes
@@ -139,8 +141,8 @@ class RedisCounters:
     def _close(self, reservation: str, *, counts: bool) -> None:
         place = self._reservation(reservation)
         for _ in range(MAX_TRIES):
-            (found,) = self._server.read(("HGETALL", place))
-            amounts = _pairs(found)
+            (fields,) = self._server.read(("HGETALL", place))
+            amounts = _pairs(fields)
             if not amounts:
                 return
             rows = self._server.read(*(("HMGET", self._key_of(name), *_FIELDS, "expires") for name, _ in amounts))
@@ -148,7 +150,7 @@ class RedisCounters:
             for (name, text), row in zip(amounts, rows, strict=True):
                 checks += [
                     (place, name, text),
-                    *((self._key_of(name), *one) for one in zip(_FIELDS, row, strict=False)),
+                    *((self._key_of(name), *pair) for pair in zip(_FIELDS, row, strict=False)),
                 ]
                 writes += self._settled(reservation, name, text, row, counts=counts)
             if not self._server.commit(checks, writes):
@@ -176,7 +178,7 @@ class RedisCounters:
                 ("HMGET", self._key_of(name), *_FIELDS), ("ZRANGE", self._amounts(name), 0, -1)
             )
             gone = [command for member in members for command in self._removed(name, member)]
-            checks = [(self._key_of(name), *one) for one in zip(_FIELDS, row, strict=True)]
+            checks = [(self._key_of(name), *pair) for pair in zip(_FIELDS, row, strict=True)]
             self._server.commit(checks, [("DEL", self._key_of(name)), ("ZREM", self._expiries, name), *gone])
 
     # --- keys
@@ -200,20 +202,18 @@ class RedisCounters:
         return self._server.key("reservation", reservation)
 
 
-def open_with_tls(rest: str) -> RedisCounters:
-    """Opens `rediss://…`."""
-    return RedisCounters(rest, "rediss")
+open_with_tls = partial(RedisCounters, scheme="rediss")
 
 
 _FIELDS = ("settled", "pending", "version", "clock")
 
 
-def _read(key: CounterKey, found: Sequence[Any], now: float) -> tuple[CounterReading, float, list[str]]:
+def _read(key: CounterKey, replies: Sequence[Any], now: float) -> tuple[CounterReading, float, list[str]]:
     """Returns the state of a key, its latest time, and the reservations that are out of its window."""
-    settled, pending, version, clock = found[0]
+    settled, pending, version, clock = replies[0]
     if settled is None:
         return CounterReading(0, 0, None), now, []
-    amounts = [_found(member, score) for member, score in _pairs(found[1])]
+    amounts = [_found(member, score) for member, score in _pairs(replies[1])]
     return reading_of(key, (settled, pending, version, _time(clock)), amounts, now)
 
 
@@ -237,10 +237,10 @@ def _found(member: str, score: Any) -> FoundAmount:
     return FoundAmount(reservation, _time(score), amount, in_flight == "1")
 
 
-def _pairs(found: Any) -> list[tuple[Any, Any]]:
+def _pairs(fields: Any) -> list[tuple[Any, Any]]:
     """Returns the pairs of an answer, which the client gives as a mapping, as pairs or in one list."""
-    if isinstance(found, Mapping):
-        return list(found.items())
-    if found and isinstance(found[0], list | tuple):
-        return [(one[0], one[1]) for one in found]
-    return list(zip(found[::2], found[1::2], strict=True))
+    if isinstance(fields, Mapping):
+        return list(fields.items())
+    if fields and isinstance(fields[0], list | tuple):
+        return [(field[0], field[1]) for field in fields]
+    return list(zip(fields[::2], fields[1::2], strict=True))

@@ -69,8 +69,8 @@ class Shop:
 
     def tool(self, name: str) -> Callable[..., Any]:
         """One of the above."""
-        found: Callable[..., Any] = getattr(self, name)
-        return found
+        tool: Callable[..., Any] = getattr(self, name)
+        return tool
 
     def lose_answer(self) -> None:
         """Loses the answer of a tool that did its work. A server's process ends here instead."""

@@ -123,9 +123,9 @@ class ScenarioStage:
         self.expect(reply.question is not None, "a question to a person", reply)
         return reply.question
 
-    def expect(self, holds: bool, expected: str, found: Any) -> None:  # noqa: FBT001
+    def expect(self, holds: bool, expected: str, actual: Any) -> None:  # noqa: FBT001
         if not holds:
-            raise NotConformingError(f"{self._host.name}, {self._scenario}: expected {expected}; found {found!r}")
+            raise NotConformingError(f"{self._host.name}, {self._scenario}: expected {expected}; found {actual!r}")
 
 
 Scenario = Callable[[ScenarioStage], Awaitable[None]]
@@ -189,8 +189,8 @@ async def parallel(stage: ScenarioStage) -> None:
     async with stage.one_process(ONCE) as process:
         await process.run([[refund("A"), refund("A")]])
         await asyncio.gather(*(process.run([[refund("B")]]) for _ in range(2)))
-        await process.run([[refund(one) for one in many]])
-    stage.paid(("A", 50), ("B", 50), *((one, 50) for one in many))
+        await process.run([[refund(order_id) for order_id in many]])
+    stage.paid(("A", 50), ("B", 50), *((order_id, 50) for order_id in many))
 
 
 @scenario("cancel")
@@ -235,7 +235,7 @@ async def approve_twice(stage: ScenarioStage) -> None:
         question = stage.question_of(await process.run([[refund("A", 500)]]))
         stage.paid()
         for clicks in ((process, process), (process,), (other,)):
-            answers = (one.answer(question, YES) for one in clicks)
+            answers = (click.answer(question, YES) for click in clicks)
             await asyncio.gather(*answers, return_exceptions=True)
     stage.paid(("A", 500))
 

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from guardagent._support.execution import timed_verdict
 from guardagent.batch.audit import judge_trace
@@ -40,34 +39,23 @@ from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
 from guardagent.types import Verdict
 
-__all__ = ["PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
+__all__ = ["NO_LINES", "PolicyAssembly", "PolicyLines", "assemble", "read_policy_lines"]
 
 # --- cases
 
 _MOST_SHOWN = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFiles:
-    """The cases of a policy as JSON Lines.
-
-    Attributes:
-        cases: records with a proposed call, for `guardagent test`.
-        traces: records with events, for `guardagent audit`.
-        problems: cases that the whole policy does not judge as their rule does.
-    """
-
-    cases: str
-    traces: str
-    problems: tuple[Problem, ...]
-
-
-def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> CaseFiles:
+def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> tuple[str, str, list[Problem]]:
     """Judges the cases of rules.
 
     Args:
         rules: the rules; their cases have the expectation of the rule alone.
         policies: the whole policy; without it, there are no cases.
+
+    Returns:
+        The records with a proposed call and those with events, as JSON Lines; and a problem for each case that the
+        whole policy does not judge as its rule does.
     """
     lines: dict[bool, list[str]] = {True: [], False: []}
     problems = []
@@ -80,8 +68,8 @@ def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> CaseFil
             problems.append(_problem(rule, f"the case {record['id']!r} cannot be read: {error}"))
             continue
         lines["events" in record].append(f"{line}\n")
-        problems += [_problem(rule, one, line) for one in _differences(rule, record, verdict)]
-    return CaseFiles("".join(lines[False]), "".join(lines[True]), tuple(problems))
+        problems += [_problem(rule, difference, line) for difference in _differences(rule, record, verdict)]
+    return "".join(lines[False]), "".join(lines[True]), problems
 
 
 def _named(rules: Sequence[RuleDraft]) -> Iterator[tuple[RuleDraft, dict[str, Any]]]:
@@ -90,9 +78,9 @@ def _named(rules: Sequence[RuleDraft]) -> Iterator[tuple[RuleDraft, dict[str, An
     for rule in rules:
         for record in rule.cases:
             name = f"{rule.id}/{str(record.get('id') or 'case').removeprefix(f'{rule.id}/')}"
-            found = next(one for at in count(1) if (one := name if at == 1 else f"{name} ({at})") not in ids)
-            ids.add(found)
-            yield rule, {**record, "id": found}
+            reply = next(one for at in count(1) if (one := name if at == 1 else f"{name} ({at})") not in ids)
+            ids.add(reply)
+            yield rule, {**record, "id": reply}
 
 
 def _verdict(policies: Policies, record: Mapping[str, Any]) -> Verdict:
@@ -112,13 +100,15 @@ def _differences(rule: RuleDraft, record: Mapping[str, Any], verdict: Verdict) -
     """Yields how the verdict contradicts the expectation of the rule alone. Other rules may also deny."""
     label, expected = record.get("label"), record.get("rules")
     expected = expected if isinstance(expected, list | tuple) else ()
-    found = f"the whole policy finds label {verdict.label} and violations of {', '.join(verdict.rules) or 'no rule'}"
+    difference = (
+        f"the whole policy finds label {verdict.label} and violations of {', '.join(verdict.rules) or 'no rule'}"
+    )
     if rule.id in expected and rule.id not in verdict.rules:
-        yield f"the case {record['id']!r} expects a violation of the rule, but {found}"
+        yield f"the case {record['id']!r} expects a violation of the rule, but {difference}"
     elif rule.id in verdict.rules and rule.id not in expected and (label == 0 or "rules" in record):
-        yield f"the case {record['id']!r} expects no violation of the rule, but {found}"
+        yield f"the case {record['id']!r} expects no violation of the rule, but {difference}"
     elif label == 1 and verdict.label == 0:
-        yield f"the case {record['id']!r} expects that the call is denied, but {found}"
+        yield f"the case {record['id']!r} expects that the call is denied, but {difference}"
 
 
 def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
@@ -128,23 +118,22 @@ def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
 # --- keys that no draft has
 
 
-def frame_of(context: TranslationContext, unlisted: str | None, previous: PolicyLines | None) -> dict[str, Any]:
+def frame_of(context: TranslationContext, previous: PolicyLines) -> dict[str, Any]:
     """Returns the keys: those of the context, and those of the earlier file that a person may have written."""
     keys = dict(context.frame)
-    old = {} if previous is None else previous.content
-    for key, value in old.items():
+    for key, value in previous.content.items():
         if key == "tools":
             keys[key] = _tools(keys[key], value)
         elif key == "toolbox":
             keys[key] = _with_new_files(value, keys.get(key, []))
         elif key not in (*DECLARATIONS, "policies"):
             keys[key] = value
-    return keys if unlisted is None else {**keys, "unlisted": unlisted}
+    return keys
 
 
-def frame_problems(context: TranslationContext, previous: PolicyLines | None) -> Iterator[Problem]:
+def frame_problems(context: TranslationContext, previous: PolicyLines) -> Iterator[Problem]:
     """Yields where the earlier file contradicts the context. The file stands."""
-    old = "" if previous is None else previous.content.get("failed_output", "")
+    old = previous.content.get("failed_output", "")
     if old and context.failed_output and old != context.failed_output:
         message = f"the policy file has 'failed_output: {old}', and this translation expects {context.failed_output!r}"
         yield Problem("failed_output", f"{message}; the file stands: correct it, or keep the option out")
@@ -154,12 +143,12 @@ def _tools(tools: list[str], old: Any) -> Any:
     """The tools of the context; with the arguments that the earlier file declares, and in its order if they agree."""
     if set(old) == set(tools):
         return old
-    return {one: old.get(one) for one in tools} if isinstance(old, Mapping) else tools
+    return {tool: old.get(tool) for tool in tools} if isinstance(old, Mapping) else tools
 
 
 def _with_new_files(old: Any, new: list[str]) -> Any:
     files = [old] if isinstance(old, str) else old
-    more = [one for one in new if one not in files]
+    more = [file for file in new if file not in files]
     return [*files, *more] if more else old
 
 
@@ -184,15 +173,21 @@ class RuleTable:
 
     def add(self, rules: Sequence[RuleDraft]) -> dict[str, str]:
         """Adds the rules of a draft, and returns the new ids of those that got one."""
-        ids = {one.id: self._id(one) for one in rules}
+        ids = {rule.id: self._id(rule) for rule in rules}
         renamed = {old: new for old, new in ids.items() if old != new}
-        for one in rules:
-            self._put(replace(one, id=ids[one.id], cases=tuple(_case(case, one.id, renamed) for case in one.cases)))
+        for rule_draft in rules:
+            self._put(
+                replace(
+                    rule_draft,
+                    id=ids[rule_draft.id],
+                    cases=tuple(_case(case, rule_draft.id, renamed) for case in rule_draft.cases),
+                )
+            )
         return renamed
 
     def ordered(self) -> tuple[RuleDraft, ...]:
         """The rules in the order of their first sentences; those without a sentence come last."""
-        return tuple(sorted(self.rules.values(), key=lambda one: (not one.quotes, min(one.quotes, default=0))))
+        return tuple(sorted(self.rules.values(), key=lambda rule: (not rule.quotes, min(rule.quotes, default=0))))
 
     def _id(self, rule: RuleDraft) -> str:
         substance = _substance(rule.rule)
@@ -200,19 +195,19 @@ class RuleTable:
             return rule.id
         if self.fixed.get(rule.id) != rule.source and substance in self._same:
             return self._same[substance]
-        found = rule.id if rule.id not in self.rules else self._free(rule.id)
-        self.rules[found] = replace(rule, id=found, quotes={}, cases=())
-        self._same.setdefault(substance, found)
-        return found
+        free_id = rule.id if rule.id not in self.rules else self._free(rule.id)
+        self.rules[free_id] = replace(rule, id=free_id, quotes={}, cases=())
+        self._same.setdefault(substance, free_id)
+        return free_id
 
     def _put(self, rule: RuleDraft) -> None:
         first = self.rules[rule.id]
-        cases = (*first.cases, *(one for one in rule.cases if one not in first.cases))
+        cases = (*first.cases, *(case for case in rule.cases if case not in first.cases))
         self.rules[rule.id] = replace(first, quotes={**rule.quotes, **first.quotes}, cases=cases)
 
     def _free(self, name: str) -> str:
         names = (f"{name[: MAX_NAME - len(end)].rstrip()}{end}" for end in (f"_{at}" for at in count(2)))
-        return next(one for one in names if one not in self.rules and one not in self.reserved)
+        return next(name for name in names if name not in self.rules and name not in self.reserved)
 
 
 def source_of(rule: RuleDraft) -> dict[str, Any]:
@@ -223,7 +218,7 @@ def source_of(rule: RuleDraft) -> dict[str, Any]:
 
 def _substance(rule: Mapping[str, Any]) -> str:
     """A text that is the same for rules that differ in their message and remedy only."""
-    decisive = {key: one for key, one in rule.items() if key not in ("message", "remedy")}
+    decisive = {key: value for key, value in rule.items() if key not in ("message", "remedy")}
     if isinstance(decisive.get("temporal"), str):
         decisive["temporal"] = [decisive["temporal"].strip()]
     return json.dumps({"on_violation": "block", **decisive}, sort_keys=True)
@@ -233,13 +228,15 @@ def _case(case: Mapping[str, Any], rule: str, renamed: Mapping[str, str]) -> Map
     """A case with new ids, and without the old id of its rule in its own."""
     found = dict(case)
     if isinstance(case.get("rules"), list | tuple):
-        found["rules"] = [renamed.get(one, one) for one in case["rules"]]
+        found["rules"] = [renamed.get(rule, rule) for rule in case["rules"]]
     if rule in renamed:
         found["id"] = str(case.get("id", "")).removeprefix(f"{rule}/")
     return found
 
 
 # --- the policy file
+
+NO_LINES = PolicyLines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +265,13 @@ class PolicyAssembly:
 
 
 def assemble(
-    parts: Sequence[Draft],
-    context: TranslationContext,
-    *,
-    unlisted: Literal["allow", "deny"] | None = None,
-    title: str = "",
-    previous: PolicyLines | None = None,
+    parts: Sequence[Draft], context: TranslationContext, *, title: str = "", previous: PolicyLines = NO_LINES
 ) -> PolicyAssembly:
     """Assembles drafts to one policy file. Of two rules or declarations with one name, the later is renamed.
 
     Args:
         parts: the drafts, each with the rules of one group of sentences; those that are kept come first.
         context: the inputs of the translation.
-        unlisted: the decision on calls that no rule concerns; without it, the earlier file decides, or the default.
         title: the first line of the file, as a comment.
         previous: the file that this one replaces. Rules of it that `parts` have unchanged, keys that no translation
             writes, and comments stay as they are.
@@ -290,22 +281,25 @@ def assemble(
     """
     if not any(part.rules for part in parts):
         return _failed(Problem("empty", "no sentence has a rule; expected at least one rule", fatal=True))
-    if problems := [found for part in parts if (found := _shape_problem(part, context))]:
+    if problems := [shape_problem for part in parts if (shape_problem := _shape_problem(part, context))]:
         return _failed(*problems)
+    table = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules)
     try:
-        united, names, renamed = _united(parts, previous)
-        content = _content(united, names.declared.values(), frame_of(context, unlisted, previous), context)
+        names = NameTable(_standing(previous))
+        renamed = tuple(table.add(names.add(AssemblyPart.of(part), part.sentences).rules) for part in parts)
+        rules = table.ordered()
+        content = _content(rules, names.declared.values(), frame_of(context, previous), context)
     except InputError as error:
         return _failed(Problem("syntax", str(error), fatal=True))
     if names.problems:
         return _failed(*names.problems)
-    policies = _policies(content, united, context)
+    policies = _policies(content, rules, context)
     if isinstance(policies, Problem):
         return _failed(policies)
-    files = case_files(united, policies)
-    text = _written(content, united, title, previous)
-    problems = [*frame_problems(context, previous), *files.problems]
-    return PolicyAssembly(content, text, files.cases, files.traces, united, renamed, tuple(problems), policies)
+    cases, traces, problems = case_files(rules, policies)
+    text = _written(content, rules, title, previous)
+    problems = [*frame_problems(context, previous), *problems]
+    return PolicyAssembly(content, text, cases, traces, rules, renamed, tuple(problems), policies)
 
 
 def _failed(*problems: Problem) -> PolicyAssembly:
@@ -314,27 +308,18 @@ def _failed(*problems: Problem) -> PolicyAssembly:
 
 def _shape_problem(part: Draft, context: TranslationContext) -> Problem | None:
     """The problem of a draft that no policy file can hold. Its names are checked with the whole policy."""
-    declared = {key: one for key, one in part.declarations.items() if one}
+    declared = {key: declaration for key, declaration in part.declarations.items() if declaration}
     problem = Problem("syntax", "", sentences=part.sentences, fatal=True)
     if unknown := sorted(declared.keys() - {*DECLARATIONS}):
         message = f"unknown key {unknown[0]!r} in the declarations{name_hint(unknown[0], DECLARATIONS)}"
         return replace(problem, message=message)
-    content = {"version": 1, **declared, "policies": [one.source for one in part.rules]}
+    content = {"version": 1, **declared, "policies": [rule.source for rule in part.rules]}
     try:
         if part.rules:
             read_policy_data(content, context.folder)
     except InputError as error:
         return replace(problem, message=str(error))
     return None
-
-
-def _united(
-    parts: Sequence[Draft], previous: PolicyLines | None
-) -> tuple[tuple[RuleDraft, ...], NameTable, tuple[Mapping[str, str], ...]]:
-    names = NameTable({} if previous is None else _standing(previous))
-    rules = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules if previous else {})
-    renamed = tuple(rules.add(names.add(AssemblyPart.of(part), part.sentences).rules) for part in parts)
-    return rules.ordered(), names, renamed
 
 
 def _standing(previous: PolicyLines) -> dict[DeclaredName, Declaration]:
@@ -348,10 +333,10 @@ def _content(
     rules: Sequence[RuleDraft], declared: Iterable[Declaration], frame: Mapping[str, Any], context: TranslationContext
 ) -> dict[str, Any]:
     sections: dict[str, dict[str, Any]] = {section: {} for section in DECLARATIONS}
-    for one in declared:
-        sections[one.section][one.key] = one.value
-    found = {key: one for key, one in sections.items() if one}
-    whole = {**frame, **found, "policies": [source_of(one) for one in rules]}
+    for declaration in declared:
+        sections[declaration.section][declaration.key] = declaration.value
+    content = {key: section for key, section in sections.items() if section}
+    whole = {**frame, **content, "policies": [source_of(rule) for rule in rules]}
     plain: dict[str, Any] = nodes_of(whole, context.folder).plain
     return plain
 
@@ -359,26 +344,26 @@ def _content(
 def _policies(
     content: Mapping[str, Any], rules: Sequence[RuleDraft], context: TranslationContext
 ) -> Policies | Problem | None:
-    checked = [one for one in content["policies"] if "request" not in one]
+    checked = [policy for policy in content["policies"] if "request" not in policy]
     if not checked:
         return None
     try:
         return load_policies(data={**content, "policies": checked}, folder=context.folder)
     except InputError as error:
-        found = re.search(r"data\.policies\[(\d+)\]", str(error))
-        rule = next((one for one in rules if found and one.id == checked[int(found[1])]["id"]), None)
+        match = re.search(r"data\.policies\[(\d+)\]", str(error))
+        rule = next((rule for rule in rules if match and rule.id == checked[int(match[1])]["id"]), None)
         problem = Problem("syntax", str(error), fatal=True)
         return replace(problem, rule=rule.id, sentences=rule.sentences) if rule else problem
 
 
-def _written(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines | None) -> str:
+def _written(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines) -> str:
     """The text of the policy file, which is read again to be sure that it says the same."""
     text = policy_text(content, rules, title, previous)
-    path = Path("policies.yaml") if previous is None else previous.path
     try:
-        node = parse(text.encode(), path, None)
+        node = parse(text.encode(), previous.path, None)
     except ContentError:
         node = None
     if node is None or not same_value(node.plain, content):
-        raise ContentError("cannot be changed without a change of meaning; expected keys and policies in lines", path)
+        problem = "cannot be changed without a change of meaning; expected keys and policies in lines"
+        raise ContentError(problem, previous.path)
     return text

@@ -64,7 +64,7 @@ class SectionLines:
 
 @dataclass(frozen=True, slots=True)
 class PolicyLines:
-    """A policy file in lines.
+    """A policy file in lines; without content, there is no file.
 
     Attributes:
         path: the file, for messages.
@@ -73,23 +73,23 @@ class PolicyLines:
         sections: the lines of each key at the top.
     """
 
-    path: Path
-    content: Mapping[str, Any]
-    head: str
-    sections: Mapping[str, SectionLines]
-    tail: str
+    path: Path = Path("policies.yaml")
+    content: Mapping[str, Any] = field(default_factory=dict)
+    head: str = ""
+    sections: Mapping[str, SectionLines] = field(default_factory=dict)
+    tail: str = ""
 
     @property
     def rules(self) -> dict[str, dict[str, Any]]:
         """The policies by their ids, as in the file."""
-        return {one["id"]: one for one in self.content.get("policies", ())}
+        return {policy["id"]: policy for policy in self.content.get("policies", ())}
 
     @property
     def drafts(self) -> tuple[RuleDraft, ...]:
         """The policies without quotes and cases, which the file does not have."""
         return tuple(
-            RuleDraft(name, {key: value for key, value in one.items() if key != "id"}, {})
-            for name, one in self.rules.items()
+            RuleDraft(name, {key: value for key, value in rule.items() if key != "id"}, {})
+            for name, rule in self.rules.items()
         )
 
 
@@ -104,7 +104,7 @@ def read_policy_lines(path: Path) -> PolicyLines:
     data = path.read_bytes()
     root = parse(data, path, None)
     assert root is not None
-    return _Slicer(root, [one for one in _LINE.findall(data.decode()) if one]).policy()
+    return _Slicer(root, [match for match in _LINE.findall(data.decode()) if match]).policy()
 
 
 class _Slicer:
@@ -113,13 +113,15 @@ class _Slicer:
 
     def policy(self) -> PolicyLines:
         root = self._root
-        first = {name: one.key_line - 1 for name, one in root.fields.items()}
+        first = {name: field.key_line - 1 for name, field in root.fields.items()}
         for name, line in first.items():
             if not self._begins(line, name, 0):
                 raise self._refused(line, f"the key {name!r} does not begin a line")
-        for name, one in root.fields["counters"].fields.items() if "counters" in root.fields else ():
-            if not {*one.fields} <= {*COUNTER.keys}:  # YAML split its pattern at commas
-                raise one.error(f"the pattern of the counter {name!r} has commas between braces; expected it in quotes")
+        for name, counter_field in root.fields["counters"].fields.items() if "counters" in root.fields else ():
+            if not {*counter_field.fields} <= {*COUNTER.keys}:  # YAML split its pattern at commas
+                raise counter_field.error(
+                    f"the pattern of the counter {name!r} has commas between braces; expected it in quotes"
+                )
         ends = [*(self._above(line, 0) for line in first.values()), self._above(len(self._lines), 0)]
         sections = {
             name: self._section(name, root.fields[name], *pair)
@@ -132,7 +134,7 @@ class _Slicer:
         start = node.key_line - 1
         text = self._text(above, start), self._text(start, end)
         if name == "policies":
-            places = {str(one.fields["id"].plain): self._item(one) for one in node.items if "id" in one.fields}
+            places = {str(item.fields["id"].plain): self._item(item) for item in node.items if "id" in item.fields}
         elif name in DECLARATIONS:
             places = dict(self._keys(node))
         else:
@@ -144,19 +146,19 @@ class _Slicer:
         lines = [line for line, _ in places.values()]
         starts = [self._above(line, column) for line in lines]
         bounds = zip(places, starts, lines, [*starts[1:], end], strict=True)
-        entries = {one: EntryLines(self._text(a, b), self._text(b, c)) for one, a, b, c in bounds}
+        entries = {entry_name: EntryLines(self._text(a, b), self._text(b, c)) for entry_name, a, b, c in bounds}
         return SectionLines(*text, self._text(start, starts[0]), entries, column)
 
     def _item(self, node: SourceNode) -> tuple[int, int]:
         """The first line of a policy, and the column of its dash."""
-        found = _ITEM.match(self._lines[node.line - 1])
-        if found is None:
+        match = _ITEM.match(self._lines[node.line - 1])
+        if match is None:
             raise self._refused(node.line - 1, "the policy does not begin a line with '- '")
-        return node.line - 1, len(found[1])
+        return node.line - 1, len(match[1])
 
     def _keys(self, node: SourceNode) -> Iterator[tuple[str, tuple[int, int]]]:
         """The names of a mapping that begin a line, with their line and column; nothing if one does not."""
-        places = {name: one.key_line - 1 for name, one in node.fields.items()}
+        places = {name: field.key_line - 1 for name, field in node.fields.items()}
         columns = {name: _indentation(self._lines[line]) for name, line in places.items()}
         apart = len({node.key_line - 1, *places.values()}) == len(places) + 1
         is_block = _OPENING.search(self._lines[node.key_line - 1])
@@ -195,9 +197,7 @@ QUOTE = "#>"
 _ABOUT = f"Lines that begin with {QUOTE} quote the document; 'guardagent translate' writes them anew."
 
 
-def policy_text(
-    content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines | None
-) -> str:
+def policy_text(content: Mapping[str, Any], rules: Sequence[RuleDraft], title: str, previous: PolicyLines) -> str:
     """Returns the text of a policy file.
 
     Args:
@@ -209,13 +209,12 @@ def policy_text(
     Raises:
         ContentError: comments of the earlier file would be lost.
     """
-    head = _comment(title, "#") + _comment(_ABOUT, "#") if previous is None else previous.head
-    old = {} if previous is None else previous.sections
+    head = previous.head if previous.content else _comment(title, "#") + _comment(_ABOUT, "#")
     sections = [
         _policies(content[key], rules, previous) if key == "policies" else _section(key, content[key], previous)
-        for key in _ordered(content, old)
+        for key in _ordered(content, previous.sections)
     ]
-    return "".join(map(_ended, [head, *sections, "" if previous is None else previous.tail]))
+    return "".join(map(_ended, [head, *sections, previous.tail]))
 
 
 def same_value(first: Any, second: Any) -> bool:
@@ -235,9 +234,9 @@ def _ordered(content: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str
         yield from (*new, "policies")
 
 
-def _section(key: str, value: Any, previous: PolicyLines | None) -> str:
-    lines = None if previous is None else previous.sections.get(key)
-    if previous is None or lines is None:
+def _section(key: str, value: Any, previous: PolicyLines) -> str:
+    lines = previous.sections.get(key)
+    if lines is None:
         return _dumped({key: value})
     old = previous.content[key]
     if same_value(old, value):
@@ -255,17 +254,16 @@ def _section(key: str, value: Any, previous: PolicyLines | None) -> str:
     return "".join([lines.above, lines.opening, *entries])
 
 
-def _policies(sources: Sequence[Mapping[str, Any]], rules: Sequence[RuleDraft], previous: PolicyLines | None) -> str:
-    lines = previous.sections.get("policies") if previous else None
-    lines = lines or SectionLines("", "", "policies:\n")
-    old = previous.rules if previous else {}
-    found = [lines.above, lines.opening]
+def _policies(sources: Sequence[Mapping[str, Any]], rules: Sequence[RuleDraft], previous: PolicyLines) -> str:
+    lines = previous.sections.get("policies") or SectionLines("", "", "policies:\n")
+    old = previous.rules
+    lines_ = [lines.above, lines.opening]
     for at, (source, rule) in enumerate(zip(sources, rules, strict=True)):
         kept = lines.entries.get(rule.id) if same_value(old.get(rule.id), source) else None
         quotes = textwrap.indent("".join(_quotes(rule)), " " * lines.column)
         above = _without_quotes(kept.above) if kept else "\n" * bool(at)
-        found += [above, quotes, _entry(lines, [source], kept)]
-    return "".join(found)
+        lines_ += [above, quotes, _entry(lines, [source], kept)]
+    return "".join(lines_)
 
 
 def _entry(lines: SectionLines, value: Any, kept: EntryLines | None) -> str:
@@ -287,7 +285,7 @@ def _quotes(rule: RuleDraft) -> Iterator[str]:
 
 
 def _without_quotes(above: str) -> str:
-    return "".join(one for one in above.splitlines(keepends=True) if not one.lstrip().startswith(QUOTE))
+    return "".join(line for line in above.splitlines(keepends=True) if not line.lstrip().startswith(QUOTE))
 
 
 def _comment(text: str, mark: str) -> str:
@@ -331,7 +329,7 @@ def _is_number(text: str) -> bool:
 
 def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
     """Names stand beside each other, formulas below each other."""
-    names = all(not isinstance(one, list | dict) and not re.search(r"\s|.{60}", str(one)) for one in items)
+    names = all(not isinstance(item, list | dict) and not re.search(r"\s|.{60}", str(item)) for item in items)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=names)
 
 
@@ -342,7 +340,11 @@ _Dumper.add_representer(list, _list)
 def _dumped(value: Any) -> str:
     text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False)
     assert isinstance(text, str)
-    return re.sub(r"[^\n]", lambda one: one[0] if one[0].isprintable() else _escape(one[0]), text)
+    return re.sub(
+        r"[^\n]",
+        lambda character_match: character_match[0] if character_match[0].isprintable() else _escape(character_match[0]),
+        text,
+    )
 
 
 def _escape(sign: str) -> str:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, Literal
 
@@ -23,19 +24,12 @@ Role = Literal["value", "bound", "tag", "counter", "label"]
 Start = Literal["start", "condition"]
 
 
-@dataclass(frozen=True, slots=True)
-class NameUse:
-    """A name at a place of a text.
+NameUse = tuple[Role, str, int]
+"""A name at a place of a text: its role, itself, and its offset.
 
-    Attributes:
-        role: `value` is a constant, a definition or a variable; `bound` is a variable or the label of a call where it
-            is bound. Every string is also a `label`, since rules name the sources of values in strings.
-        start: the offset in the text.
-    """
-
-    role: Role
-    name: str
-    start: int
+A `value` is a constant, a definition or a variable; `bound` is a variable or the label of a call where it is bound.
+Every string is also a `label`, since rules name the sources of values in strings.
+"""
 
 
 def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
@@ -45,18 +39,18 @@ def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
         TemporalError: the text does not parse.
     """
     tree = tree_of(text, start)
-    lines = [0, *(found.end() for found in re.finditer("\n", text))]
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
     try:
-        return tuple(NameUse(role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
+        return tuple((role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
 
 def with_name(text: str, start: Start, roles: frozenset[Role], old: str, new: str) -> str:
     """Returns a text with another name at each place that has one of the roles."""
-    for one in sorted(names_in(text, start), key=lambda one: -one.start):
-        if one.role in roles and one.name == old:
-            text = text[: one.start] + new + text[one.start + len(old) :]
+    for role, name, at in sorted(names_in(text, start), key=lambda name: -name[2]):
+        if role in roles and name == old:
+            text = text[:at] + new + text[at + len(old) :]
     return text
 
 
@@ -77,7 +71,7 @@ def _uses(node: Node) -> Iterator[tuple[Role, Any]]:  # noqa: C901 - a case for 
             yield "bound", inner[1].children[0]
             return
         case "flow_labels":
-            yield from (("label", one) for one in inner)
+            yield from (("label", label_node) for label_node in inner)
         case "text":
             yield "label", _inside(inner[0])
         case "apply":
@@ -90,11 +84,11 @@ def _uses(node: Node) -> Iterator[tuple[Role, Any]]:  # noqa: C901 - a case for 
 def _applied(name: Any, *operands: Any) -> Any:
     """Yields the names of `name(...)`; returns the operands that are values."""
     words = {"counter": operands[:1], "seen": operands}.get(str(name), ())
-    if not all(isinstance(one, Node) and one.data == "variable" for one in words):
+    if not all(isinstance(word, Node) and word.data == "variable" for word in words):
         words = ()
     if not words:
         yield "value", name
-    yield from (("counter" if name == "counter" else "label", one.children[0]) for one in words)
+    yield from (("counter" if name == "counter" else "label", word.children[0]) for word in words)
     return operands[len(words) :]
 
 
@@ -156,7 +150,7 @@ class Declaration:
         value = {**self.value, "on": _changed_pattern(self.value["on"], change)}
         for key in ("key", "sum"):
             if key in value:
-                value[key] = _each(value[key], lambda one: change(one, "condition"))
+                value[key] = _each(value[key], lambda text: change(text, "condition"))
         return replace(self, value=value)
 
     def named(self, name: str, parameters: tuple[str, ...]) -> Declaration:
@@ -169,21 +163,21 @@ class Declaration:
     def tags(self) -> Iterator[str]:
         """The tags among the sources of a label, each also without what follows a dot."""
         sources = self.value.get("from", ()) if isinstance(self.value, Mapping) else self.value
-        for one in [sources] if isinstance(sources, str) else sources:
-            words = one.removeprefix("@").split("[")[0].split(".")
-            yield from (".".join(words[:at]) for at in range(1, len(words) + 1) if one.startswith("@"))
+        for source in [sources] if isinstance(sources, str) else sources:
+            words = source.removeprefix("@").split("[")[0].split(".")
+            yield from (".".join(words[:at]) for at in range(1, len(words) + 1) if source.startswith("@"))
 
 
 def declarations_of(content: Mapping[str, Any]) -> dict[DeclaredName, Declaration]:
     """Returns the declarations of a draft, or of the content of a policy file."""
-    found = {}
+    declarations = {}
     for section in DECLARATIONS:
         for key, value in (content.get(section) or {}).items():
             name, _, rest = key.partition("(")
-            parameters = tuple(one.strip() for one in rest.strip().removesuffix(")").split(",") if one.strip())
-            one = Declaration(section, name.strip(), value, parameters if section == "define" else (), key)
-            found[one.space, one.name] = one
-    return found
+            parameters = tuple(part.strip() for part in rest.strip().removesuffix(")").split(",") if part.strip())
+            declaration = Declaration(section, name.strip(), value, parameters if section == "define" else (), key)
+            declarations[declaration.space, declaration.name] = declaration
+    return declarations
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +197,7 @@ class AssemblyPart:
     @property
     def names(self) -> set[str]:
         """All of its names."""
-        declared = (key for one in self.declared.values() for key in _names_of_declaration(one))
+        declared = (key for declaration in self.declared.values() for key in _names_of_declaration(declaration))
         return {name for _, name in (*declared, *names_of(self.rules), *self.declared)}
 
     @property
@@ -219,55 +213,60 @@ class AssemblyPart:
         def change(text: str, start: Start) -> str:
             return with_name(text, start, roles, old, new)
 
-        rules = tuple(replace(one, rule=with_texts(one.rule, change)) for one in self.rules)
+        rules = tuple(replace(rule, rule=with_texts(rule.rule, change)) for rule in self.rules)
         declared = {}
-        for there, one in self.declared.items():
-            parameters = tuple(new if name == old and space == "value" else name for name in one.parameters)
-            found = one.changed(change).named(new if there == key else one.name, parameters)
-            declared[found.space, found.name] = found
+        for there, declaration in self.declared.items():
+            parameters = tuple(new if name == old and space == "value" else name for name in declaration.parameters)
+            part = declaration.changed(change).named(new if there == key else declaration.name, parameters)
+            declared[part.space, part.name] = part
         return AssemblyPart(rules, declared)
 
 
 def bound_names(declared: Iterable[Declaration]) -> set[str]:
     """The variables and parameters inside of declarations."""
-    found = set()
-    for one in declared:
-        found |= {use.name for use in _visited_uses(one.changed) if use.role == "bound"} | set(one.parameters)
-    return found
+    bound_names = set()
+    for declaration in declared:
+        bound_names |= {name for role, name, _ in _visited_uses(declaration.changed) if role == "bound"} | set(
+            declaration.parameters
+        )
+    return bound_names
 
 
 def names_of(rules: Iterable[RuleDraft]) -> set[DeclaredName]:
     """The names that rules use themselves."""
-    uses = (one for rule in rules for one in _visited_uses(lambda change: with_texts(rule.rule, change)))  # noqa: B023
-    return {(one.role, one.name) for one in uses}
+    uses = (use for rule in rules for use in _visited_uses(partial(with_texts, rule.rule)))
+    return {(role, name) for role, name, _ in uses}
 
 
 def used_declarations(
     declared: Mapping[DeclaredName, Declaration], names: Iterable[DeclaredName]
 ) -> dict[DeclaredName, Declaration]:
     """The declarations with these names, and those that they use."""
-    found: set[DeclaredName] = set()
+    declared_names: set[DeclaredName] = set()
     waiting = list(names)
     while waiting:
         key = waiting.pop()
-        if key in declared and key not in found:
-            found.add(key)
+        if key in declared and key not in declared_names:
+            declared_names.add(key)
             waiting += _names_of_declaration(declared[key])
-    return {key: one for key, one in declared.items() if key in found}
+    return {key: declaration for key, declaration in declared.items() if key in declared_names}
 
 
 def with_texts(rule: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Returns a rule with each of its formulas and expressions changed. SMT-LIB text has no names of ours."""
-    found = dict(rule)
+    texts = dict(rule)
     if "temporal" in rule:
-        found["temporal"] = _each(rule["temporal"], lambda one: change(one, "start"))
+        texts["temporal"] = _each(rule["temporal"], lambda one: change(one, "start"))
     if "solver" in rule:
         tools = {
-            tool: {**one, "variables": {name: _variable(each, change) for name, each in one["variables"].items()}}
-            for tool, one in rule["solver"]["tools"].items()
+            tool: {
+                **solver_tool,
+                "variables": {name: _variable(each, change) for name, each in solver_tool["variables"].items()},
+            }
+            for tool, solver_tool in rule["solver"]["tools"].items()
         }
-        found["solver"] = {**rule["solver"], "tools": tools}
-    return found
+        texts["solver"] = {**rule["solver"], "tools": tools}
+    return texts
 
 
 def _variable(variable: Mapping[str, Any], change: Change) -> dict[str, Any]:
@@ -283,25 +282,25 @@ def _changed_pattern(text: str, change: Change) -> str:
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:
-    return change(value) if isinstance(value, str) else [change(one) for one in value]
+    return change(value) if isinstance(value, str) else [change(part) for part in value]
 
 
 def _visited_uses(visit: Callable[[Change], object]) -> list[NameUse]:
     """The names in the texts that a function visits."""
-    found: list[NameUse] = []
+    name_uses: list[NameUse] = []
 
     def read(text: str, start: Start) -> str:
-        found.extend(names_in(text, start))
+        name_uses.extend(names_in(text, start))
         return text
 
     visit(read)
-    return found
+    return name_uses
 
 
-def _names_of_declaration(one: Declaration) -> list[DeclaredName]:
-    if one.section == "labels":
-        return [("tag", name) for name in one.tags()]
-    return [(use.role, use.name) for use in _visited_uses(one.changed)]
+def _names_of_declaration(declaration: Declaration) -> list[DeclaredName]:
+    if declaration.section == "labels":
+        return [("tag", name) for name in declaration.tags()]
+    return [(role, name) for role, name, _ in _visited_uses(declaration.changed)]
 
 
 # --- one meaning for each name
@@ -329,34 +328,36 @@ class NameTable:
                 self.problems.append(_problem(key, part, sentences))
                 break
             part = part.renamed(key, self._free(part, key))
-        self.declared |= {key: one for key, one in part.declared.items() if key not in self.declared}
+        self.declared |= {key: declaration for key, declaration in part.declared.items() if key not in self.declared}
         self._bound |= part.bound
         return part
 
     def _clash(self, part: AssemblyPart) -> DeclaredName | None:
         """A name of a draft that has another meaning so far."""
-        for key, one in part.declared.items():
-            if self.declared.get(key, one).meaning != one.meaning or (key[0] == "value" and key[1] in self._bound):
+        for key, declaration in part.declared.items():
+            if self.declared.get(key, declaration).meaning != declaration.meaning or (
+                key[0] == "value" and key[1] in self._bound
+            ):
                 return key
         bound = sorted(part.bound)
-        return next((("value", one) for one in bound if ("value", one) in self.declared), None)
+        return next((("value", bound_name) for bound_name in bound if ("value", bound_name) in self.declared), None)
 
     def _free(self, part: AssemblyPart, key: DeclaredName) -> str:
         space, name = key
         taken = part.names | self._bound | RESERVED
         meaning = part.declared[key].meaning if key in part.declared else None
-        for found in (f"{name}_{at}" for at in count(2)):
-            there = self.declared.get((space, found))
-            if found not in taken and (there is None or there.meaning == meaning):
-                return found
+        for free_name in (f"{name}_{at}" for at in count(2)):
+            there = self.declared.get((space, free_name))
+            if free_name not in taken and (there is None or there.meaning == meaning):
+                return free_name
         raise AssertionError(name)
 
 
 def _is_replaceable(part: AssemblyPart, key: DeclaredName) -> bool:
     """Whether all places of a name are names in the syntax tree: labels, and tags of labels, are in strings too."""
     space, name = key
-    labels = [one for one in part.declared.values() if one.section == "labels"]
-    return space != "label" and not (space == "tag" and any(name in one.tags() for one in labels))
+    labels = [declaration for declaration in part.declared.values() if declaration.section == "labels"]
+    return space != "label" and not (space == "tag" and any(name in label.tags() for label in labels))
 
 
 def _problem(key: DeclaredName, part: AssemblyPart, sentences: Sequence[int]) -> Problem:

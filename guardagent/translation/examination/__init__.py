@@ -57,26 +57,33 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
         key = "problems", repr(draft), id(context), only_fatal
     except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
         return _problems(draft, context, only_fatal=only_fatal)
-    _, found = context.memory.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
-    return found
+    _, problems = context.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
+    return problems
 
 
 def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
     examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
-    of_drafts = [(name, check) for name, check in CHECKS.load_all() if not check.whole_policy]
-    checks = [(name, check) for name, check in of_drafts if not (only_fatal and check.never_fatal)]
-    found = dict.fromkeys(one for name, check in checks for one in _results(name, check, examined))
-    order = {one.id: at for at, one in enumerate(draft.rules)}
-    wanted = [one for one in found if one.fatal or not only_fatal]
-    return tuple(sorted(wanted, key=lambda one: (not one.fatal, order.get(one.rule, len(order)))))
+    of_drafts = (one for one in CHECKS.load_all() if not one[1].whole_policy)
+    found = dict.fromkeys(
+        _results(examined, (of_draft for of_draft in of_drafts if not (only_fatal and of_draft[1].never_fatal)))
+    )
+    order = {rule.id: at for at, rule in enumerate(draft.rules)}
+    wanted = [problem for problem in found if problem.fatal or not only_fatal]
+    return tuple(sorted(wanted, key=lambda problem: (not problem.fatal, order.get(problem.rule, len(order)))))
 
 
-def _results(name: str, check: DraftCheck, examined: ExaminedDraft) -> Iterator[Problem]:
-    try:
-        yield from check.find(examined)
-    except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
-        problem = f"the check {name!r} did not end: {error_text(error):.300}; simplify the rules"
-        yield Problem("unexamined", problem, sentences=tuple(examined.draft.sentences), fatal=True)
+def _results(examined: ExaminedDraft | ExaminedPolicy, checks: Iterable[tuple[str, DraftCheck]]) -> Iterator[Problem]:
+    for name, check in checks:
+        try:
+            yield from check.find(examined)
+        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
+            text = f"the check {name!r} did not end: {error_text(error):.300}"
+            if isinstance(examined, ExaminedDraft):
+                yield Problem(
+                    "unexamined", f"{text}; simplify the rules", sentences=examined.draft.sentences, fatal=True
+                )
+            else:
+                yield Problem("unexamined", text)
 
 
 JudgedCases = Mapping[str, Sequence[JudgedCase]]
@@ -113,25 +120,20 @@ def examine_policy(
     except InputError as error:
         return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
     judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
-    found = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
-    found += _case_problems(cases, judged)
-    found += _execution_problems(loaded, traces) if traces is not None else []
-    found += _policy_problems(ExaminedPolicy(loaded, context))
-    return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.fatal))
-
-
-def _policy_problems(examined: ExaminedPolicy) -> Iterator[Problem]:
-    """The problems that the checks of whole policies find. One that fails is a problem: it is no pass."""
-    for name, check in CHECKS.load_all():
-        if check.whole_policy:
-            try:
-                yield from check.find(examined)
-            except Exception as error:  # noqa: BLE001 - a policy can hold anything
-                yield Problem("unexamined", f"the check {name!r} did not end: {error_text(error):.300}")
+    problems = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
+    problems += _case_problems(cases, judged)
+    problems += _execution_problems(loaded, traces) if traces is not None else []
+    problems += _results(ExaminedPolicy(loaded, context), (one for one in CHECKS.load_all() if one[1].whole_policy))
+    return tuple(sorted(dict.fromkeys(problems), key=lambda problem: not problem.fatal))
 
 
 def _known(judged: JudgedCases) -> KnownCalls:
-    verdicts = [(one.case, one.verdict) for some in judged.values() for one in some if one.verdict is not None]
+    verdicts = [
+        (judged_case.case, judged_case.verdict)
+        for some in judged.values()
+        for judged_case in some
+        if judged_case.verdict is not None
+    ]
     allowed = (case.proposed.tool for case, verdict in verdicts if is_first(case) and verdict.label == 0)
     return KnownCalls.of(allowed, (rule for _, verdict in verdicts for rule in verdict.rules))
 
@@ -141,21 +143,21 @@ def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Proble
     for rule in cases:
         if rule not in judged:
             yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)
-        for one in judged.get(rule, ()):
-            if problem := one.problem or _change(rule, one):
-                yield Problem("case", problem, rule, example=one.text, fatal=True)
+        for judged_case in judged.get(rule, ()):
+            if problem := judged_case.problem or _change(rule, judged_case):
+                yield Problem("case", problem, rule, example=judged_case.text, fatal=True)
 
 
-def _change(rule: str, one: JudgedCase) -> str:
-    if one.case is None or one.verdict is None:
+def _change(rule: str, judged_case: JudgedCase) -> str:
+    if judged_case.case is None or judged_case.verdict is None:
         return ""
-    is_expected, is_violated = expects_violation(one.case, rule), rule in one.verdict.rules
+    is_expected, is_violated = expects_violation(judged_case.case, rule), rule in judged_case.verdict.rules
     if is_expected is not is_violated:
         words = ("does not violate", "violates")
         alone = words[is_expected]
-        return f"case {one.case.id!r:.100} {words[is_violated]} the rule in the whole policy; alone it {alone}"
-    if one.case.label == 1 and one.verdict.label == 0:
-        return f"case {one.case.id!r:.100} is allowed by the whole policy, but denied by the rule alone"
+        return f"case {judged_case.case.id!r:.100} {words[is_violated]} the rule in the whole policy; alone it {alone}"
+    if judged_case.case.label == 1 and judged_case.verdict.label == 0:
+        return f"case {judged_case.case.id!r:.100} is allowed by the whole policy, but denied by the rule alone"
     return ""
 
 
@@ -181,14 +183,7 @@ def _history_of(record: Case) -> Trace:
 
     The state and the facts of a case are those of its proposed call. At the time of an earlier call, they were others.
     """
-    return Trace(record.id, tuple(TraceStep(one) for one in record.history), principal=record.principal)
-
-
-def _momentary(policies: Policies) -> frozenset[str]:
-    """The policies that read the state or a fact at the time of a call, or may do so."""
-    walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in policies.rules}
-    plain = {name for name, nodes in walked.items() if not any(isinstance(one, _MOMENTARY) for one in nodes)}
-    return frozenset(policies.ids) - plain
+    return Trace(record.id, tuple(TraceStep(event) for event in record.history), principal=record.principal)
 
 
 class _Executions:
@@ -205,19 +200,22 @@ class _Executions:
         """Judges a trace, or the history of a case by the rules that need neither its state nor its facts."""
         trace = record if isinstance(record, Trace) else _history_of(record)
         left_out = frozenset() if record is trace else self._momentary
-        self._calls.update(one.event.tool for one in trace.steps if _is_executed(one))
+        self._calls.update(step.event.tool for step in trace.steps if _is_executed(step))
         judge_events(self._policies, trace, partial(self._count, trace, left_out))
 
     @cached_property
     def _momentary(self) -> frozenset[str]:
-        return _momentary(self._policies)
+        """The policies that read the state or a fact at the time of a call, or may do so."""
+        walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in self._policies.rules}
+        plain = {name for name, nodes in walked.items() if not any(isinstance(node, _MOMENTARY) for node in nodes)}
+        return frozenset(self._policies.ids) - plain
 
     def _count(self, trace: Trace, left_out: Collection[str], at: int | None, verdict: Verdict) -> None:
         if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):
             return
         tool = trace.steps[at].event.tool
         counts, names = (self._denied, verdict.rules) if verdict.rules else (self._unknown, verdict.errors)
-        for name in (one for one in names if one.partition(": ")[0] not in left_out):
+        for name in (name for name in names if name.partition(": ")[0] not in left_out):
             counts[name, tool] += 1
             self._examples.setdefault((name, tool), _shown_call(trace, at))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -98,7 +98,8 @@ def check_syntax(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule, problem in wrong:
         if not _uses_broken(rule, loaded.declarations):
             yield problem_of(rule, "syntax", f"the rule does not load: {problem}", fatal=True)
-    if loaded.problem and not _ids_repeat(examined.draft.rules):
+    ids = {rule.id for rule in examined.draft.rules}
+    if loaded.problem and len(ids) == len(examined.draft.rules):  # `sentences` reports an id of two rules
         text = f"each rule loads, but not all of them together: {loaded.problem}"
         yield Problem("syntax", text, sentences=everywhere, fatal=True)
 
@@ -108,11 +109,6 @@ def _uses_broken(rule: RuleDraft, declarations: Mapping[str, str]) -> bool:
     names = [re.split(r"\W", key.partition(".")[2], maxsplit=1)[0] for key in declarations]
     text = str(rule.rule)
     return any(re.search(rf"\b{name}\b", text) for name in names if name)
-
-
-def _ids_repeat(rules: Iterable[RuleDraft]) -> bool:
-    """Whether two rules have the same id, which `sentences` reports."""
-    return any(count > 1 for count in Counter(one.id for one in rules).values())
 
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
@@ -125,16 +121,16 @@ def check_sentences(examined: ExaminedDraft) -> Iterator[Problem]:
     Ids that are unusable are fatal.
     """
     draft = examined.draft
-    ids = Counter(one.id for one in draft.rules)
+    ids = Counter(rule.id for rule in draft.rules)
     for name in (name for name, count in ids.items() if count > 1):
         yield Problem("id", f"{ids[name]} rules have the id {name!r:.100}; expected each id once", name, fatal=True)
     for rule in draft.rules:
         yield from _malformed(rule, draft)
     yield from _uncovered_sentences(draft)
-    for one in draft.ambiguities:
-        if len(set(one.readings)) < 2 or not one.question.strip():
+    for ambiguity in draft.ambiguities:
+        if len(set(ambiguity.readings)) < 2 or not ambiguity.question.strip():
             text = "the ambiguity has no question, or fewer than two readings; expected both"
-            yield Problem("ambiguity", text, sentences=(one.sentence,))
+            yield Problem("ambiguity", text, sentences=(ambiguity.sentence,))
 
 
 def _malformed(rule: RuleDraft, draft: Draft) -> Iterator[Problem]:
@@ -152,7 +148,7 @@ def _malformed(rule: RuleDraft, draft: Draft) -> Iterator[Problem]:
 def _uncovered_sentences(draft: Draft) -> Iterator[Problem]:
     covered = {number for rule in draft.rules for number in rule.quotes}
     covered |= {number for number, reason in draft.declined.items() if reason.strip()}
-    covered |= {one.sentence for one in draft.ambiguities}
+    covered |= {ambiguity.sentence for ambiguity in draft.ambiguities}
     for number in draft.sentences:
         if number not in covered:
             text = f"sentence {number} has no rule, no reason why it has none, and no ambiguity; expected one of them"
@@ -169,7 +165,7 @@ def check_grounding(examined: ExaminedDraft) -> Iterator[Problem]:
     Fatal for a rule without any quote that is found.
     """
     sentences = examined.context.document.sentences
-    texts = ["\n".join((*one.path, *one.context, one.text)) for one in sentences]
+    texts = ["\n".join((*sentence.path, *sentence.context, sentence.text)) for sentence in sentences]
     for rule in examined.draft.rules:
         problems = [
             text for number, quote in rule.quotes.items() if (text := _quote_problem(number, quote, sentences, texts))
@@ -216,19 +212,23 @@ _OF_SORTS = {"Int": 0, "Real": 0, "Bool": True}  # a value of each sort; all oth
 def check_arguments(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds arguments that a tool does not have, which are fatal, and values that contradict its schema."""
     shapes = examined.shapes
-    signatures = {one.name: shapes.arguments(one.name) for one in examined.context.tools}
+    signatures = {tool.name: shapes.arguments(tool.name) for tool in examined.context.tools}
     for rule in examined.rules:
-        reads = [read for one in rule.policies.rules for read in one.rules]
-        found = [one.problem for read in reads for one in unknown_arguments(read, rule.policies.tags, signatures)]
-        for text in dict.fromkeys([*found, *_unknown_in_cases(rule, shapes)]):
+        reads = [read for rule in rule.policies.rules for read in rule.rules]
+        problems = [
+            unknown_argument.problem
+            for read in reads
+            for unknown_argument in unknown_arguments(read, rule.policies.tags, signatures)
+        ]
+        for text in dict.fromkeys([*problems, *_unknown_in_cases(rule, shapes)]):
             yield rule.problem("argument", text, fatal=True)
         for text in dict.fromkeys([*_contradictions(rule, shapes), *_sort_contradictions(rule, shapes)]):
             yield rule.problem("type", text)
 
 
 def _unknown_in_cases(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
-    for one in rule.cases:
-        for call in calls_of(one.case) if one.case is not None else ():
+    for case in rule.cases:
+        for call in calls_of(case.case) if case.case is not None else ():
             known = shapes.arguments(call.tool) if call.tool else None
             for name in call.args if known is not None else ():
                 if known is not None and name not in known:
@@ -236,39 +236,39 @@ def _unknown_in_cases(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
 
 
 def _contradictions(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
-    for one in rule.places.comparisons:
-        if one.place[0] in ("args", "output"):
-            schemas = shapes.schemas(one.place)
-            if schemas and not any(_may_hold(one, schema) for schema in schemas):
-                known = f"{_place_name(one.place)} {_described(schemas)}"
-                yield f"{_comparison(one)}, but {known}; compare it with one of its values"
+    for comparison in rule.places.comparisons:
+        if comparison.place[0] in ("args", "output"):
+            schemas = shapes.schemas(comparison.place)
+            if schemas and not any(_may_hold(comparison, schema) for schema in schemas):
+                known = f"{_place_name(comparison.place)} {_described(schemas)}"
+                yield f"{_comparison(comparison)}, but {known}; compare it with one of its values"
 
 
-def _may_hold(one: PlaceComparison, schema: Schema) -> bool:
+def _may_hold(place_comparison: PlaceComparison, schema: Schema) -> bool:
     """Whether a comparison does not contradict a schema; an ordered one only has to be of its type."""
-    if one.operator in ("==", "!="):
-        return schema_allows(schema, as_json(one.constant)) is not False
-    return _has_type(schema, "" if one.operator == "matches" else as_json(one.constant))
+    if place_comparison.operator in ("==", "!="):
+        return schema_allows(schema, as_json(place_comparison.constant)) is not False
+    return _has_type(schema, "" if place_comparison.operator == "matches" else as_json(place_comparison.constant))
 
 
 def _has_type(schema: Schema, value: Any) -> bool:
     of_choices = choices(schema)
     if of_choices is not None:
-        return any(isinstance(one, str) is isinstance(value, str) for one in of_choices)
+        return any(isinstance(choice, str) is isinstance(value, str) for choice in of_choices)
     return schema_allows({"type": schema["type"]} if "type" in schema else {}, value) is not False
 
 
 def _sort_contradictions(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
     """Variables of a solver rule whose sort contradicts the schema of their argument."""
-    monitors = [one for one in rule.policies.monitors if isinstance(one, SolverMonitor)]
-    for tool, permit in (pair for one in monitors for pair in one.checks.items()):
-        for one in permit.variables:
-            if isinstance(one.source, ExpressionSource) and one.source.argument is not None:
-                place = ("args", tool, one.source.argument)
-                schemas, value = shapes.schemas(place), _OF_SORTS.get(one.sort.name, "")
+    monitors = [monitor for monitor in rule.policies.monitors if isinstance(monitor, SolverMonitor)]
+    for tool, permit in (pair for monitor in monitors for pair in monitor.checks.items()):
+        for variable in permit.variables:
+            if isinstance(variable.source, ExpressionSource) and variable.source.argument is not None:
+                place = ("args", tool, variable.source.argument)
+                schemas, value = shapes.schemas(place), _OF_SORTS.get(variable.sort.name, "")
                 if schemas and not any(_has_type(schema, value) for schema in schemas):
                     yield (
-                        f"the variable {one.name!r} has the sort {one.sort.name}, but {_place_name(place)} "
+                        f"the variable {variable.name!r} has the sort {variable.sort.name}, but {_place_name(place)} "
                         f"{_described(schemas)}; expected a sort of such values"
                     )
 
@@ -277,9 +277,11 @@ def _place_name(place: Place) -> str:
     return f"{'the argument' if place[0] == 'args' else 'the output'} {'.'.join(place[2:])!r} of {place[1]!r}"
 
 
-def _comparison(one: PlaceComparison) -> str:
-    constant = one.constant if one.operator == "matches" else as_json(one.constant)
-    return f"{'.'.join(one.place[2:])} {one.operator} {constant!r:.100}"
+def _comparison(place_comparison: PlaceComparison) -> str:
+    constant = (
+        place_comparison.constant if place_comparison.operator == "matches" else as_json(place_comparison.constant)
+    )
+    return f"{'.'.join(place_comparison.place[2:])} {place_comparison.operator} {constant!r:.100}"
 
 
 def _described(schemas: Sequence[Schema]) -> str:
@@ -306,7 +308,7 @@ def check_facts(examined: ExaminedDraft) -> Iterator[Problem]:
     """
     known = {"fact": _KnownFacts(examined, "fact"), "state": _KnownFacts(examined, "state")}
     for rule in examined.rules:
-        places = [one for one in rule.places.reads if one[0] in known and len(one) > 1]
+        places = [read_place for read_place in rule.places.reads if read_place[0] in known and len(read_place) > 1]
         for place in places:
             if not _is_outer(place, places) and not known[place[0]].has(place[1:]):
                 name = ".".join(part for part in place[1:] if part != ITEMS)
@@ -323,32 +325,34 @@ class _KnownFacts:
     """The declared and recorded facts, or the state."""
 
     def __init__(self, examined: ExaminedDraft, kind: str) -> None:
-        declared = [*(one.name for one in examined.context.facts), *(one.name for one in examined.draft.facts)]
+        declared = [*(fact.name for fact in examined.context.facts), *(fact.name for fact in examined.draft.facts)]
         samples = examined.context.samples
         paths = () if samples is None else samples.facts if kind == "fact" else samples.state
-        self._declared = [segments(one.removeprefix("state.") if kind == "state" else one) for one in declared]
+        self._declared = [
+            segments(fact_name.removeprefix("state.") if kind == "state" else fact_name) for fact_name in declared
+        ]
         self._shown = _with_values(paths)
-        self.names = {*declared, *(".".join(one) for one in self._shown if ITEMS not in one)}
+        self.names = {*declared, *(".".join(shown_keys) for shown_keys in self._shown if ITEMS not in shown_keys)}
 
     def has(self, keys: _Keys) -> bool:
         """Whether a path, one within it or one around it is known."""
-        if any(keys[: len(one)] == one[: len(keys)] for one in self._declared if one):
+        if any(keys[: len(known_keys)] == known_keys[: len(keys)] for known_keys in self._declared if known_keys):
             return True
-        is_begun = any(one[0] in (keys[0], "*") for one in self._shown)
+        is_begun = any(shown_keys[0] in (keys[0], "*") for shown_keys in self._shown)
         return is_begun and all(missing_fields(self._shown, keys[:at]) is None for at in range(1, len(keys) + 1))
 
 
 def _with_values(paths: tuple[ShapePath, ...]) -> Mapping[_Keys, ShapePath]:
     """The paths that have a value somewhere; every case has an empty `context` and an unknown `user_confirmed`."""
-    shown = {segments(one.path): one for one in paths if one.types != ("null",)}
-    if not any(one[0] == "context" and len(one) > 1 for one in shown if one):
+    shown = {segments(path.path): path for path in paths if path.types != ("null",)}
+    if not any(shown_keys[0] == "context" and len(shown_keys) > 1 for shown_keys in shown if shown_keys):
         shown.pop(("context",), None)
-    return {keys: one for keys, one in shown.items() if keys}
+    return {keys: path for keys, path in shown.items() if keys}
 
 
 def _is_outer(place: Place, places: list[Place]) -> bool:
     """Whether the rule also reads a place within this one."""
-    return any(len(one) > len(place) and one[: len(place)] == place for one in places)
+    return any(len(other_place) > len(place) and other_place[: len(place)] == place for other_place in places)
 
 
 @draft_check("outputs", never_fatal=True)
@@ -358,7 +362,7 @@ def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
     Of fields within each other, it names the outer one that is missing.
     """
     for rule in examined.rules:
-        for place in (one for one in rule.places.reads if one[0] == "output"):
+        for place in (read_place for read_place in rule.places.reads if read_place[0] == "output"):
             known = examined.shapes.missing(place)
             if known is not None:
                 around = repr(".".join(place[2:-1])) if place[2:-1] else "the output"
@@ -378,18 +382,14 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
     A wrong case is fatal: either the rule or the case is wrong. A missing one is not.
     """
     for rule in examined.rules:
-        yield from _wrong_cases(rule)
+        for case in rule.cases:
+            if problem := case.problem or disagreement(rule.draft.id, case):
+                yield rule.problem("case", problem, example=case.text, fatal=True)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
         ids = Counter(repr(one.get("id")) for one in draft.cases if isinstance(one, dict))
         for name in (name for name, count in ids.items() if count > 1):
             yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
-
-
-def _wrong_cases(rule: ExaminedRule) -> Iterator[Problem]:
-    for one in rule.cases:
-        if problem := one.problem or disagreement(rule.draft.id, one):
-            yield rule.problem("case", problem, example=one.text, fatal=True)
 
 
 def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
@@ -398,15 +398,15 @@ def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
     is_late = concerns_the_end(rule.policies, rule.draft.id)
     how = "violates it at the end: the calls of a conversation under 'events'" if is_late else "violates it"
     kinds["violating"] = f"{how} (rules {[rule.draft.id]})"
-    found = {one.outcome for one in rule.cases if one.verdict is not None}
-    lacking = [text for kind, text in kinds.items() if kind not in found]
+    outcomes = {case.outcome for case in rule.cases if case.verdict is not None}
+    lacking = [text for kind, text in kinds.items() if kind not in outcomes]
     reads_values = bool(rule.places.reads) or rule.places.reads_time
     fewest = _FEWEST_CASES if reads_values and not is_late else len(kinds)
     if len(rule.cases) < fewest:
         lacking.append(f"stands on either side of each limit; expected at least {fewest} cases, got {len(rule.cases)}")
     if lacking:
         yield rule.problem("case", f"the cases lack one that {', one that '.join(lacking)}")
-    if "unknown" not in found and (unknown := next(_unknown_cases(rule), None)) is not None:
+    if "unknown" not in outcomes and (unknown := next(_unknown_cases(rule), None)) is not None:
         text = "the cases lack one that is denied because a value is unknown (label 1 with rules []), such as this one"
         yield rule.problem("case", text, example=unknown.text)
 
@@ -416,7 +416,11 @@ def _unknown_cases(rule: ExaminedRule) -> Iterator[JudgedCase]:
     for record in rule.draft.cases:
         if isinstance(record, Mapping):
             variants = list(_unknown_variants(record))
-            yield from (one for one in judged_cases(rule.policies, rule.draft.id, variants) if one.outcome == "unknown")
+            yield from (
+                judged_case
+                for judged_case in judged_cases(rule.policies, rule.draft.id, variants)
+                if judged_case.outcome == "unknown"
+            )
 
 
 def _unknown_variants(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -444,9 +448,9 @@ def check_missing_value(examined: ExaminedDraft) -> Iterator[Problem]:
     """
     for rule in examined.rules:
         if _KNOWN_TEST in str(rule.draft.rule):
-            found = next(_allowed_variants(rule), None)
-            if found is not None:
-                name, example = found
+            allowed_variant = next(_allowed_variants(rule), None)
+            if allowed_variant is not None:
+                name, example = allowed_variant
                 text = (
                     f"the rule denies a call, and allows it if {name} is missing; a missing value has to deny, "
                     "unless the document says otherwise"
@@ -459,10 +463,10 @@ def _allowed_variants(rule: ExaminedRule) -> Iterator[tuple[str, str]]:
     for case, record in zip(rule.cases, rule.draft.cases, strict=False):
         if case.outcome == "violating" and isinstance(record, Mapping):
             variants = list(_missing_variants(record))
-            judged = judged_cases(rule.policies, rule.draft.id, [one for _, one in variants])
-            for (name, _), one in zip(variants, judged, strict=True):
-                if one.verdict is not None and one.outcome == "allowed":
-                    yield name, one.text
+            judged = judged_cases(rule.policies, rule.draft.id, [variant for _, variant in variants])
+            for (name, _), judged_case in zip(variants, judged, strict=True):
+                if judged_case.verdict is not None and judged_case.outcome == "allowed":
+                    yield name, judged_case.text
 
 
 def _missing_variants(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -494,12 +498,12 @@ def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
             yield from _unnoticed_changes(rule, rule.survivors)
 
 
-def _unnoticed_changes(rule: ExaminedRule, found: Survivors) -> Iterator[Problem]:
-    if found.left_out:
-        yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(found.left_out)}")
-    if found.found:
-        shown = "; ".join(f"({at}) {one.description}" for at, one in enumerate(found.found[:_SHOWN_MUTANTS], 1))
-        more = f"; and {len(found.found) - _SHOWN_MUTANTS} more" if len(found.found) > _SHOWN_MUTANTS else ""
+def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Problem]:
+    if survivors.left_out:
+        yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
+    if survivors.found:
+        shown = "; ".join(f"({at}) {one.description}" for at, one in enumerate(survivors.found[:_SHOWN_MUTANTS], 1))
+        more = f"; and {len(survivors.found) - _SHOWN_MUTANTS} more" if len(survivors.found) > _SHOWN_MUTANTS else ""
         text = (
             f"no case notices these changes of the rule: {shown}{more}; add a case for each whose verdict they change"
         )
@@ -520,16 +524,18 @@ def check_lint(examined: ExaminedDraft) -> Iterator[Problem]:
     Sentences can contradict each other. Then each rule is right, and only the owner of the document can say what holds.
     """
     if examined.policies is not None:
-        sentences = {one.id: one.sentences for one in examined.draft.rules}
-        found = lint_problems(examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls)
-        yield from (_of_document(one, sentences) for one in found if one.kind not in _OF_WHOLE_POLICIES)
+        sentences = {rule.id: rule.sentences for rule in examined.draft.rules}
+        problems = lint_problems(
+            examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls
+        )
+        yield from (_of_document(problem, sentences) for problem in problems if problem.kind not in _OF_WHOLE_POLICIES)
 
 
-def _of_document(one: Problem, sentences: Mapping[str, tuple[int, ...]]) -> Problem:
+def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> Problem:
     """A problem of rules that rest on different sentences, which may be one of the document."""
-    if not one.fatal or len({sentences.get(rule) for rule in (one.rule, *one.others)}) == 1:
-        return one
-    return replace(one, message=f"{one.message}; {_CONTRADICTION_HINT}", fatal=False)
+    if not problem.fatal or len({sentences.get(rule) for rule in (problem.rule, *problem.others)}) == 1:
+        return problem
+    return replace(problem, message=f"{problem.message}; {_CONTRADICTION_HINT}", fatal=False)
 
 
 @draft_check("failure", never_fatal=True)
@@ -542,16 +548,17 @@ def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
     if context.failed_output or context.samples is None:
         return
     sought = {rule.draft.id: rule.places.sought for rule in examined.rules if rule.places.sought}
-    tools = {tool for one in sought.values() for tool in one}
-    samples = [one for one in context.samples.tools if one.tool in tools and _is_unclear(one)]
-    rules = [name for name, one in sought.items() if any(sample.tool in one for sample in samples)]
+    tools = {tool for sought_tools in sought.values() for tool in sought_tools}
+    samples = [tool for tool in context.samples.tools if tool.tool in tools and _is_unclear(tool)]
+    rules = [name for name, sought_tools in sought.items() if any(sample.tool in sought_tools for sample in samples)]
     if not rules:
         return
-    prefixes = dict.fromkeys(failure.prefix for one in samples for failure in one.failures)
+    prefixes = dict.fromkeys(failure.prefix for sample in samples for failure in sample.failures)
     shown = f"outputs begin with {', '.join(map(repr, prefixes))}" if prefixes else "no sample says which call failed"
     text = (
-        f"the rules {', '.join(map(repr, rules))} need a successful call of {', '.join(one.tool for one in samples)}, "
-        f"but 'failed_output' is unknown: {shown}; give the pattern of the outputs of failed calls"
+        f"the rules {', '.join(map(repr, rules))} need a successful call of "
+        f"{', '.join(sample.tool for sample in samples)}, but 'failed_output' is unknown: {shown}; "
+        "give the pattern of the outputs of failed calls"
     )
     numbers = {number for rule in examined.rules if rule.draft.id in rules for number in rule.draft.sentences}
     yield Problem("failure", text, sentences=tuple(sorted(numbers)))
@@ -559,7 +566,7 @@ def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
 
 def _is_unclear(samples: ToolSamples) -> bool:
     """Whether outputs look like failures, or no call is recorded as failed or not."""
-    return bool(samples.failures) or all(one.failed is None for one in samples.examples)
+    return bool(samples.failures) or all(example.failed is None for example in samples.examples)
 
 
 _SEVERAL_TOOLS = 2  # a rule about one tool is about that kind of call
@@ -576,11 +583,11 @@ def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
 
     Each is for the author first: the words may mean fewer tools, and then it stays for the reviewer.
     """
-    writing = [one.name for one in writing_tools(examined.context.tools)]
+    writing = [writing_tool.name for writing_tool in writing_tools(examined.context.tools)]
     for rule in examined.rules:
-        words = next((found for text in rule.draft.quotes.values() if (found := _ANY.search(text))), None)
+        words = next((match for text in rule.draft.quotes.values() if (match := _ANY.search(text))), None)
         judged = _judged_tools(rule) if words else None
-        missing = [one for one in writing if judged is not None and one not in judged]
+        missing = [tool_name for tool_name in writing if judged is not None and tool_name not in judged]
         if words and judged and missing and len({*writing} & judged) >= _SEVERAL_TOOLS:
             text = (
                 f"the quote says {words[0]!r}, and the rule judges {', '.join(sorted(judged))}, but not "
@@ -591,10 +598,10 @@ def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
 
 def _judged_tools(rule: ExaminedRule) -> frozenset[str] | None:
     """The tools whose calls the rule judges; None if it judges any."""
-    patterns = [one for read in rule.policies.rules for each in read.rules for one in ast.walk(each)]
-    if any(isinstance(one, ast.Pattern) and "*" in one.tools for one in patterns):
+    patterns = [node for read in rule.policies.rules for each in read.rules for node in ast.walk(each)]
+    if any(isinstance(pattern, ast.Pattern) and "*" in pattern.tools for pattern in patterns):
         return None
-    return frozenset(tool for one in rule.policies.rules for tool in one.tools)
+    return frozenset(tool for rule in rule.policies.rules for tool in rule.tools)
 
 
 _TARGET_NAME = re.compile(
@@ -627,7 +634,7 @@ def _unread_arguments(tool: ToolSchema, examined: ExaminedPolicy) -> list[str]:
     """The arguments that no rule and no counter reads."""
     if any(tool.name in rule.tools and _reads_all_arguments(rule) for rule in examined.target.rules):
         return []
-    read = {one[2] for one in examined.places.reads if one[:2] == ("args", tool.name) and len(one) > 2}
+    read = {place[2] for place in examined.places.reads if place[:2] == ("args", tool.name) and len(place) > 2}
     for source in examined.target.file.counters.values():
         read |= {*re.findall(r"(\w+)\s*=", source.on.text)}
     return [name for name in tool.parameters.get("properties", {}) if name not in read]
@@ -646,7 +653,7 @@ def _reads_all_arguments(rule: Rule) -> bool:
 
 def _missing_limit(name: str, schemas: Sequence[Any]) -> str:
     """The limit that is missing; empty for an argument that rules cannot matter for, such as free text."""
-    types = {kind for one in schemas for kind in _schema_types(one)}
+    types = {kind for schema in schemas for kind in _schema_types(schema)}
     word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()
     if _FREE_TEXT_NAME.search(word):
         return ""
@@ -663,4 +670,4 @@ def _schema_types(schema: Any) -> Sequence[str]:
     if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
         return ()
     kind = schema.get("type", ())
-    return [kind] if isinstance(kind, str) else [str(one) for one in kind]
+    return [kind] if isinstance(kind, str) else [str(type_name) for type_name in kind]

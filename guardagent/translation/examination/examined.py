@@ -60,18 +60,18 @@ class JudgedCase:
 
 def judged_cases(policies: Policies, rule: str, records: Iterable[Any]) -> Sequence[JudgedCase]:
     """Judges the cases of a rule; nothing in a record ends in an error."""
-    return [_judged(policies, f"{rule}: cases[{at}]", one) for at, one in enumerate(records)]
+    return [_judged(policies, f"{rule}: cases[{at}]", record) for at, record in enumerate(records)]
 
 
-def disagreement(rule: str, one: JudgedCase) -> str:
+def disagreement(rule: str, judged_case: JudgedCase) -> str:
     """The reason that a case does not hold under its rule; empty if it holds."""
-    case, verdict = one.case, one.verdict
+    case, verdict = judged_case.case, judged_case.verdict
     if case is None or verdict is None:
         return ""
     name = f"case {case.id!r:.100}"
     if others := [other for other in case.rules or () if other != rule]:
         return f"{name} names {others[0]!r:.100}, but judges this rule alone; expected rules {[rule]} or []"
-    if one.outcome == "unknown" and expects_violation(case, rule):
+    if judged_case.outcome == "unknown" and expects_violation(case, rule):
         return (
             f"{name} expects a violation, but the call is denied only because something is unknown: "
             f"{'; '.join(verdict.errors):.300}; give the case the missing values, or expect rules []"
@@ -153,7 +153,7 @@ def load_draft(draft: Draft, context: TranslationContext) -> LoadedDraft:
     if frame_problem := _load({**frame, "policies": [_EMPTY_RULE]}, context)[1]:
         return LoadedDraft(None, frame_problem=frame_problem)
     wrong = _load_declarations(draft, frame, context)
-    rules = tuple(_load_rule(one, frame, context) for one in draft.rules)
+    rules = tuple(_load_rule(rule, frame, context) for rule in draft.rules)
     if not rules or wrong or any(problem for _, problem in rules):
         return LoadedDraft(None, "", "", wrong, rules)
     return LoadedDraft(*_load(draft.content(context), context), rules=rules)
@@ -204,7 +204,7 @@ def _load_declarations(draft: Draft, frame: dict[str, Any], context: Translation
         everything[key] = {**everything.get(key, {}), name: value}
     problem = _load(everything, context)[1]
     if not problem or len(waiting) > _MOST_DECLARATIONS:
-        frame |= {key: one for key, one in everything.items() if key != "policies"}
+        frame |= {key: content for key, content in everything.items() if key != "policies"}
         return wrong | ({"declarations": problem} if problem else {})
     while waiting:
         left = []
@@ -243,14 +243,18 @@ class ToolShapes:
     """The arguments and outputs of tools."""
 
     def __init__(self, tools: Iterable[ToolSchema], samples: TraceSamples | None) -> None:
-        self._tools = {one.name: one for one in tools}
-        self._samples = {one.tool: one for one in samples.tools} if samples is not None else {}
+        self._tools = {tool.name: tool for tool in tools}
+        self._samples = {tool.tool: tool for tool in samples.tools} if samples is not None else {}
 
     def arguments(self, tool: str) -> frozenset[str] | None:
         """The names of the arguments of a tool; None if it may have any."""
-        one = self._tools.get(tool)
-        names = None if one is None else declared_arguments(one.parameters)
-        if one is None or names is None or not (names or one.parameters.get("additionalProperties") is False):
+        tool_schema = self._tools.get(tool)
+        names = None if tool_schema is None else declared_arguments(tool_schema.parameters)
+        if (
+            tool_schema is None
+            or names is None
+            or not (names or tool_schema.parameters.get("additionalProperties") is False)
+        ):
             return None
         shown = self._samples[tool].arguments if tool in self._samples else ()
         return names.union(*(segments(path.path)[:1] for path in shown))
@@ -258,24 +262,24 @@ class ToolShapes:
     def schemas(self, place: Place) -> Sequence[Schema]:
         """The schemas of a value, any of which it may satisfy; empty if nothing is known."""
         kind, tool, *keys = place
-        one = self._tools.get(tool)
-        whole = None if one is None else one.parameters if kind == "args" else one.output_schema
-        found = list(_within(whole, whole, keys)) if whole is not None else []
-        return found or [_schema_of(path) for path in self._shown(kind, tool) if segments(path.path) == tuple(keys)]
+        tool_schema = self._tools.get(tool)
+        whole = None if tool_schema is None else tool_schema.parameters if kind == "args" else tool_schema.output_schema
+        schemas = list(_within(whole, whole, keys)) if whole is not None else []
+        return schemas or [_schema_of(path) for path in self._shown(kind, tool) if segments(path.path) == tuple(keys)]
 
     def missing(self, place: Place) -> Sequence[str] | None:
         """The known fields where a rule reads another field of an output; None if it is known, or nothing is."""
         kind, tool, *keys = place
-        one = self._tools.get(tool)
-        declared = one.output_schema if one is not None else None
+        tool_schema = self._tools.get(tool)
+        declared = tool_schema.output_schema if tool_schema is not None else None
         if kind != "output" or not keys or (declared is not None and any(_within(declared, declared, keys))):
             return None
         shown = {segments(path.path): path for path in self._shown("output", tool)}
         return missing_fields(shown, tuple(keys)) if shown else _declared_fields(declared, keys[:-1])
 
     def _shown(self, kind: str, tool: str) -> Sequence[ShapePath]:
-        one = self._samples.get(tool)
-        return () if one is None else one.arguments if kind == "args" else one.outputs
+        sample = self._samples.get(tool)
+        return () if sample is None else sample.arguments if kind == "args" else sample.outputs
 
 
 def segments(path: str) -> tuple[str, ...]:
@@ -291,29 +295,31 @@ def missing_fields(shown: Mapping[tuple[str, ...], ShapePath], keys: tuple[str, 
     parent = keys[:-1]
     if parent and not _is_shown(shown, parent):
         return None  # the place around it is the finding
-    beside = sorted({one[-1] for one in shown if len(one) == len(keys) and _matches(one[:-1], parent)})
-    types = {name for one, path in shown.items() if _matches(one, parent) for name in path.types}
+    beside = sorted(
+        {shown_keys[-1] for shown_keys in shown if len(shown_keys) == len(keys) and _matches(shown_keys[:-1], parent)}
+    )
+    types = {name for shown_keys, path in shown.items() if _matches(shown_keys, parent) for name in path.types}
     return None if not beside and (not types or types <= _MAYBE_EMPTY) else beside
 
 
 def _is_shown(shown: Iterable[tuple[str, ...]], keys: tuple[str, ...]) -> bool:
-    return any(_matches(one, keys) for one in shown)
+    return any(_matches(shown_keys, keys) for shown_keys in shown)
 
 
 def _matches(shown: tuple[str, ...], keys: tuple[str, ...]) -> bool:
     """Whether a shown path stands for a place; `*` stands for keys that are data."""
-    return len(shown) == len(keys) and all(one in (key, "*") for one, key in zip(shown, keys, strict=True))
+    return len(shown) == len(keys) and all(shown_key in (key, "*") for shown_key, key in zip(shown, keys, strict=True))
 
 
 def _schema_of(path: ShapePath) -> Schema:
-    return {"type": ["array" if one == "list" else one for one in path.types]}
+    return {"type": ["array" if type_ == "list" else type_ for type_ in path.types]}
 
 
 def _declared_fields(schema: Schema | None, keys: Sequence[str]) -> Sequence[str] | None:
     """The fields that an output schema declares at a place; None if it declares none or allows others."""
     found = list(_within(schema, schema, keys)) if schema is not None else []
-    fields = {str(name) for one in found for name in _mapping(one.get("properties"))}
-    is_open = any(one.get("additionalProperties") not in (None, False) for one in found)
+    fields = {str(name) for subschema in found for name in _mapping(subschema.get("properties"))}
+    is_open = any(subschema.get("additionalProperties") not in (None, False) for subschema in found)
     return None if is_open or not fields else sorted(fields)
 
 
@@ -323,8 +329,8 @@ def _within(schema: Any, root: Schema, keys: Sequence[str], depth: int = 0) -> I
         return
     if isinstance(reference := schema.get("$ref"), str):
         yield from _within(_referenced(root, reference), root, keys, depth + 1)
-    for one in (part for name in _JOINED for part in _list(schema.get(name))):
-        yield from _within(one, root, keys, depth + 1)
+    for subschema in (part for name in _JOINED for part in _list(schema.get(name))):
+        yield from _within(subschema, root, keys, depth + 1)
     if not keys:
         if schema.keys() & {"type", "enum", "const", "properties", "items"} or not schema.keys() & {"$ref", *_JOINED}:
             yield schema
@@ -337,10 +343,10 @@ def _within(schema: Any, root: Schema, keys: Sequence[str], depth: int = 0) -> I
 
 
 def _referenced(root: Schema, reference: str) -> Any:
-    found: Any = root
+    schema: Any = root
     for key in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#/") else [""]:
-        found = _mapping(found).get(key.replace("~1", "/").replace("~0", "~"))
-    return found
+        schema = _mapping(schema).get(key.replace("~1", "/").replace("~0", "~"))
+    return schema
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -382,7 +388,7 @@ class ExaminedRule:
     @cached_property
     def survivors(self) -> Survivors | None:
         """The mutants that its cases do not notice; None unless all of them hold."""
-        cases = [one.case for one in self.cases if one.case is not None and not disagreement(self.draft.id, one)]
+        cases = [case.case for case in self.cases if case.case is not None and not disagreement(self.draft.id, case)]
         if not cases or len(cases) < len(self.cases):
             return None
         return surviving(self.policies, self.draft.id, cases, limit=_MUTANTS, seconds=_MUTANT_SECONDS)
@@ -421,15 +427,15 @@ class ExaminedDraft:
     def rules(self) -> Sequence[ExaminedRule]:
         """The rules that load, each alone."""
         pairs = zip(self.draft.rules, self.loaded.rules, strict=False)
-        return [self._rule(one, alone) for one, (alone, _) in pairs if alone is not None]
+        return [self._rule(pair, alone) for pair, (alone, _) in pairs if alone is not None]
 
     @cached_property
     def known_calls(self) -> KnownCalls:
         """The violations that the cases show of each rule alone, and the first calls that the whole draft allows."""
-        judged = [(one, case) for one in self.rules for case in one.cases]
-        violated = {one.draft.id for one, case in judged if case.verdict and one.draft.id in case.verdict.rules}
+        judged = [(rule, case) for rule in self.rules for case in rule.cases]
+        violated = {rule.draft.id for rule, case in judged if case.verdict and rule.draft.id in case.verdict.rules}
         allowed: set[str] = set()
-        for case in (one.case for _, one in judged if one.outcome == "allowed"):
+        for case in (judged_case.case for _, judged_case in judged if judged_case.outcome == "allowed"):
             if self.policies is not None and is_first(case) and case.proposed.tool not in allowed:
                 allowed |= {case.proposed.tool} if judge_expected(self.policies, case).label == 0 else set()
         return KnownCalls.of(allowed, violated)
@@ -437,7 +443,7 @@ class ExaminedDraft:
     def _rule(self, rule: RuleDraft, alone: Policies) -> ExaminedRule:
         """The rule; that of an earlier draft if nothing changed, such as the loaded policies."""
         key = "examined rule", repr(rule), id(alone)  # the result keeps the policies, so that the number is theirs
-        return self.context.memory.once(key, lambda: ExaminedRule(rule, alone))
+        return self.context.once(key, lambda: ExaminedRule(rule, alone))
 
     @cached_property
     def shapes(self) -> ToolShapes:
@@ -500,9 +506,11 @@ def lint_problems(
         known: what judged cases have shown of the policies.
     """
     report = lint_report(policies, _FATAL_FINDINGS if only_fatal else None, seconds=seconds, known=known)
-    for one in report.findings:
-        rule = one.policy or ""
-        about = {number for name in (rule, *one.others) for number in sentences.get(name, ())}
-        is_fatal = one.kind in _FATAL_FINDINGS and bool(rule or one.tool)  # an unused label is harmless
-        yield Problem(one.kind, one.message, rule, tuple(sorted(about)), one.example, is_fatal, one.others)
-    yield from (Problem("undecided", f"not proved: {one}") for one in report.undecided)
+    for finding in report.findings:
+        rule = finding.policy or ""
+        about = {number for name in (rule, *finding.others) for number in sentences.get(name, ())}
+        is_fatal = finding.kind in _FATAL_FINDINGS and bool(rule or finding.tool)  # an unused label is harmless
+        yield Problem(
+            finding.kind, finding.message, rule, tuple(sorted(about)), finding.example, is_fatal, finding.others
+        )
+    yield from (Problem("undecided", f"not proved: {question}") for question in report.undecided)

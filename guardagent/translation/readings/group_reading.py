@@ -23,12 +23,11 @@ from guardagent.translation.readings.questions import (
     MAX_QUESTIONS,
     OUTCOMES,
     READINGS,
-    DraftPart,
+    DraftComparison,
     PartComparison,
     Ruling,
     ambiguity_questions,
     case_question,
-    compared,
     fate_question,
     loaded,
     outcome_at,
@@ -55,17 +54,17 @@ def selected(
     Raises:
         InputError: two of the drafts have rules of one id, or different declarations of one name.
     """
-    ids = [one.id for one in rules]
-    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+    ids = [rule.id for rule in rules]
+    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
         raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
-    text = _text([one.source for one in rules])
-    seen = [set(one.rulings) for one in drafts]
+    text = _text([rule.source for rule in rules])
+    seen = [set(draft.rulings) for draft in drafts]
     return Draft(
         sentences,
         tuple(rules),
         _needed(text, drafts),
-        tuple(dict.fromkeys(fact for one in drafts for fact in one.facts if _mentions(text, fact.name))),
-        {number: why for one in drafts for number, why in one.declined.items() if number in sentences},
+        tuple(dict.fromkeys(fact for draft in drafts for fact in draft.facts if _mentions(text, fact.name))),
+        {number: why for draft in drafts for number, why in draft.declined.items() if number in sentences},
         tuple(ambiguities),
         tuple(sorted(set.intersection(*seen))) if seen else (),
     )
@@ -73,19 +72,19 @@ def selected(
 
 def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
     """The declarations that a text mentions, and those that these mention."""
-    found: dict[str, dict[str, Any]] = {}
+    declarations: dict[str, dict[str, Any]] = {}
     waiting = [text]
     while waiting:
         mentioned = waiting.pop()
         for key, name, value in _declared(drafts):
             if not _mentions(mentioned, name.partition("(")[0]):
                 continue
-            known = found.setdefault(key, {})
+            known = declarations.setdefault(key, {})
             if name not in known:
                 waiting.append(_text(value))
             if known.setdefault(name, value) != value:
                 raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
-    return found
+    return declarations
 
 
 def _declared(drafts: Sequence[Draft]) -> Iterable[tuple[str, str, Any]]:
@@ -129,7 +128,7 @@ class SentenceGroup:
     @property
     def drafts(self) -> tuple[Draft, ...]:
         """Both drafts, as far as there are any."""
-        return tuple(one for one in (self.first, self.second) if one is not None)
+        return tuple(draft for draft in (self.first, self.second) if draft is not None)
 
     @property
     def grounds(self) -> tuple[int, ...]:
@@ -160,19 +159,19 @@ class _Grouping:
         self._sides, self._enforceable = (first, second), enforceable
 
     def components(self) -> list[frozenset[int]]:
-        found: list[frozenset[int]] = []
-        for one in self._connected():
-            touching = [other for other in found if other & one]
-            found = [other for other in found if not other & one] + [one.union(*touching)]
-        return sorted(found, key=min)
+        components: list[frozenset[int]] = []
+        for component in self._connected():
+            touching = [other for other in components if other & component]
+            components = [other for other in components if not other & component] + [component.union(*touching)]
+        return sorted(components, key=min)
 
     def _connected(self) -> Iterator[frozenset[int]]:
         yield from (frozenset({number}) for number in self._enforceable)
         rules = [rule for drafts in self._sides for draft in drafts for rule in draft.rules]
         yield from map(self._anchors, rules)
         quoted = {number for rule in rules for number in rule.quotes}
-        for draft in (one for drafts in self._sides for one in drafts):
-            apart = {*draft.declined, *(one.sentence for one in draft.ambiguities)} - quoted
+        for draft in (draft for drafts in self._sides for draft in drafts):
+            apart = {*draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities)} - quoted
             yield from (frozenset({number}) for number in apart)
 
     def _anchors(self, rule: RuleDraft) -> frozenset[int]:
@@ -195,9 +194,14 @@ class _Grouping:
         covered = {number for draft in drafts for number in draft.sentences}
         if not drafts or not component & self._enforceable <= covered:
             return None
-        concerned = [one for one in drafts if component & _sentences(one) or self._rules([one], component)]
+        concerned = [draft for draft in drafts if component & _sentences(draft) or self._rules([draft], component)]
         rules = self._rules(concerned, component)
-        ambiguities = [one for draft in drafts for one in draft.ambiguities if one.sentence in component | {*quoted}]
+        ambiguities = [
+            ambiguity
+            for draft in drafts
+            for ambiguity in draft.ambiguities
+            if ambiguity.sentence in component | {*quoted}
+        ]
         try:
             return selected(concerned, tuple(sorted(component - {_NOTHING})), rules, ambiguities)
         except InputError as error:
@@ -207,18 +211,14 @@ class _Grouping:
 
 def _sentences(draft: Draft) -> set[int]:
     """The sentences that a draft is about, or says something about."""
-    return {*draft.sentences, *draft.declined, *(one.sentence for one in draft.ambiguities)}
+    return {*draft.sentences, *draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities)}
 
 
 # --- reading a group
 
 
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
-
-    first: tuple[Ruling, ...] = ()
-    second: tuple[Ruling, ...] = ()
+Mending = tuple[tuple[Ruling, ...], tuple[Ruling, ...]]
+"""The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +226,20 @@ class GroupReading:
     """The result of reading a group.
 
     Attributes:
+        group: the group with both drafts.
         draft: the rules that stand; provisional while a question is open.
         readings: whether the drafts agree.
         questions: the questions to the owner, those with an answer as well.
         findings: what a reviewer has to know.
-        mending: the drafts that contradict an answer, or whose authors did not know it; None if there is none.
-        cases: the answers as cases, which are kept with the policy.
+        mending: the answers that a draft contradicts, or whose author did not know them.
     """
 
+    group: SentenceGroup
     draft: Draft
     readings: Readings
-    questions: tuple[ReviewQuestion, ...] = ()
-    findings: tuple[ReviewFinding, ...] = ()
-    mending: Mending | None = None
-    cases: tuple[Mapping[str, Any], ...] = ()
+    questions: tuple[ReviewQuestion, ...]
+    findings: tuple[ReviewFinding, ...]
+    mending: Mending
 
 
 def read_group(
@@ -284,8 +284,12 @@ class _GroupReader:
         seconds: float,
     ) -> None:
         self._group, self._context, self._answers, self._seconds = group, context, answers, seconds
-        self._surveyed = [one for one in surveyed if one.sentence in group.grounds]
-        self._earlier = [one for one in earlier if one.sentences and {*one.sentences} <= {*self._hashes}]
+        self._surveyed = [ambiguity for ambiguity in surveyed if ambiguity.sentence in group.grounds]
+        self._earlier = [
+            review_question
+            for review_question in earlier
+            if review_question.sentences and {*review_question.sentences} <= {*self._hashes}
+        ]
         self._drafts = group.drafts
         self._both = (self._drafts[0], self._drafts[1]) if len(self._drafts) == 2 else None
         self._findings: list[ReviewFinding] = []
@@ -297,15 +301,13 @@ class _GroupReader:
     def read(self) -> GroupReading:
         draft = self._draft
         self._report(draft)
-        broken = [self._due(one, kept) for one, kept in zip(self._drafts, self._kept, strict=True)]
-        sides = dict(zip(self._names, broken, strict=True))
         return GroupReading(
+            self._group,
             draft,
             self._readings,
-            tuple(replace(one, rules=self._rules_about(one, draft)) for one in self._questions),
+            tuple(replace(question, rules=self._rules_about(question, draft)) for question in self._questions),
             tuple(self._findings),
-            Mending(**sides) if any(broken) else None,
-            tuple(case for one in self._rulings if (case := one.case) is not None),
+            (self._due(self._group.first), self._due(self._group.second)),
         )
 
     # --- questions
@@ -313,57 +315,67 @@ class _GroupReader:
     @cached_property
     def _questions(self) -> list[ReviewQuestion]:
         """All questions once, the earlier ones first."""
-        found = {one.id: one for one in self._earlier if one.id in self._answers}
-        still_open = [one for one in self._earlier if self._is_still_open(one)]
-        more = [one for one in self._new if one.id in self._answers or one.sentences not in self._contradicted]
-        found.update((one.id, found.get(one.id, one)) for one in (*still_open, *more, *self._ambiguities))
-        return list(found.values())
+        questions = {one.id: one for one in self._earlier if one.id in self._answers}
+        still_open = [question for question in self._earlier if self._is_still_open(question)]
+        more = [
+            review_question
+            for review_question in self._new
+            if review_question.id in self._answers or review_question.sentences not in self._contradicted
+        ]
+        questions.update(
+            (ambiguity.id, questions.get(ambiguity.id, ambiguity))
+            for ambiguity in (*still_open, *more, *self._ambiguities)
+        )
+        return list(questions.values())
 
     @cached_property
     def _rulings(self) -> list[Ruling]:
-        known = {one.id: one for one in (*self._new, *self._ambiguities, *self._earlier)}
+        known = {ambiguity.id: ambiguity for ambiguity in (*self._new, *self._ambiguities, *self._earlier)}
         return list(rulings_of(known.values(), self._answers))
 
     @cached_property
     def _ambiguities(self) -> tuple[ReviewQuestion, ...]:
-        found = [one for draft in self._drafts for one in draft.ambiguities]
-        return ambiguity_questions([*found, *self._surveyed], self._context)
+        ambiguities = [ambiguity for draft in self._drafts for ambiguity in draft.ambiguities]
+        return ambiguity_questions([*ambiguities, *self._surveyed], self._context)
 
-    def _is_still_open(self, one: ReviewQuestion) -> bool:
-        if one.id in self._answers or one.witness is None:
-            return one.id not in self._answers and one.id.startswith(AMBIGUITY)
-        outcomes = {outcome_at(loaded(draft, self._context), one.witness, one.id) for draft in self._drafts}
+    def _is_still_open(self, review_question: ReviewQuestion) -> bool:
+        if review_question.id in self._answers or review_question.witness is None:
+            return review_question.id not in self._answers and review_question.id.startswith(AMBIGUITY)
+        outcomes = {
+            outcome_at(loaded(draft, self._context), review_question.witness, review_question.id)
+            for draft in self._drafts
+        }
         return len(outcomes) > 1 or not self._rulings
 
     @cached_property
     def _new(self) -> list[ReviewQuestion]:
         """The questions about the differences of both drafts."""
-        found = {one.id: one for _, one in self._compared if one is not None}
-        return list(found.values())[:MAX_QUESTIONS]
+        new_questions = {one.id: one for _, one in self._compared if one is not None}
+        return list(new_questions.values())[:MAX_QUESTIONS]
 
     @cached_property
     def _compared(self) -> list[tuple[PartComparison, ReviewQuestion | None]]:
         """The comparisons, with their questions."""
-        found = compared(*self._both, self._context, self._seconds) if self._both else []
-        return [(one, self._question_of(one)) for one in found]
+        parts = DraftComparison(self._both, self._context, self._seconds).parts() if self._both else []
+        return [(part, self._question_of(part)) for part in parts]
 
-    def _question_of(self, one: PartComparison) -> ReviewQuestion | None:
+    def _question_of(self, part: PartComparison) -> ReviewQuestion | None:
         assert self._both is not None
-        if isinstance(one.found, Same):
+        if isinstance(part.result, Same):
             return None
-        if found := self._declined(one.part):
-            return found
-        if isinstance(one.found, Different):
-            return None if _both_deny(one.found) else case_question(one.found, one.part, self._both, self._context)
-        found = readings_question(one.part, self._both, self._context)
-        return None if self._is_known(found) else found
+        if declined := self._declined(part):
+            return declined
+        if isinstance(part.result, Different):
+            return None if _both_deny(part.result) else case_question(part.result, part, self._both, self._context)
+        question = readings_question(part, self._both, self._context)
+        return None if self._is_known(question) else question
 
-    def _declined(self, part: DraftPart) -> ReviewQuestion | None:
+    def _declined(self, part: PartComparison) -> ReviewQuestion | None:
         """The question whether there is a rule, if one draft has none in this part since it declined its sentences."""
         assert self._both is not None
         for none, some in ((0, 1), (1, 0)):
             declining, rules = self._both[none], part.sides[some]
-            sentences = sorted({number for one in rules for number in one.quotes} & {*declining.declined})
+            sentences = sorted({number for rule in rules for number in rule.quotes} & {*declining.declined})
             if not part.sides[none] and sentences:
                 return fate_question(declining, sentences, self._both[some], rules, self._context)
         return None
@@ -371,51 +383,54 @@ class _GroupReader:
     def _is_known(self, question: ReviewQuestion) -> bool:
         """Whether both drafts were written after an answer about other words of the same readings."""
         return any(
-            one.question.id.startswith(READINGS)
-            and not one.is_own_words  # which choose none of two readings that still differ
-            and one.question.sentences == question.sentences
-            and all(one.is_kept(draft, self._context) for draft in self._drafts)
-            for one in rulings_of(self._earlier, self._answers)
+            ruling.question.id.startswith(READINGS)
+            and not ruling.is_own_words  # which choose none of two readings that still differ
+            and ruling.question.sentences == question.sentences
+            and all(ruling.is_kept(draft, self._context) for draft in self._drafts)
+            for ruling in rulings_of(self._earlier, self._answers)
         )
 
     # --- answers
 
-    def _due(self, draft: Draft, kept: Sequence[Ruling]) -> tuple[Ruling, ...]:
+    def _due(self, draft: Draft | None) -> tuple[Ruling, ...]:
         """The rulings that a draft does not keep; its author is not asked twice about two readings or own words."""
-        seen = {one.key for one in self._rulings if one.is_own_words or one.question.id.startswith(READINGS)}
+        if draft is None:
+            return ()
+        kept = self._kept[self._drafts.index(draft)]
+        seen = {
+            ruling.key for ruling in self._rulings if ruling.is_own_words or ruling.question.id.startswith(READINGS)
+        }
         seen &= {*draft.rulings}
-        return tuple(one for one in self._rulings if one not in kept and one.key not in seen)
-
-    @property
-    def _names(self) -> list[str]:
-        sides = {"first": self._group.first, "second": self._group.second}
-        return [name for name, draft in sides.items() if draft is not None]
+        return tuple(ruling for ruling in self._rulings if ruling not in kept and ruling.key not in seen)
 
     @cached_property
     def _kept(self) -> list[list[Ruling]]:
         """The rulings that each draft keeps."""
-        own = [[one for one in self._rulings if one.is_kept(draft, self._context)] for draft in self._drafts]
-        disputed = [one for one in self._rulings if self._is_disputed(one)]
-        shared = [one for kept in own for one in kept if self._is_shared(one)]
-        return [[one for one in self._rulings if one in (*kept, *shared) and one not in disputed] for kept in own]
+        own = [[ruling for ruling in self._rulings if ruling.is_kept(draft, self._context)] for draft in self._drafts]
+        disputed = [ruling for ruling in self._rulings if self._is_disputed(ruling)]
+        shared = [ruling for kept in own for ruling in kept if self._is_shared(ruling)]
+        return [
+            [ruling for ruling in self._rulings if ruling in (*kept, *shared) and ruling not in disputed]
+            for kept in own
+        ]
 
     def _is_shared(self, ruling: Ruling) -> bool:
         """Whether both drafts follow a reading if one does: they are proved to say the same, and none denies it."""
         return (
             ruling.question.id.startswith(AMBIGUITY)
             and self._both is not None
-            and all(isinstance(one.found, Same) for one, _ in self._compared)
+            and all(isinstance(one.result, Same) for one, _ in self._compared)
             and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
         )
 
     def _is_disputed(self, ruling: Ruling) -> bool:
         """Whether the drafts still differ where the answer is in own words: they take the words differently."""
-        return ruling.is_own_words and any(one.id == ruling.question.id for one in self._new)
+        return ruling.is_own_words and any(review_question.id == ruling.question.id for review_question in self._new)
 
     @property
     def _contradicted(self) -> set[tuple[str, ...]]:
         """The sentences about which a draft contradicts an answer: it is mended before more is asked about them."""
-        return {one.question.sentences for one in self._rulings if any(one not in kept for kept in self._kept)}
+        return {ruling.question.sentences for ruling in self._rulings if any(ruling not in kept for kept in self._kept)}
 
     @property
     def _fitting(self) -> list[Draft]:
@@ -431,14 +446,20 @@ class _GroupReader:
 
     def _strictness(self, draft: Draft) -> tuple[int, int, int, int]:
         kept = len(self._kept[self._drafts.index(draft)])
-        chosen = sum(one.is_chosen(draft, self._context) for one in self._rulings if one.question.witness is None)
+        chosen = sum(
+            ruling.is_chosen(draft, self._context) for ruling in self._rulings if ruling.question.witness is None
+        )
         policies = loaded(draft, self._context)
-        outcomes = [outcome_at(policies, one.witness, one.id) for one in self._open if one.witness is not None]
+        outcomes = [
+            outcome_at(policies, question.witness, question.id)
+            for question in self._open
+            if question.witness is not None
+        ]
         return kept, chosen, sum(map(OUTCOMES.index, outcomes)), len(draft.rules)
 
     @property
     def _open(self) -> list[ReviewQuestion]:
-        return [one for one in self._questions if one.id not in self._answers]
+        return [question for question in self._questions if question.id not in self._answers]
 
     @property
     def _readings(self) -> Readings:
@@ -451,8 +472,8 @@ class _GroupReader:
     # --- findings
 
     def _report(self, draft: Draft) -> None:
-        for one in self._group.problems:
-            self._find("incompatible_drafts", f"Drafts of these sentences cannot stand together: {one}")
+        for problem in self._group.problems:
+            self._find("incompatible_drafts", f"Drafts of these sentences cannot stand together: {problem}")
         if self._both is None:
             there = "Only one draft" if self._drafts else "No draft"
             self._find("single_reading", f"{there} of these sentences could be used, so nothing confirms it.")
@@ -461,20 +482,19 @@ class _GroupReader:
         self._report_answers(draft)
         self._report_grounds(draft)
 
-    def _report_part(self, one: PartComparison, question: ReviewQuestion | None) -> None:
-        ids = [rule.id for side in one.part.sides for rule in side]
-        if isinstance(one.found, Undecided):
+    def _report_part(self, part: PartComparison, question: ReviewQuestion | None) -> None:
+        ids, result = [rule.id for side in part.sides for rule in side], part.result
+        if isinstance(result, Undecided):
             is_open = question is not None and question.id not in self._answers
-            text = f"Two readings could not be compared: {one.found.why}."
+            text = f"Two readings could not be compared: {result.why}."
             self._find("undecided_readings", text, ids, blocking=is_open)
-        elif question is None and isinstance(one.found, Different) and not one.found.labels_only:
-            text = (
-                "No call was found that one of two readings lets run and the other denies; where a value is unknown, "
-                "they deny for other reasons. That they let the same calls run is not proved."
-            )
-            self._find("unknown_values", text, ids, blocking=False)
-        elif one.found.labels_only and question is None:
+        elif question is None and (result.labels_only or isinstance(result, Different)):
             text = "Two readings let the same calls run; where a value is unknown, they may deny for other reasons."
+            if not result.labels_only:
+                text = (
+                    "No call was found that one of two readings lets run and the other denies; where a value is "
+                    "unknown, they deny for other reasons. That they let the same calls run is not proved."
+                )
             self._find("unknown_values", text, ids, blocking=False)
 
     def _report_answers(self, draft: Draft) -> None:
@@ -485,23 +505,26 @@ class _GroupReader:
             self._find("unapplied_answer", text)
         elif self._both and self._contradicted:
             text = "Only one draft follows the answers, so nothing confirms the rest of it."
-            self._find("unconfirmed_reading", text, [one.id for one in draft.rules])
+            self._find("unconfirmed_reading", text, [rule.id for rule in draft.rules])
 
     def _report_grounds(self, draft: Draft) -> None:
         if not self._group.sentences:
-            self._find("ungrounded_rule", "These rules rest on no sentence.", [one.id for one in draft.rules])
-        covered = {*draft.declined, *(number for one in draft.rules for number in one.quotes)}
+            self._find("ungrounded_rule", "These rules rest on no sentence.", [rule.id for rule in draft.rules])
+        covered = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
         missing = sorted({*self._group.sentences} - covered) if self._group.enforceable else []
         if self._drafts and missing:
             self._find("no_rule", f"No rule rests on sentence {', '.join(map(str, missing))}, and no draft says why.")
-        for one in self._unclear:
-            self._find("ambiguous", f"Sentence {one.sentence} is ambiguous, and no readings are given: {one.question}")
+        for ambiguity in self._unclear:
+            self._find(
+                "ambiguous",
+                f"Sentence {ambiguity.sentence} is ambiguous, and no readings are given: {ambiguity.question}",
+            )
 
     @property
     def _unclear(self) -> Iterator[Ambiguity]:
-        for one in (*self._surveyed, *(one for draft in self._drafts for one in draft.ambiguities)):
-            if not ambiguity_questions([one], self._context):
-                yield one
+        for ambiguity in (*self._surveyed, *(one for draft in self._drafts for one in draft.ambiguities)):
+            if not ambiguity_questions([ambiguity], self._context):
+                yield ambiguity
 
     def _find(self, kind: str, message: str, rules: Sequence[str] = (), *, blocking: bool = True) -> None:
         self._findings.append(ReviewFinding(kind, message, self._hashes, tuple(rules), blocking=blocking))
@@ -509,10 +532,10 @@ class _GroupReader:
     def _rules_about(self, question: ReviewQuestion, draft: Draft) -> tuple[str, ...]:
         wanted = {*question.sentences}
         return tuple(
-            one.id for one in draft.rules if wanted & {self._context.sentence(number).hash for number in one.quotes}
+            rule.id for rule in draft.rules if wanted & {self._context.sentence(number).hash for number in rule.quotes}
         )
 
 
-def _both_deny(found: Different) -> bool:
+def _both_deny(difference: Different) -> bool:
     """Whether no clearer difference was found than that one draft denies what the other cannot check."""
-    return set(found.outcomes) == {"denied", "unchecked"}
+    return set(difference.outcomes) == {"denied", "unchecked"}

@@ -31,31 +31,25 @@ from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 
 MAX_QUESTIONS = 3  # of one group at once
 
+Drafts = tuple[Draft, Draft]
 _NO_RULE = {"id": "no_rule", "temporal": "G true"}
 
 
-@dataclass(frozen=True, slots=True)
-class DraftPart:
-    """The rules of both drafts that concern some tools."""
-
-    first: tuple[RuleDraft, ...]
-    second: tuple[RuleDraft, ...]
-
-    @property
-    def sides(self) -> tuple[tuple[RuleDraft, ...], tuple[RuleDraft, ...]]:
-        return self.first, self.second
-
-    @property
-    def quoted(self) -> frozenset[int]:
-        return frozenset(number for one in (*self.first, *self.second) for number in one.quotes)
+Sides = tuple[tuple[RuleDraft, ...], tuple[RuleDraft, ...]]
+"""Rules of the first and of the second draft."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartComparison:
-    """A part, with the result of its comparison."""
+    """The rules of both drafts that concern some tools, with the result of their comparison."""
 
-    part: DraftPart
-    found: Comparison
+    sides: Sides
+    result: Comparison
+
+    @property
+    def quoted(self) -> frozenset[int]:
+        """The numbers of the sentences that they quote."""
+        return frozenset(number for side in self.sides for one in side for number in one.quotes)
 
 
 def loaded(draft: Draft, context: TranslationContext, rules: Sequence[RuleDraft] | None = None) -> Policies:
@@ -66,70 +60,75 @@ def loaded(draft: Draft, context: TranslationContext, rules: Sequence[RuleDraft]
     """
     wanted = draft.rules if rules is None else rules
     if wanted:
-        return draft.policies(context, [one.id for one in wanted])
+        return draft.policies(context, [rule.id for rule in wanted])
     return context.load({**context.frame, "policies": [_NO_RULE]})
 
 
 def tools_of(context: TranslationContext) -> list[dict[str, Any]]:
     """The tools as `compare_rules` and `question` read them."""
-    return [{"name": one.name, "description": one.description, "parameters": one.parameters} for one in context.tools]
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in context.tools
+    ]
 
 
-def compared(first: Draft, second: Draft, context: TranslationContext, seconds: float) -> list[PartComparison]:
-    """The comparisons of all parts.
+class DraftComparison:
+    """The comparison of two drafts, part by part.
 
     Equal parts make equal drafts. A difference of two parts counts if the whole drafts differ there too; if other
     rules hide each of them, the whole drafts are compared.
     """
-    return _DraftComparison(first, second, context, seconds).run()
 
+    def __init__(self, drafts: Drafts, context: TranslationContext, seconds: float) -> None:
+        self._drafts, self._context, self._seconds = drafts, context, seconds
 
-class _DraftComparison:
-    def __init__(self, first: Draft, second: Draft, context: TranslationContext, seconds: float) -> None:
-        self._drafts, self._context, self._seconds = (first, second), context, seconds
-        self._tools = tools_of(context)
-
-    def run(self) -> list[PartComparison]:
-        parts = self._parts()
-        found = [self._compared(one) for one in parts]
-        hidden = [one for one in found if isinstance(one.found, Different) and not self._differ(one.found)]
+    def parts(self) -> list[PartComparison]:
+        """Compares all parts."""
+        part_comparisons = list(map(self._compared, self._sides()))
+        hidden = [
+            part_comparison
+            for part_comparison in part_comparisons
+            if isinstance(part_comparison.result, Different) and not self._differ(part_comparison.result)
+        ]
         if not hidden:
-            return found
-        whole = self._compared(DraftPart(self._drafts[0].rules, self._drafts[1].rules))
-        return [whole] if isinstance(whole.found, Same) else [*(one for one in found if one not in hidden), whole]
+            return part_comparisons
+        whole = self._compared((self._drafts[0].rules, self._drafts[1].rules))
+        return (
+            [whole]
+            if isinstance(whole.result, Same)
+            else [*(part_comparison for part_comparison in part_comparisons if part_comparison not in hidden), whole]
+        )
 
-    def _compared(self, part: DraftPart) -> PartComparison:
+    def _compared(self, sides: Sides) -> PartComparison:
         """Compares a part. The witness does not depend on which draft is the first one."""
-        order = (0, 1) if repr(part.first) <= repr(part.second) else (1, 0)
-        one, other = (loaded(self._drafts[side], self._context, part.sides[side]) for side in order)
-        found = compare_rules(one, other, tools=self._tools, seconds=self._seconds)
-        if isinstance(found, Different) and order == (1, 0):
-            found = replace(found, first=found.second, second=found.first, outcomes=found.outcomes[::-1])
-        return PartComparison(part, found)
+        order = (0, 1) if repr(sides[0]) <= repr(sides[1]) else (1, 0)
+        one, other = (loaded(self._drafts[side], self._context, sides[side]) for side in order)
+        result = compare_rules(one, other, tools=tools_of(self._context), seconds=self._seconds)
+        if isinstance(result, Different) and order == (1, 0):
+            result = replace(result, first=result.second, second=result.first, outcomes=result.outcomes[::-1])
+        return PartComparison(sides, result)
 
-    def _differ(self, found: Different) -> bool:
-        wholes = [loaded(one, self._context) for one in self._drafts]
-        return difference_of(wholes[0], wholes[1], found.witness) is not None
+    def _differ(self, difference: Different) -> bool:
+        first, second = (loaded(draft, self._context) for draft in self._drafts)
+        return difference_of(first, second, difference.witness) is not None
 
-    def _parts(self) -> list[DraftPart]:
-        found: list[tuple[frozenset[str], DraftPart]] = []
+    def _sides(self) -> list[Sides]:
+        found: list[tuple[frozenset[str], Sides]] = []
         for side, draft in enumerate(self._drafts):
             for rule in draft.rules:
                 tools = self._concerned(draft, rule)
                 touching = [one for one in found if one[0] & tools]
-                sides: list[tuple[RuleDraft, ...]] = [
-                    tuple(each for _, part in touching for each in part.sides[at]) for at in (0, 1)
-                ]
-                sides[side] += (rule,)
+                rules = [[each for _, sides in touching for each in sides[at]] for at in (0, 1)]
+                rules[side].append(rule)
                 whole = tools.union(*(one[0] for one in touching))
-                found = [one for one in found if one not in touching] + [(whole, DraftPart(*sides))]
-        return [part for _, part in found]
+                found = [one for one in found if one not in touching]
+                found.append((whole, (tuple(rules[0]), tuple(rules[1]))))
+        return [sides for _, sides in found]
 
     def _concerned(self, draft: Draft, rule: RuleDraft) -> frozenset[str]:
         """The tools that a rule mentions; all of them for a rule about any tool."""
         policies = loaded(draft, self._context, [rule])
-        named = frozenset(tool for one in policies.rules for tool in one.mentioned_tools)
-        return named if named and "*" not in named else frozenset(one.name for one in self._context.tools) | named
+        named = frozenset(tool for rule in policies.rules for tool in rule.mentioned_tools)
+        return named if named and "*" not in named else frozenset(tool.name for tool in self._context.tools) | named
 
 
 # --- answers
@@ -199,11 +198,8 @@ class Ruling:
         if self.question.id.startswith(FATE):
             quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
             return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
-        return self.key in draft.rulings or self.is_followed(draft, context) or self.is_chosen(draft, context)
-
-    def is_followed(self, draft: Draft, context: TranslationContext) -> bool:
-        """Whether the author of a draft knew the question, and says that the draft follows what is meant."""
-        return self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        is_followed = self._followed(draft, context) == {_plain_words(self.choice.answer)}
+        return self.key in draft.rulings or is_followed or self.is_chosen(draft, context)
 
     def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether the author of a draft says that it follows another reading."""
@@ -213,25 +209,27 @@ class Ruling:
         """The readings that a draft follows, as its author says. The same readings can answer another question."""
         question = _plain_words(self.question.text)
         return {
-            _plain_words(one.follows)
-            for one in (draft.ambiguities if self.question.id.startswith(AMBIGUITY) else ())
-            if one.follows
-            and context.sentence(one.sentence).hash in self.question.sentences
-            and question.endswith(_plain_words(one.question))
+            _plain_words(ambiguity.follows)
+            for ambiguity in (draft.ambiguities if self.question.id.startswith(AMBIGUITY) else ())
+            if ambiguity.follows
+            and context.sentence(ambiguity.sentence).hash in self.question.sentences
+            and question.endswith(_plain_words(ambiguity.question))
         }
 
     def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft says word for word what was chosen."""
-        ids = [one["id"] for one in self.choice.policy.get("policies", ())]
+        ids = [policy["id"] for policy in self.choice.policy.get("policies", ())]
         return bool(ids) and _plain(draft.content(context, ids)) == _plain(self.choice.policy)
 
-    def _accepts(self, found: Outcome) -> bool:
-        expected: Outcome | None = next((one for one in OUTCOMES if ANSWERS[one] == self.choice.answer), None)
+    def _accepts(self, outcome: Outcome) -> bool:
+        expected: Outcome | None = next(
+            (outcome for outcome in OUTCOMES if ANSWERS[outcome] == self.choice.answer), None
+        )
         if expected is None:
-            return (found in LENIENT) is bool(self.choice.allowed)
-        if {one.answer for one in self.question.choices} == {ANSWERS[one] for one in _DENIED}:
-            return found == expected
-        return found == expected or (found in _DENIED and expected in _DENIED)
+            return (outcome in LENIENT) is bool(self.choice.allowed)
+        if {outcome.answer for outcome in self.question.choices} == {ANSWERS[outcome] for outcome in _DENIED}:
+            return outcome == expected
+        return outcome == expected or (outcome in _DENIED and expected in _DENIED)
 
 
 def _plain_words(text: str) -> str:
@@ -282,13 +280,13 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
 
 # --- questions
 
-Drafts = tuple[Draft, Draft]
 
-
-def case_question(found: Different, part: DraftPart, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
+def case_question(
+    found: Different, part: PartComparison, drafts: Drafts, context: TranslationContext
+) -> ReviewQuestion:
     """Asks what is to happen at the witness of a difference."""
     sentences = _hashes(part.quoted, context)
-    sides = sorted(zip(found.outcomes, (0, 1), strict=True), key=lambda one: OUTCOMES.index(one[0]))
+    sides = sorted(zip(found.outcomes, (0, 1), strict=True), key=lambda pair: OUTCOMES.index(pair[0]))
     record = found.witness.record("")
     answers = ANSWERS if found.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
     name = _id(CASE, sentences, record, [outcome for outcome, _ in sides])
@@ -297,21 +295,23 @@ def case_question(found: Different, part: DraftPart, drafts: Drafts, context: Tr
         sentences,
         (),
         question(found.witness, tools_of(context), _text(part.quoted, context)),
-        tuple(_reading(answers[one], drafts[at], part.sides[at], context, allowed=one in LENIENT) for one, at in sides),
+        tuple(
+            _reading(answers[side], drafts[at], part.sides[at], context, allowed=side in LENIENT) for side, at in sides
+        ),
         {**record, "id": name},
     )
 
 
-def readings_question(part: DraftPart, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
+def readings_question(part: PartComparison, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
     """Asks which of two readings is meant that could not be compared."""
     sentences = _hashes(part.quoted, context)
     both = [_reading("", drafts[at], part.sides[at], context) for at in (0, 1)]
-    both.sort(key=lambda one: json.dumps(one.policy, sort_keys=True, default=str))
+    both.sort(key=lambda reading: json.dumps(reading.policy, sort_keys=True, default=str))
     named = [
-        ReviewChoice(f"the {name} reading", None, one.words, one.policy)
-        for name, one in zip(("first", "second"), both, strict=True)
+        ReviewChoice(f"the {name} reading", None, reading.words, reading.policy)
+        for name, reading in zip(("first", "second"), both, strict=True)
     ]
-    name = _id(READINGS, sentences, [one.policy for one in both])
+    name = _id(READINGS, sentences, [reading.policy for reading in both])
     text = f"{_quoted(part.quoted, context)}Which of the two readings is meant?"
     return ReviewQuestion(name, sentences, (), text, tuple(named))
 
@@ -321,7 +321,7 @@ def fate_question(
 ) -> ReviewQuestion:
     """Asks whether a rule is to enforce sentences for which one draft declined to write one."""
     hashes = _hashes(sentences, context)
-    why = " ".join(dict.fromkeys(declining.declined[one] for one in sentences))
+    why = " ".join(dict.fromkeys(declining.declined[sentence] for sentence in sentences))
     return ReviewQuestion(
         _id(FATE, hashes),
         hashes,
@@ -336,22 +336,22 @@ def fate_question(
 
 def ambiguity_questions(ambiguities: Iterable[Ambiguity], context: TranslationContext) -> tuple[ReviewQuestion, ...]:
     """Asks what is meant, once for each ambiguity in other words. One with fewer than two readings is no question."""
-    found: dict[str, ReviewQuestion] = {}
-    for one in ambiguities:
-        readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in one.readings if reading.strip()))
+    review_questions: dict[str, ReviewQuestion] = {}
+    for ambiguity in ambiguities:
+        readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in ambiguity.readings if reading.strip()))
         if len(readings) > 1:
-            new = _ambiguity_question(one, readings, context)
-            found.setdefault(new.id, new)
-    return tuple(found.values())
+            new = _ambiguity_question(ambiguity, readings, context)
+            review_questions.setdefault(new.id, new)
+    return tuple(review_questions.values())
 
 
-def _ambiguity_question(one: Ambiguity, readings: Sequence[str], context: TranslationContext) -> ReviewQuestion:
-    sentences, text = _hashes([one.sentence], context), " ".join(one.question.split())
+def _ambiguity_question(ambiguity: Ambiguity, readings: Sequence[str], context: TranslationContext) -> ReviewQuestion:
+    sentences, text = _hashes([ambiguity.sentence], context), " ".join(ambiguity.question.split())
     return ReviewQuestion(
         _id(AMBIGUITY, sentences, text.casefold(), [each.casefold() for each in readings]),
         sentences,
         (),
-        f"{_quoted([one.sentence], context)}{text}",
+        f"{_quoted([ambiguity.sentence], context)}{text}",
         tuple(ReviewChoice(each, None, each) for each in readings),
     )
 
@@ -361,18 +361,18 @@ def _reading(
 ) -> ReviewChoice:
     if not rules:
         return ReviewChoice(answer, allowed, "No rule.")
-    ids = [one.id for one in rules]
+    ids = [rule.id for rule in rules]
     words = policies_in_words(draft.policies(context, ids))
-    text = " ".join(one.text for one in words.values())
+    text = " ".join(word.text for word in words.values())
     return ReviewChoice(answer, allowed, text, draft.content(context, ids))
 
 
 def _hashes(numbers: Iterable[int], context: TranslationContext) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(context.sentence(one).hash for one in sorted(numbers)))
+    return tuple(dict.fromkeys(context.sentence(number).hash for number in sorted(numbers)))
 
 
 def _text(numbers: Iterable[int], context: TranslationContext) -> str | None:
-    return " ".join(context.sentence(one).text for one in sorted(numbers)) or None
+    return " ".join(context.sentence(number).text for number in sorted(numbers)) or None
 
 
 def _quoted(numbers: Iterable[int], context: TranslationContext) -> str:

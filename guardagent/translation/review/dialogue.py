@@ -15,23 +15,21 @@ from rich.text import Text
 from guardagent._terminal import printable
 from guardagent.errors import InputError
 from guardagent.policy.review.record import ReviewFinding
-from guardagent.translation.review import (
+from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     EntryKey,
     QuestionEntry,
+    ReviewConflictError,
+    ReviewDossier,
     ReviewEntry,
+    ReviewStore,
     RuleEntry,
     Standing,
     begins_own_words,
+    case_row,
     own_words,
-    segments,
-)
-from guardagent.translation.review.dossier import (
-    ReviewConflictError,
-    ReviewDossier,
-    ReviewStore,
-    case_rows,
     read_dossier,
+    segments,
 )
 from guardagent.translation.review.page import Selection, selected, summary
 
@@ -71,8 +69,8 @@ def show_entry(entry: ReviewEntry, progress: str, console: Console) -> None:
 
 def show_general(dossier: ReviewDossier, console: Console) -> None:
     """Prints the findings about the whole document."""
-    for one in dossier.document_problems:
-        console.print(Text.assemble(("✘ ", "bold red"), shown(one)), soft_wrap=False, highlight=False)
+    for document_problem in dossier.document_problems:
+        console.print(Text.assemble(("✘ ", "bold red"), shown(document_problem)), soft_wrap=False, highlight=False)
     for finding in dossier.findings:
         console.print(_finding(finding), soft_wrap=False, highlight=False)
 
@@ -81,14 +79,17 @@ def _title(entry: ReviewEntry) -> Text:
     title = Text(f" · {entry.standing}", style=STANDING_STYLES[entry.standing])
     if entry.sentence is None:
         return shown(f"rule {entry.rules[0].id}, which rests on no sentence", "bold").append(title)
-    place = f"{entry.sentence.number} · {entry.sentence.place}" + "".join(f" › {one}" for one in entry.sentence.path)  # noqa: RUF001
+    place = f"{entry.sentence.number} · {entry.sentence.place}" + "".join(
+        f" › {heading}"  # noqa: RUF001
+        for heading in entry.sentence.path
+    )
     return shown(" ".join(place.split()), "bold").append(title)
 
 
 def _parts(entry: ReviewEntry) -> Iterator[RenderableType]:
     if entry.sentence:
-        for one in entry.sentence.context:
-            yield shown(one, "dim")
+        for context_text in entry.sentence.context:
+            yield shown(context_text, "dim")
         yield _sentence(entry.sentence.text, entry.quotes)
         reason = f": {entry.sentence.reason}" if entry.sentence.reason else ""
         yield Text.assemble((f"→ {FATE_PHRASES[entry.fate]}", "bold"), shown(reason))
@@ -120,9 +121,9 @@ def _rule(rule: RuleEntry, entry: ReviewEntry) -> Iterator[RenderableType]:
         yield shown(f"at the translation: {rule.recorded.words}", "dim")
     for line in entry.grounds(rule):
         yield shown(line, "dim")
-    if rows := case_rows(rule.recorded.cases):
+    if rule.recorded.cases:
         table = Table("expected", "proposed", "before it", box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for row in rows:
+        for row in map(case_row, rule.recorded.cases):
             style = "green" if row.expected == "allowed" else "red"
             table.add_row(shown(row.expected, style), shown(row.call), shown(row.before, "dim"))
         yield table
@@ -153,10 +154,10 @@ def _question(entry: QuestionEntry, keys: Mapping[tuple[str, int], str]) -> Iter
 
 def _signature(entry: ReviewEntry) -> Iterator[RenderableType]:
     yield Text()
-    if one := entry.confirmation:
-        yield shown(f"✔ confirmed by {one.by}, {one.at}", "green")
-    elif one := entry.void:
-        yield shown(f"no longer confirmed: {one.by} confirmed other content, {one.at}", "yellow")
+    if confirmation := entry.confirmation:
+        yield shown(f"✔ confirmed by {confirmation.by}, {confirmation.at}", "green")
+    elif confirmation := entry.void:
+        yield shown(f"no longer confirmed: {confirmation.by} confirmed other content, {confirmation.at}", "yellow")
 
 
 # --- the dialogue
@@ -193,7 +194,7 @@ class ReviewDialogue:
         """
         dossier = read_dossier(self._store.policies)
         show_general(dossier, self._console)
-        names, at = [one.key for one in selected(dossier, only)], 0
+        names, at = [entry.key for entry in selected(dossier, only)], 0
         while at < len(names):
             step = self._visit(names[at], f"{at + 1} of {len(names)}")
             if step is None:
@@ -218,7 +219,7 @@ class ReviewDialogue:
         return 1
 
     def _entry(self, key: EntryKey) -> ReviewEntry | None:
-        return next((one for one in read_dossier(self._store.policies).entries if one.key == key), None)
+        return next((entry for entry in read_dossier(self._store.policies).entries if entry.key == key), None)
 
     def _pressed(self, entry: ReviewEntry) -> str:
         """Prompts until a key fits. The end of the input quits."""

@@ -1,25 +1,32 @@
 """A review file joined with the policy file as it stands now, and the store of answers and confirmations in it.
 
-Several people may answer and confirm in one file. A boundary case is shown as three short strings.
+An entry is a sentence with the rules, findings and questions that concern it. Several people may answer and confirm in
+one file, also in their own words, such as `neither: only on Mondays`. Quotes of a sentence are marked segments of it,
+and a boundary case is shown as three short strings.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, Literal
 
 from guardagent._support.files import shared_folder_lock
 from guardagent.errors import InputError
+from guardagent.policy.documents.sentences import find_quote
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.review import read_review, review_path, review_problems, rule_hashes, write_review
 from guardagent.policy.review.record import (
     Confirmation,
+    Fate,
+    Readings,
     RecordedAnswer,
     Review,
     ReviewedRule,
@@ -29,8 +36,252 @@ from guardagent.policy.review.record import (
 )
 from guardagent.policy.review.requirement import document_problems
 from guardagent.policy.words import policies_in_words
-from guardagent.translation.review import QuestionEntry, ReviewEntry, RuleEntry, Standing
 from guardagent.types.verdicts import format_value
+
+# --- entries
+
+Standing = Literal["question", "waiting", "unconfirmed", "confirmed"]
+"""A question is open; only `translate` or an editor of the policy can go on; a person can confirm; a person did, or it
+is a heading, which needs no confirmation."""
+
+EntryKey = tuple[int, str]
+"""The number and hash of a sentence, or 0 and the id of a rule."""
+
+FATE_PHRASES: dict[Fate, str] = {
+    "rule": "enforced by a rule",
+    "definition": "a definition, part of other rules",
+    "fact": "a fact that the host has to give",
+    "implied": "already implied by other sentences",
+    "not_enforceable": "not enforceable by a rule",
+    "open": "not decided yet",
+}
+
+READINGS_PHRASES: dict[Readings, str] = {
+    "agree": "",
+    "answered": "an answer chose between two readings",
+    "open": "two independent drafts differ",
+    "single": "only one draft could be used, so no second one was compared",
+    "edited": "written or changed by a person, not compared with a second draft",
+}
+_LETTERS = "abcdefghijklmnoprtuvwxz"  # without the other keys of the dialogue
+_AGAIN = "run 'guardagent translate' again"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """A rule as it stands in the policy file.
+
+    Attributes:
+        hash: its hash in the policy file; empty if the file has no such rule any more.
+        words: the rule in natural language, generated from the policy file.
+        source: its lines in the policy file.
+        recorded: the rule as translated; None if it was written by a person.
+    """
+
+    id: str
+    hash: str
+    words: str
+    source: str
+    recorded: ReviewedRule | None
+
+    @property
+    def readings(self) -> Readings:
+        """Whether two drafts agree; `edited` if the rule is not the one that was drafted."""
+        return self.recorded.readings if self.recorded and self.recorded.hash == self.hash else "edited"
+
+    @property
+    def note(self) -> str:
+        """The difference from the rule as translated; empty if there is none."""
+        if not self.hash:
+            return "missing from the policy file"
+        if self.recorded is None:
+            return "written by a person"
+        is_worded_alike = self.recorded.words == self.words
+        if self.recorded.hash != self.hash:
+            return f"changed since the translation{', but not its words' if is_worded_alike else ''}"
+        return "" if is_worded_alike else "the same rule in other words than at the translation"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEntry:
+    """A question with its answer; None if it is open."""
+
+    question: ReviewQuestion
+    answer: RecordedAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEntry:
+    """A sentence and everything that a person confirms with it.
+
+    Attributes:
+        sentence: the sentence; None for a rule that rests on none.
+        findings, questions: those about the sentence or one of its rules.
+        confirmation: the confirmation of exactly this content, if there is one.
+        void: the last confirmation of other content, if there is one.
+    """
+
+    sentence: ReviewedSentence | None
+    rules: tuple[RuleEntry, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
+    questions: tuple[QuestionEntry, ...] = ()
+    confirmation: Confirmation | None = None
+    void: Confirmation | None = None
+
+    @property
+    def key(self) -> EntryKey:
+        return (self.sentence.number, self.sentence.hash) if self.sentence else (0, self.rules[0].id)
+
+    @property
+    def name(self) -> str:
+        """A short name for messages."""
+        return f"sentence {self.sentence.number}" if self.sentence else f"rule {self.rules[0].id!r}"
+
+    @property
+    def fate(self) -> Fate:
+        return self.sentence.fate if self.sentence else "rule"
+
+    @property
+    def rule_hashes(self) -> dict[str, str]:
+        """The rules that a confirmation of this entry is about, with their hashes."""
+        return {rule.id: rule.hash for rule in self.rules}
+
+    @property
+    def quotes(self) -> list[str]:
+        """The words of the sentence that its rules rest on."""
+        quotes = [self.quote(rule) for rule in self.rules]
+        return [quote for quote in quotes if quote]
+
+    def quote(self, rule: RuleEntry) -> str:
+        """The words of the sentence that a rule rests on; empty if it quotes none."""
+        quotes = rule.recorded.quotes if rule.recorded else {}
+        return quotes.get(self.sentence.hash, "") if self.sentence else ""
+
+    def grounds(self, rule: RuleEntry) -> Iterator[str]:
+        """Yields the doubts about a rule: its readings, and a quote that the sentence does not have."""
+        if phrase := READINGS_PHRASES[rule.readings]:
+            yield phrase
+        if self.sentence and rule.recorded and not self.quote(rule):
+            yield "quotes no words of this sentence"
+        elif self.sentence and rule.recorded and not find_quote(self._whole, self.quote(rule)):
+            yield f"quotes words that the sentence does not have: {self.quote(rule)}"
+
+    @property
+    def _whole(self) -> str:
+        """The sentence below its headings and its context."""
+        return "\n".join((*self.sentence.path, *self.sentence.context, self.sentence.text)) if self.sentence else ""
+
+    @property
+    def open_questions(self) -> tuple[ReviewQuestion, ...]:
+        return tuple(question.question for question in self.questions if question.answer is None)
+
+    @property
+    def choices(self) -> dict[str, tuple[ReviewQuestion, int]]:
+        """The choices of all questions by the keys of the dialogue: a, b, …, and a2, b2, … after the last letter."""
+        found = [(question.question, at) for question in self.questions for at in range(len(question.question.choices))]
+        keys = (f"{letter}{turn if turn > 1 else ''}" for turn in count(1) for letter in _LETTERS)
+        return dict(zip(keys, found, strict=False))
+
+    @property
+    def keys(self) -> dict[tuple[str, int], str]:
+        """The key of each choice, by the id of its question and its position."""
+        return {(question.id, at): key for key, (question, at) in self.choices.items()}
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why nobody can confirm the entry; empty if somebody can."""
+        if number := len(self.open_questions):
+            return f"{number} open question{'s' if number > 1 else ''}"
+        if any(question.answer and not question.answer.applied for question in self.questions):
+            return f"the answer is not applied yet; {_AGAIN}"
+        if self.sentence and (missing := [rule.id for rule in self.rules if not rule.hash]):
+            return f"the policy file has no rule {missing[0]!r} any more; restore it, or {_AGAIN}"
+        if self.fate == "rule" and not self.rules:
+            return f"it has no rule; {_AGAIN}"
+        is_open = self.fate == "open" or any(rule.readings == "open" for rule in self.rules)
+        return f"it is not decided what becomes of it; {_AGAIN}" if is_open else ""
+
+    @property
+    def standing(self) -> Standing:
+        if self.open_questions:
+            return "question"
+        if self.obstacle:
+            return "waiting"
+        return "confirmed" if self.confirmation or self.is_settled_heading else "unconfirmed"
+
+    @property
+    def is_settled_heading(self) -> bool:
+        """Whether it is a heading that nobody has to confirm: no rule, question or finding is about it."""
+        is_bare = self.sentence is not None and self.sentence.is_bare_heading
+        return is_bare and not self.findings and not self.questions
+
+
+# --- own words
+
+LONGEST = 2000
+_LINE = re.compile(r"neither(?:\s+(?P<key>[a-z]\d*))?\s*:(?P<words>.*)", re.IGNORECASE | re.DOTALL)
+
+
+def begins_own_words(line: str) -> bool:
+    """Whether a line of the dialogue is an answer in own words."""
+    return _LINE.match(line) is not None
+
+
+def own_words(line: str, entry: ReviewEntry) -> tuple[ReviewQuestion, str]:
+    """Returns the question that a line answers, and the words.
+
+    Args:
+        line: a line that begins with `neither:`, or with `neither KEY:` and the key of a choice of the question.
+        entry: the entry that was shown.
+
+    Raises:
+        InputError: there are no words, too many, or such that nobody can read; or it is not clear which question they
+            answer.
+    """
+    match = _LINE.match(line)
+    words = " ".join(match["words"].split()) if match else ""
+    if not match or not words:
+        raise InputError("there are no words after 'neither:'; expected what is to hold instead")
+    if len(words) > LONGEST:
+        raise InputError(f"the answer has {len(words):,} characters; expected at most {LONGEST:,}")
+    if not words.isprintable():
+        raise InputError("the answer has characters that cannot be shown; expected text")
+    return _question(match["key"], entry), words
+
+
+def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
+    if key is not None:
+        if key.lower() not in entry.choices:
+            raise InputError(f"{key!r} is no key of a choice; expected one of {', '.join(entry.choices)}")
+        return entry.choices[key.lower()][0]
+    possible = entry.open_questions or tuple(question.question for question in entry.questions)
+    if len(possible) != 1:
+        raise InputError("there are several questions; expected the key of a choice of one of them: 'neither a: …'")
+    return possible[0]
+
+
+# --- marked segments
+
+
+def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:
+    """Splits a text into parts that are quoted and parts that are not, in order."""
+    spans = sorted(span for quote in quotes for span in find_quote(text, quote))
+    found, at = [], 0
+    for start, end in spans:
+        found += [(text[at:start], False), (text[max(at, start) : end], True)]
+        at = max(at, end)
+    return [one for one in [*found, (text[at:], False)] if one[0]]
+
+
+def coded(text: str) -> list[tuple[str, bool]]:
+    """Splits a text into parts that stand in code marks and parts that do not, in order."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a mark without its partner
+        return [(text, False)]
+    return [(part, at % 2 == 1) for at, part in enumerate(parts) if part]
+
+
+# --- the review with its policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +304,7 @@ class ReviewDossier:
     @property
     def counts(self) -> Counter[Standing]:
         """The number of entries of each standing."""
-        return Counter(one.standing for one in self.entries)
+        return Counter(entry.standing for entry in self.entries)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -79,81 +330,82 @@ def read_dossier(policies: Path) -> ReviewDossier:
     """
     review = read_review(review_path(policies))
     loaded = load_policies(policies)
-    join = _Join(review, _rules_now(loaded, review))
-    entries = (*map(join.of_sentence, review.sentences), *join.others())
-    shown = {id(finding) for one in entries for finding in one.findings}
-    general = tuple(one for one in review.findings if id(one) not in shown)
+    rules = _rules_now(loaded, review)
+    entries = tuple(_entry(review, *pair) for pair in _sentences_and_rules(review, rules))
+    shown = {id(finding) for entry in entries for finding in entry.findings}
+    general = tuple(finding for finding in review.findings if id(finding) not in shown)
     return ReviewDossier(policies, loaded, review, entries, general)
 
 
 def _rules_now(policies: Policies, review: Review) -> dict[str, RuleEntry]:
     """The rules of a policy file, and those of a review that it no longer has, by id."""
-    recorded = {one.id: one for one in review.rules}
+    recorded = {rule.id: rule for rule in review.rules}
     hashes, words = rule_hashes(policies), policies_in_words(policies)
     sources = () if policies.source is None else policies.source.rules
-    lines = {path: path.read_text("utf-8-sig", "replace").splitlines() for path in {one.path for one in sources}}
-    found = {
-        one.id: RuleEntry(
-            one.id, hashes[one.id], words[one.id].text, _excerpt(lines[one.path][one.line - 1 :]), recorded.get(one.id)
+    lines = {path: path.read_text("utf-8-sig", "replace").splitlines() for path in {source.path for source in sources}}
+    rule_entries = {
+        source.id: RuleEntry(
+            source.id,
+            hashes[source.id],
+            words[source.id].text,
+            _excerpt(lines[source.path][source.line - 1 :]),
+            recorded.get(source.id),
         )
-        for one in sources
+        for source in sources
     }
-    known = {name for one in review.sentences for name in one.rules}
+    known = {name for sentence in review.sentences for name in sentence.rules}
     known |= {name for confirmed in review.confirmations for name in confirmed.rules}
-    return found | {name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(found))}
+    return rule_entries | {
+        name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(rule_entries))
+    }
 
 
 def _excerpt(lines: Sequence[str]) -> str:
     """The first line, and those below it that are indented more."""
-    indents = [len(one) - len(one.lstrip()) if one.strip() else None for one in lines]
+    indents = [len(line) - len(line.lstrip()) if line.strip() else None for line in lines]
     ends = (at for at, indent in enumerate(indents) if at and indent is not None and indent <= (indents[0] or 0))
     return dedent("\n".join(lines[: next(ends, None)])).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
-    review: Review
-    rules: Mapping[str, RuleEntry]
-
-    def of_sentence(self, sentence: ReviewedSentence) -> ReviewEntry:
-        return self._entry(sentence, tuple(self.rules[name] for name in sentence.rules))
-
-    def others(self) -> Iterator[ReviewEntry]:
-        """The rules that rest on no sentence, also those that were confirmed and are gone."""
-        resting = {name for one in self.review.sentences for name in one.rules}
-        alone = {name for one in self.review.confirmations if not one.sentence for name in one.rules}
-        for name, one in self.rules.items():
-            if name not in resting and (one.hash or name in alone):
-                yield self._entry(None, (one,))
-
-    def _entry(self, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
-        names, name = {one.id for one in rules}, sentence.hash if sentence else ""
-
-        def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:
-            return name in hashes or bool(names.intersection(about))
-
-        answers = {one.question: one for one in self.review.answers}
-        questions = [one for one in self.review.questions if concerns(one.sentences, one.rules)]
-        entry = ReviewEntry(
-            sentence,
-            rules,
-            tuple(one for one in self.review.findings if concerns(one.sentences, one.rules)),
-            tuple(QuestionEntry(one, answers.get(one.id)) for one in questions),
-        )
-        return self._confirmed(entry)
-
-    def _confirmed(self, entry: ReviewEntry) -> ReviewEntry:
-        """An entry with its last confirmation: an earlier one that fits again is not what a person said last."""
-        about = sorted((one for one in self.review.confirmations if is_about(one, entry)), key=_moment)
-        if not about:
-            return entry
-        rules = about[-1].rules if entry.sentence else {entry.rules[0].id: about[-1].rules[entry.rules[0].id]}
-        is_valid = (about[-1].fate, dict(rules)) == (entry.fate, entry.rule_hashes)
-        return replace(entry, confirmation=about[-1]) if is_valid else replace(entry, void=about[-1])
+def _sentences_and_rules(
+    review: Review, rules: Mapping[str, RuleEntry]
+) -> Iterator[tuple[ReviewedSentence | None, tuple[RuleEntry, ...]]]:
+    """Yields each sentence with its rules, and those that rest on none, also if they were confirmed and are gone."""
+    for sentence in review.sentences:
+        yield sentence, tuple(rules[name] for name in sentence.rules)
+    resting = {name for sentence in review.sentences for name in sentence.rules}
+    alone = {name for confirmation in review.confirmations if not confirmation.sentence for name in confirmation.rules}
+    yield from ((None, (rule,)) for name, rule in rules.items() if name not in resting and (rule.hash or name in alone))
 
 
-def _moment(one: Confirmation) -> dt.datetime:
-    return dt.datetime.fromisoformat(one.at)
+def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
+    """The entry, with its last confirmation: an earlier one that fits again is not what a person said last."""
+    names, name = {rule.id for rule in rules}, sentence.hash if sentence else ""
+
+    def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:
+        return name in hashes or bool(names.intersection(about))
+
+    answers = {answer.question: answer for answer in review.answers}
+    questions = [question for question in review.questions if concerns(question.sentences, question.rules)]
+    entry = ReviewEntry(
+        sentence,
+        rules,
+        tuple(finding for finding in review.findings if concerns(finding.sentences, finding.rules)),
+        tuple(QuestionEntry(question, answers.get(question.id)) for question in questions),
+    )
+    about = sorted(
+        (confirmation for confirmation in review.confirmations if is_about(confirmation, entry)), key=_moment
+    )
+    if not about:
+        return entry
+    last = about[-1]
+    confirmed = last.rules if sentence else {rules[0].id: last.rules[rules[0].id]}
+    is_valid = (last.fate, dict(confirmed)) == (entry.fate, entry.rule_hashes)
+    return replace(entry, confirmation=last) if is_valid else replace(entry, void=last)
+
+
+def _moment(confirmation: Confirmation) -> dt.datetime:
+    return dt.datetime.fromisoformat(confirmation.at)
 
 
 def is_about(confirmation: Confirmation, entry: ReviewEntry) -> bool:
@@ -196,7 +448,7 @@ class ReviewStore:
         """
 
         def change(review: Review) -> Review:
-            kept = [one for one in review.answers if one.question != question.id]
+            kept = [answer for answer in review.answers if answer.question != question.id]
             choice, words = (None, answer) if isinstance(answer, str) else (answer, "")
             new = RecordedAnswer(question.id, choice, self.by, _now(), words=words)
             return replace(review, answers=(*kept, new))
@@ -216,7 +468,7 @@ class ReviewStore:
             raise InputError(f"{shown.name}: cannot be confirmed: {shown.obstacle}")
 
         def change(review: Review) -> Review:
-            kept = tuple(one for one in review.confirmations if not is_about(one, shown))
+            kept = tuple(confirmation for confirmation in review.confirmations if not is_about(confirmation, shown))
             if not shown.sentence and not shown.rules[0].hash:
                 return replace(review, confirmations=kept)
             name = shown.sentence.hash if shown.sentence else ""
@@ -239,22 +491,28 @@ def _now() -> str:
 
 
 def _with_edits(rules: Iterable[ReviewedRule], entry: ReviewEntry) -> tuple[ReviewedRule, ...]:
-    known = {one.id: one for one in rules}
-    for one in entry.rules:
-        if one.recorded is None:
-            known[one.id] = ReviewedRule(one.id, one.hash, {}, one.words, readings="edited")
-        elif one.recorded.hash != one.hash:
-            known[one.id] = replace(one.recorded, hash=one.hash, words=one.words, readings="edited")
+    known = {rule.id: rule for rule in rules}
+    for edited_rule in entry.rules:
+        if edited_rule.recorded is None:
+            known[edited_rule.id] = ReviewedRule(
+                edited_rule.id, edited_rule.hash, {}, edited_rule.words, readings="edited"
+            )
+        elif edited_rule.recorded.hash != edited_rule.hash:
+            known[edited_rule.id] = replace(
+                edited_rule.recorded, hash=edited_rule.hash, words=edited_rule.words, readings="edited"
+            )
     return tuple(known.values())
 
 
 def _difference(shown: ReviewEntry, current: ReviewDossier) -> str:
     """Says who was quicker, or that the content is another."""
-    same = next((one for one in current.entries if one.sentence == shown.sentence and one.rules == shown.rules), None)
-    quicker = [] if same is None else [one.answer for one in same.questions if one.answer]
+    same = next(
+        (entry for entry in current.entries if entry.sentence == shown.sentence and entry.rules == shown.rules), None
+    )
+    quicker = [] if same is None else [question.answer for question in same.questions if question.answer]
     if same and same.confirmation and same.confirmation != shown.confirmation:
         return f"{shown.name}: {same.confirmation.by} has confirmed it meanwhile; nothing was saved"
-    if new := [one for one in quicker if one not in [old.answer for old in shown.questions]]:
+    if new := [answer for answer in quicker if answer not in [old.answer for old in shown.questions]]:
         return f"{shown.name}: {new[0].by} has answered meanwhile; nothing was saved"
     return f"{shown.name}: it has changed since it was shown; nothing was saved"
 
@@ -280,16 +538,11 @@ class CaseRow:
     expected: str
 
 
-def case_rows(cases: Iterable[Mapping[str, Any]]) -> list[CaseRow]:
-    """Returns a row for each record of `check` or `audit`."""
-    return [case_row(one) for one in cases]
-
-
 def case_row(record: Mapping[str, Any]) -> CaseRow:
-    """Returns the row of a record, whose values may be anything."""
+    """Returns the row of a record of `check` or `audit`, whose values may be anything."""
     is_trace = "proposed" not in record
     calls = _list(record.get("events" if is_trace else "history"))
-    parts = [*(_earlier(one) for one in calls), *_known(record)]
+    parts = [*(_earlier(call) for call in calls), *_known(record)]
     call = "the end of the conversation" if is_trace else _call(record["proposed"])
     return CaseRow(call, "; ".join(parts) or "nothing", _expected(record))
 
@@ -301,7 +554,7 @@ def _list(value: Any) -> list[Any] | tuple[Any, ...]:
 def _call(value: Any) -> str:
     if not isinstance(value, Mapping) or not isinstance(value.get("args", {}), Mapping):
         return format_value(value, _LONGEST)
-    arguments = ", ".join(f"{name}={format_value(one)}" for name, one in value.get("args", {}).items())
+    arguments = ", ".join(f"{name}={format_value(argument)}" for name, argument in value.get("args", {}).items())
     return f"{value.get('tool')}({arguments})"
 
 
@@ -317,7 +570,7 @@ def _known(record: Mapping[str, Any]) -> Iterator[str]:
     for name in _KNOWN:
         value = record.get(name)
         if isinstance(value, Mapping) and name not in ("state", "principal"):
-            yield from (f"{key}: {format_value(one)}" for key, one in value.items())
+            yield from (f"{key}: {format_value(part)}" for key, part in value.items())
         elif value is not None:
             yield f"{name}: {format_value(value, _LONGEST)}"
 

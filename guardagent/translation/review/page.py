@@ -8,9 +8,7 @@ forbids scripts and requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, Literal
@@ -18,9 +16,16 @@ from typing import Any, Literal
 from guardagent._terminal import printable
 from guardagent._version import __version__
 from guardagent.errors import UnknownNameError
-from guardagent.policy.review.record import FATES, Fate
-from guardagent.translation.review import FATE_PHRASES, ReviewEntry, Standing, coded, segments
-from guardagent.translation.review.dossier import ReviewDossier, case_rows
+from guardagent.policy.review.record import FATES
+from guardagent.translation.review.dossier import (
+    FATE_PHRASES,
+    ReviewDossier,
+    ReviewEntry,
+    Standing,
+    case_row,
+    coded,
+    segments,
+)
 
 # --- status
 
@@ -38,20 +43,20 @@ def selection(name: str) -> Selection:
     Raises:
         UnknownNameError: there is none of this name.
     """
-    found = next((one for one in _STANDINGS if one == name), None)
-    if found is None:
+    selection = next((standing for standing in _STANDINGS if standing == name), None)
+    if selection is None:
         raise UnknownNameError("selection", name, _STANDINGS, where="--only")
-    return found
+    return selection
 
 
 def selected(dossier: ReviewDossier, only: Selection) -> list[ReviewEntry]:
     """The entries with an open question, those that are not confirmed, or all."""
-    return [one for one in dossier.entries if one.standing in _STANDINGS[only]]
+    return [entry for entry in dossier.entries if entry.standing in _STANDINGS[only]]
 
 
 def summary(dossier: ReviewDossier) -> str:
     """Counts confirmed entries, open questions and answers that wait for `translate`."""
-    counts, waiting = dossier.counts, sum(not one.applied for one in dossier.review.answers)
+    counts, waiting = dossier.counts, sum(not answer.applied for answer in dossier.review.answers)
     parts = [f"{counts['confirmed']:,} of {len(dossier.entries):,} confirmed"]
     if count := len(dossier.review.open_questions):
         parts.append(f"{count:,} question{'s' if count > 1 else ''} open")
@@ -62,7 +67,7 @@ def summary(dossier: ReviewDossier) -> str:
 
 def status_lines(dossier: ReviewDossier) -> list[str]:
     """Returns a line for everything that is open, and the summary."""
-    return [" ".join(printable(one).split()) for one in (*dossier.problems, summary(dossier))]
+    return [" ".join(printable(problem).split()) for problem in (*dossier.problems, summary(dossier))]
 
 
 def status_record(dossier: ReviewDossier, only: Selection) -> dict[str, Any]:
@@ -75,7 +80,7 @@ def status_record(dossier: ReviewDossier, only: Selection) -> dict[str, Any]:
         "sentences": len(dossier.review.sentences),
         "confirmed": dossier.counts["confirmed"],
         "open_questions": len(dossier.review.open_questions),
-        "entries": [_record(one) for one in selected(dossier, only)],
+        "entries": [_record(entry) for entry in selected(dossier, only)],
     }
 
 
@@ -84,67 +89,15 @@ def _record(entry: ReviewEntry) -> dict[str, Any]:
     return {
         "sentence": sentence and {"number": sentence.number, "place": sentence.place, "text": sentence.text},
         "fate": entry.fate,
-        "rules": [{"id": one.id, "note": one.note} for one in entry.rules],
+        "rules": [{"id": rule.id, "note": rule.note} for rule in entry.rules],
         "standing": entry.standing,
         "obstacle": entry.obstacle,
-        "questions": [{"id": one.id, "text": one.text} for one in entry.open_questions],
+        "questions": [{"id": open_question.id, "text": open_question.text} for open_question in entry.open_questions],
         "confirmed_by": entry.confirmation and entry.confirmation.by,
     }
 
 
 # --- the page
-
-
-@dataclass(frozen=True, slots=True)
-class PageChapter:
-    """The entries below one heading."""
-
-    path: tuple[str, ...]
-    entries: tuple[ReviewEntry, ...]
-
-    @property
-    def confirmed(self) -> int:
-        return sum(one.standing == "confirmed" for one in self.entries)
-
-
-@dataclass(frozen=True)
-class ReviewPageView:
-    """The parts of the page."""
-
-    dossier: ReviewDossier
-
-    @cached_property
-    def chapters(self) -> list[PageChapter]:
-        """The sentences by the headings above them, in order."""
-        sentences = [one for one in self.dossier.entries if one.sentence]
-        return [PageChapter(path, tuple(group)) for path, group in groupby(sentences, _path)]
-
-    @property
-    def others(self) -> list[ReviewEntry]:
-        """The rules that rest on no sentence."""
-        return [one for one in self.dossier.entries if not one.sentence]
-
-    @property
-    def coverage(self) -> Iterator[tuple[Fate, str, int]]:
-        """The number of sentences of each fate, with its phrase."""
-        counts = Counter(one.fate for one in self.dossier.review.sentences)
-        return ((fate, FATE_PHRASES[fate], counts[fate]) for fate in FATES if counts[fate])
-
-    @property
-    def tasks(self) -> Iterator[tuple[str, str, list[ReviewEntry]]]:
-        """The entries that need a person, the most urgent first, with a title and a tone."""
-        entries = self.dossier.entries
-        wanted = [
-            ("Open questions", "question", [one for one in entries if one.open_questions]),
-            ("Blocking findings", "blocking", [one for one in entries if any(each.blocking for each in one.findings)]),
-            ("Wait for 'translate'", "waiting", [one for one in entries if one.standing == "waiting"]),
-            ("To be confirmed", "unconfirmed", [one for one in entries if one.standing == "unconfirmed"]),
-        ]
-        return (one for one in wanted if one[2])
-
-    def anchor(self, entry: ReviewEntry) -> str:
-        """The id of an entry's card."""
-        return f"s{entry.sentence.number}" if entry.sentence else f"r{self.others.index(entry) + 1}"
 
 
 def review_page(dossier: ReviewDossier) -> str:
@@ -155,21 +108,47 @@ def review_page(dossier: ReviewDossier) -> str:
     def visible(value: Any) -> Any:
         return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
+    def anchor(entry: ReviewEntry) -> str:
+        return f"s{entry.sentence.number}" if entry.sentence else f"r{others.index(entry) + 1}"
+
     folder = files("guardagent.translation.review").joinpath("page")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=visible
     )
+    others = [entry for entry in dossier.entries if not entry.sentence]
+    chapters = groupby((entry for entry in dossier.entries if entry.sentence), _path)
+    counts = Counter(sentence.fate for sentence in dossier.review.sentences)
     return environment.from_string(folder.joinpath("page.html.j2").read_text(encoding="utf-8")).render(
-        view=ReviewPageView(dossier),
+        dossier=dossier,
         review=dossier.review,
         summary=summary(dossier),
+        chapters=[(path, list(entries)) for path, entries in chapters],
+        others=others,
+        tasks=list(_tasks(dossier.entries)),
+        coverage=[(fate, FATE_PHRASES[fate], counts[fate]) for fate in FATES if counts[fate]],
+        anchor=anchor,
         style=Markup(folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - of this package
         version=__version__,
         fate_phrases=FATE_PHRASES,
-        case_rows=case_rows,
+        case_row=case_row,
         segments=segments,
         coded=coded,
     )
+
+
+def _tasks(entries: Sequence[ReviewEntry]) -> Iterator[tuple[str, str, list[ReviewEntry]]]:
+    """Yields the entries that need a person, the most urgent first, with a title and a tone."""
+    wanted = [
+        ("Open questions", "question", [entry for entry in entries if entry.open_questions]),
+        (
+            "Blocking findings",
+            "blocking",
+            [entry for entry in entries if any(each.blocking for each in entry.findings)],
+        ),
+        ("Wait for 'translate'", "waiting", [entry for entry in entries if entry.standing == "waiting"]),
+        ("To be confirmed", "unconfirmed", [entry for entry in entries if entry.standing == "unconfirmed"]),
+    ]
+    yield from (one for one in wanted if one[2])
 
 
 def _path(entry: ReviewEntry) -> tuple[str, ...]:

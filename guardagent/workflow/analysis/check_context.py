@@ -61,7 +61,7 @@ class CheckContext:
             return self.reached
         after = list(self.successors)
         for number, targets in branches.items():
-            after[number] = [one for one in after[number] if one not in targets]
+            after[number] = [successor for successor in after[number] if successor not in targets]
         return BreadthFirstSearch(self.numbered.ids, after, [numbers[self.graph.entry_id]], human_nodes)
 
     @cached_property

@@ -66,18 +66,18 @@ def structural_findings(
 
 
 def _findings(context: CheckContext) -> list[GraphFinding]:
-    findings = [(name, finding) for name, one in _in_order() for finding in one.check(context)]
+    findings = [(name, finding) for name, check in _in_order() for finding in check.check(context)]
     return [finding if finding.check == name else replace(finding, check=name) for name, finding in findings]
 
 
 def descriptions() -> dict[str, CheckDescription]:
     """Returns the description of each check."""
-    return {name: one.about for name, one in _in_order()}
+    return {name: check.about for name, check in _in_order()}
 
 
 @cache
 def _in_order() -> tuple[tuple[str, StructuralCheck], ...]:
-    return tuple(sorted(CHECKS.load_all(), key=lambda one: (one[0] not in CHECKS.shipped(), one[1].order, one[0])))
+    return tuple(sorted(CHECKS.load_all(), key=lambda pair: (pair[0] not in CHECKS.shipped(), pair[1].order, pair[0])))
 
 
 _Check = Callable[[CheckContext], Iterator[GraphFinding]]
@@ -293,25 +293,28 @@ def apply_suppressions(
     """
     known = [*suppressions, *_comments(graph)]
     marked = [_marked(finding, known) for finding in findings]
-    return [*marked, *(wrong for one in known for wrong in _problems(one, findings))]
+    return [*marked, *(wrong for suppression in known for wrong in _problems(suppression, findings))]
 
 
 def _marked(finding: GraphFinding, known: Sequence[Suppression]) -> GraphFinding:
-    reason = next((one.reason for one in known if one.reason and one.matches(finding)), None)
+    reason = next(
+        (suppression.reason for suppression in known if suppression.reason and suppression.matches(finding)), None
+    )
     return finding if reason is None else replace(finding, suppressed=reason)
 
 
-def _problems(one: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
-    what = f"{one.place}: the suppression of {one.check!r}{f' at {one.node!r}' if one.node else ''}"
-    if check_of(one.check) is None:
-        problem = f"{what} names an unknown check{name_hint(one.check, _names())}"
-    elif not one.reason:
+def _problems(suppression: Suppression, findings: Sequence[GraphFinding]) -> Iterator[GraphFinding]:
+    where = f" at {suppression.node!r}" if suppression.node else ""
+    what = f"{suppression.place}: the suppression of {suppression.check!r}{where}"
+    if check_of(suppression.check) is None:
+        problem = f"{what} names an unknown check{name_hint(suppression.check, _names())}"
+    elif not suppression.reason:
         problem = f"{what} has no reason; expected '-- REASON'"
-    elif not any(one.matches(finding) for finding in findings):
+    elif not any(suppression.matches(finding) for finding in findings):
         problem = f"{what} matches no finding; remove it"
     else:
         return
-    yield GraphFinding("suppressions", one.node, "error", problem)
+    yield GraphFinding("suppressions", suppression.node, "error", problem)
 
 
 def _comments(graph: Graph) -> Iterator[Suppression]:

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 from guardagent.workflow.model.graph import Graph
@@ -47,8 +48,8 @@ class GraphIndex:
     @classmethod
     def of(cls, graph: Graph) -> GraphIndex:
         """Returns the index of a graph, and caches it there: a graph is immutable."""
-        found = vars(graph).get(_INDEX_KEY)
-        return found if found is not None else cls._built(graph).kept_on(graph)
+        variable = vars(graph).get(_INDEX_KEY)
+        return variable if variable is not None else cls._built(graph).kept_on(graph)
 
     @classmethod
     def _built(cls, graph: Graph) -> GraphIndex:
@@ -123,18 +124,11 @@ class BreadthFirstSearch:
 class WitnessPath(Sequence[str]):
     """A path to a node, computed on first use, since a graph can have many findings."""
 
-    __slots__ = ("_node", "_path", "_search", "_then")
-
     def __init__(self, search: BreadthFirstSearch, node: int, then: int | None) -> None:
         self._search, self._node, self._then = search, node, then
-        self._path: tuple[str, ...] | None = None
 
+    @cached_property
     def _all(self) -> tuple[str, ...]:
-        if self._path is None:
-            self._path = self._walked_back()
-        return self._path
-
-    def _walked_back(self) -> tuple[str, ...]:
         ids, parents, node = self._search.ids, self._search.parents, self._node
         if parents[node] is None:
             return (ids[node],)
@@ -150,22 +144,22 @@ class WitnessPath(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: Any) -> Any:
-        return self._all()[index]
+        return self._all[index]
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._all)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._all)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._all() == tuple(other)
+        return isinstance(other, Sequence) and self._all == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._all())
+        return hash(self._all)
 
     def __repr__(self) -> str:
-        return " -> ".join(self._all())
+        return " -> ".join(self._all)
 
 
 def on_cycles(successors: Neighbours) -> set[int]:
@@ -203,8 +197,8 @@ def components(successors: Neighbours) -> Iterator[list[int]]:
                     low[above] = min(low[above], low[node])
                 if low[node] == order[node]:
                     component = _popped(node, stack)
-                    for one in component:
-                        order[one] = closed
+                    for member in component:
+                        order[member] = closed
                     yield component
 
 

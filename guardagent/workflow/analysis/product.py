@@ -110,23 +110,23 @@ class UncertainStates:
         if states not in self._numbers:
             self._numbers[states] = len(self._sets)
             self._sets.append(states)
-            self.accepting.append(any(self._automaton.accepting[one] for one in states))
-            self.violated.append(all(self._automaton.violated[one] for one in states))
+            self.accepting.append(any(self._automaton.accepting[state] for state in states))
+            self.violated.append(all(self._automaton.violated[state] for state in states))
         return self._numbers[states]
 
     def after(self, number: int, letter: int) -> int:
         """Returns the states after a known call."""
-        return self._number(frozenset(self._table[one][letter] for one in self._sets[number]))
+        return self._number(frozenset(self._table[state][letter] for state in self._sets[number]))
 
     def after_anything(self, number: int) -> int:
         """Returns the states after any calls, or none."""
-        found = set(self._sets[number])
-        waiting = list(found)
+        numbers = set(self._sets[number])
+        waiting = list(numbers)
         for state in waiting:  # grows during the loop
-            fresh = set(self._table[state]) - found
-            found |= fresh
+            fresh = set(self._table[state]) - numbers
+            numbers |= fresh
             waiting += fresh
-        return self._number(frozenset(found))
+        return self._number(frozenset(numbers))
 
 
 class GraphProduct:
@@ -168,9 +168,9 @@ class GraphProduct:
         waiting = [0]
         for state in waiting:  # grows during the loop
             if state not in leaving:
-                found = [tuple(self._exit_states(kind, state)) for kind in self._kinds]
-                leaving[state] = [_STAY if left == (state,) else left for left in found]
-                waiting += [one for left in found for one in left]
+                exit_states = [tuple(self._exit_states(kind, state)) for kind in self._kinds]
+                leaving[state] = [_STAY if left == (state,) else left for left in exit_states]
+                waiting += [one for left in exit_states for one in left]
         return leaving
 
     def _exit_states(self, kind: NodeCalls, entered: int, *, pending: bool = False) -> dict[int, tuple[str, ...]]:
@@ -185,18 +185,18 @@ class GraphProduct:
         entered = self._after_unknown(entered) if unknown else entered
         if pending and self._automaton.accepting[entered]:
             return {}
-        found: dict[int, tuple[str, ...]] = {entered: ()} if chooses else {}
+        exit_states: dict[int, tuple[str, ...]] = {entered: ()} if chooses else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
         while waiting:
             state, calls = waiting.popleft()
             for tool in tools:
                 target = self._after(state, self._letters[tool])
                 target = self._after_unknown(target) if unknown else target
-                if target not in found and not (pending and self._automaton.accepting[target]):
-                    found[target] = (*calls, tool)
+                if target not in exit_states and not (pending and self._automaton.accepting[target]):
+                    exit_states[target] = (*calls, tool)
                     if chooses or len(tools) > 1:
-                        waiting.append((target, found[target]))
-        return found
+                        waiting.append((target, exit_states[target]))
+        return exit_states
 
     def _after(self, state: int, letter: int) -> int:
         if isinstance(self._automaton, UncertainStates):
@@ -211,10 +211,10 @@ class GraphProduct:
         """Returns the shortest path with a bad prefix or a pending obligation at its end; else a postponing cycle."""
         if all(self._automaton.accepting[state] for state in self._exits):
             return None  # for any order of the nodes
-        found = self._explore()
-        if found is None:
+        mechanisms = self._explore()
+        if mechanisms is None:
             return self._postponing_cycle()
-        mechanism, state = found
+        mechanism, state = mechanisms
         path = self._path(state)
         return PathViolation(mechanism, self._names(path), self._calls_on(path))
 
@@ -227,8 +227,8 @@ class GraphProduct:
         while level:
             self._reached += level.items()
             for at, nodes in level.items():
-                if found := self._violation_in(at, nodes):
-                    return found
+                if violation := self._violation_in(at, nodes):
+                    return violation
             level = self._next_level(level)
         return None
 
@@ -249,13 +249,13 @@ class GraphProduct:
             leaving, same, stayed = self._exits[at], self._parents[at], following[at]
             for node in nodes:
                 for target in after[node]:
-                    found = leaving[classes[target]]
-                    if found is _STAY:  # most nodes do not concern a rule
+                    states = leaving[classes[target]]
+                    if states is _STAY:  # most nodes do not concern a rule
                         if same[target] is None:
                             same[target] = node
                             stayed.append(target)
                         continue
-                    for left in found:
+                    for left in states:
                         if self._parents[left][target] is None:
                             self._parents[left][target] = at, node
                             following[left].append(target)
@@ -325,8 +325,8 @@ def _shortest_cycle(start: int, after: Sequence[Sequence[int]]) -> list[int]:
                 waiting.append(target)
         if start in parents:
             break
-    found, node = [start], parents[start]
+    cycle, node = [start], parents[start]
     while node != start:
-        found.append(node)
+        cycle.append(node)
         node = parents[node]
-    return found[::-1]
+    return cycle[::-1]

@@ -19,7 +19,7 @@ rule depends only on tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from guardagent.policy.evaluation.history_index import ANY
@@ -81,8 +81,8 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        found = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
-        yield replace(found, every_run=every_run(runs, rule, policies.tags))
+        rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
+        yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
@@ -204,7 +204,7 @@ def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]
         return f"parts of the graph are unknown: {', '.join(map(repr, unsure[:_SHOWN]))}{more}"
     if graph.notes:
         return f"parts of the graph are unknown: {'; '.join(graph.notes[:_SHOWN])}"
-    if policies.ignored or any(one.suppressed or one.check == "suppressions" for one in findings):
+    if policies.ignored or any(finding.suppressed or finding.check == "suppressions" for finding in findings):
         return "findings of the graph are suppressed"
     return ""
 
@@ -218,15 +218,19 @@ def _is_uncertain(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolOrder:
-    """The tool order of a rule.
+    """The tool order of a rule, or the calls that match a pattern.
 
     Attributes:
-        necessary: implied by the rule; a path that violates it violates the rule.
-        sufficient: implies the rule.
+        necessary: implied by the rule; a path that violates it violates the rule. No other call can match.
+        sufficient: implies the rule. Each such call matches.
     """
 
     necessary: Formula
     sufficient: Formula
+
+    @property
+    def negation(self) -> ToolOrder:
+        return ToolOrder(negation(self.sufficient), negation(self.necessary))
 
 
 def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
@@ -235,20 +239,15 @@ def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
         case ast.Not(body):
             return order_of(body, negated=not negated)
         case ast.AllOf(parts) | ast.AnyOf(parts):
-            combined = _conjunction if isinstance(rule, ast.AllOf) is not negated else _disjunction
-            return combined([order_of(part, negated=negated) for part in parts])
+            combined = all_of if isinstance(rule, ast.AllOf) is not negated else any_of
+            orders = [order_of(part, negated=negated) for part in parts]
+            return ToolOrder(
+                combined(order.necessary for order in orders), combined(order.sufficient for order in orders)
+            )
         case ast.Temporal(formula):
             wanted = negation(formula) if negated else formula
             return ToolOrder(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))
-    return _order_of_negated_data(rule) if negated else _order_of_data(rule)
-
-
-def _conjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
-    return ToolOrder(all_of(one.necessary for one in orders), all_of(one.sufficient for one in orders))
-
-
-def _disjunction(orders: Sequence[ToolOrder]) -> ToolOrder:
-    return ToolOrder(any_of(one.necessary for one in orders), any_of(one.sufficient for one in orders))
+    return _order_of_data(rule, negated=negated)
 
 
 def _without_labels(formula: Formula, value: Formula) -> Formula:
@@ -269,90 +268,64 @@ def _without_labels(formula: Formula, value: Formula) -> Formula:
     return formula
 
 
-@dataclass(frozen=True, slots=True)
-class _MatchingCalls:
-    """The calls that match a pattern, by their tools alone.
+def _order_of_data(rule: ast.Rule, *, negated: bool) -> ToolOrder:
+    match rule:
+        case ast.Forall(pattern, condition):
+            wrong = (_past if negated else _proposed)(pattern, condition, value=False)
+            return _finally(wrong) if negated else _never(wrong)
+        case ast.Exists(pattern, condition):
+            wanted = (_proposed if negated else _past)(pattern, condition)
+            return _never(wanted) if negated else _finally(wanted)
+        case ast.Before(pattern, condition, partner, partner_condition):
+            call, wanted = (_past if negated else _proposed)(pattern, condition), _past(partner, partner_condition)
+            order = _implied(call, wanted, lambda past: Previous(once(past)))
+            return order.negation if negated else order
+        case ast.After(pattern, condition, partner, partner_condition):
+            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
+            order = _implied(call, wanted, lambda later: Next(finally_(later)))
+            if negated:
+                return order.negation
+            return order if call.sufficient == call.necessary else replace(order, sufficient=_never(call).sufficient)
+        case ast.SolverRule(tools) if not negated:
+            return ToolOrder(TRUE, _always(negation(any_of(Literal(f"tool:{tool}") for tool in tools))))
+    raise AssertionError(rule)
 
-    Attributes:
-        certain: calls that match with any arguments, outputs and facts.
-        possible: calls that can match; no others do.
-    """
 
-    certain: Formula
-    possible: Formula
-
-
-def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
+def _proposed(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> ToolOrder:
     """Proposed calls that match and whose condition has `value`; a call that lacks arguments can match."""
     return _calls(pattern, condition, value=value, always=_is_any(pattern))
 
 
-def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> _MatchingCalls:
+def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> ToolOrder:
     """Past calls that match and whose condition has `value`; a call that lacks an argument does not match."""
     return _calls(pattern, condition, value=value, always=not pattern.arguments)
 
 
-def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> _MatchingCalls:
+def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> ToolOrder:
+    """Calls by their tools alone: those that match with any arguments, outputs and facts are sufficient."""
     names = [Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools]
     tools = TRUE if ANY in pattern.tools else any_of(names)
     if not (isinstance(condition, ast.Constant) and isinstance(condition.value, bool)):
-        return _MatchingCalls(FALSE, tools)
+        return ToolOrder(tools, FALSE)
     if condition.value is not value:
-        return _MatchingCalls(FALSE, FALSE)
-    return _MatchingCalls(tools if always else FALSE, tools)
+        return ToolOrder(FALSE, FALSE)
+    return ToolOrder(tools, tools if always else FALSE)
 
 
-def _order_of_data(rule: ast.Rule) -> ToolOrder:
-    match rule:
-        case ast.Forall(pattern, condition):
-            wrong = _proposed(pattern, condition, value=False)
-            return ToolOrder(_never(wrong.certain), _never(wrong.possible))
-        case ast.Exists(pattern, condition):
-            wanted = _past(pattern, condition)
-            return ToolOrder(finally_(wanted.possible), finally_(wanted.certain))
-        case ast.Before(pattern, condition, partner, partner_condition):
-            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            return ToolOrder(_preceded(call.certain, wanted.possible), _preceded(call.possible, wanted.certain))
-        case ast.After(pattern, condition, partner, partner_condition):
-            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            enough = _followed(call.certain, wanted.certain) if call.certain == call.possible else _never(call.possible)
-            return ToolOrder(_followed(call.certain, wanted.possible), enough)
-        case ast.SolverRule(tools):
-            return ToolOrder(TRUE, _never(any_of(Literal(f"tool:{tool}") for tool in tools)))
-    raise AssertionError(rule)
+def _never(call: ToolOrder) -> ToolOrder:
+    return ToolOrder(_always(negation(call.sufficient)), _always(negation(call.necessary)))
 
 
-def _order_of_negated_data(rule: ast.Rule) -> ToolOrder:
-    match rule:
-        case ast.Forall(pattern, condition):
-            wrong = _past(pattern, condition, value=False)
-            return ToolOrder(finally_(wrong.possible), finally_(wrong.certain))
-        case ast.Exists(pattern, condition):
-            wanted = _proposed(pattern, condition)
-            return ToolOrder(_never(wanted.certain), _never(wanted.possible))
-        case ast.Before(pattern, condition, partner, partner_condition):
-            call, wanted = _past(pattern, condition), _past(partner, partner_condition)
-            return ToolOrder(
-                negation(_preceded(call.possible, wanted.certain)), negation(_preceded(call.certain, wanted.possible))
-            )
-        case ast.After(pattern, condition, partner, partner_condition):
-            call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            return ToolOrder(
-                negation(_followed(call.possible, wanted.certain)), negation(_followed(call.certain, wanted.possible))
-            )
-    raise AssertionError(rule)
+def _finally(call: ToolOrder) -> ToolOrder:
+    return ToolOrder(finally_(call.necessary), finally_(call.sufficient))
 
 
-def _never(call: Formula) -> Formula:
-    return _always(negation(call))
-
-
-def _preceded(call: Formula, wanted: Formula) -> Formula:
-    return _always(implies(call, Previous(once(wanted))))
-
-
-def _followed(call: Formula, wanted: Formula) -> Formula:
-    return _always(implies(call, Next(finally_(wanted))))
+def _implied(call: ToolOrder, wanted: ToolOrder, place: Callable[[Formula], Formula]) -> ToolOrder:
+    """Each call implies a wanted one at a place."""
+    return ToolOrder(
+        _always(implies(call.sufficient, place(wanted.necessary))),
+        _always(implies(call.necessary, place(wanted.sufficient))),
+    )
 
 
 def _always(body: Formula) -> Formula:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from guardagent.workflow.model.graph import Graph, UnknownPart, unknown_parts
+from guardagent.workflow.model.graph import Graph, Node, UnknownPart, unknown_parts
 from guardagent.workflow.model.targets import UnreadPlace
 
 Severity = Literal["error", "warning", "note"]
@@ -35,14 +35,7 @@ class GraphFinding:
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "check": self.check,
-            "node": self.node,
-            "severity": self.severity,
-            "message": self.message,
-            "witness": list(self.witness),
-            "suppressed": self.suppressed,
-        }
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"witness": list(self.witness)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +124,12 @@ class Report:
     def passed(self) -> bool:
         if self.strict and self.unknown:
             return False
-        counting = [one for one in self.findings if one.suppressed is None and one.severity == "error"]
+        counting = [finding for finding in self.findings if finding.suppressed is None and finding.severity == "error"]
         return not counting and all(rule.status != "violated" for rule in self.rules)
+
+    def node_of(self, finding: GraphFinding) -> Node | None:
+        """Returns the node of a finding; None for the whole graph."""
+        return None if finding.node is None else self.graph.by_id.get(finding.node)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Returns the report as JSON, in the public key order."""
@@ -178,5 +175,5 @@ class ReportListing:
         """Returns one report as it is, and several as a list."""
         if self.is_single:
             return self.reports[0].to_dict()
-        unread = {"unread": [one.to_dict() for one in self.unread]} if self.unread else {}
-        return {"reports": [one.to_dict() for one in self.reports], **unread}
+        unread = {"unread": [place.to_dict() for place in self.unread]} if self.unread else {}
+        return {"reports": [report.to_dict() for report in self.reports], **unread}

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from guardagent._support.plugins import Plugins
 from guardagent._terminal import single_line
-from guardagent._version import __version__
 from guardagent.errors import InputError
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.drawing.boxes import card, name_of
@@ -62,7 +60,7 @@ def graph_page(listing: GraphListing) -> str:
     if listing.is_single:
         graph = listing.single()
         return listing_page(graph.name, "1 workflow", [_section(graph, "")], ())
-    sections = [_section(one.graph, f" · {one.file}:{one.line}") for one in listing.workflows]
+    sections = [_section(workflow.graph, f" · {workflow.file}:{workflow.line}") for workflow in listing.workflows]
     summary = f"{len(sections):,} workflows, {len(listing.unread):,} places not read"
     return listing_page(listing.target, summary, sections, listing.unread)
 
@@ -110,22 +108,13 @@ class PageSection:
 
 def listing_page(title: str, summary: str, sections: Iterable[PageSection], unread: Iterable[UnreadPlace]) -> str:
     """Returns the page."""
-    from jinja2 import Environment, StrictUndefined
+    from guardagent._support.sections import page
 
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return template.from_string(_template()).render(
-        title=single_line(title), summary=summary, sections=list(sections),
-        unread=[single_line(str(one)) for one in unread], version=__version__,
-    )  # fmt: skip
+    places = [single_line(str(place)) for place in unread]
+    values = {"title": single_line(title), "summary": summary, "sections": list(sections), "unread": places}
+    return page(__name__, "listing.html.j2", **values)
 
 
 def graph_facts(graph: Graph) -> str:
     """Returns the framework and the size of a graph."""
     return single_line(f"{graph.framework} · {len(graph.nodes):,} nodes, {len(graph.edges):,} edges")
-
-
-@cache
-def _template() -> str:
-    from importlib.resources import files
-
-    return (files("guardagent.workflow.drawing") / "listing.html.j2").read_text(encoding="utf-8")

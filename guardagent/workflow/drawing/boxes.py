@@ -61,7 +61,7 @@ def wrapped(text: str, size: float, width: float, lines: int) -> list[str]:
 def _first_line(text: str, size: float, width: float) -> tuple[str, str]:
     if width_of(text, size) <= width:
         return text, ""
-    ends = [found.end() for found in _BREAKS.finditer(text)]
+    ends = [match.end() for match in _BREAKS.finditer(text)]
     fitting = [end for end in ends if 0 < end < len(text) and width_of(text[:end].rstrip(), size) <= width]
     if not fitting:
         end = next((end for end in range(2, len(text)) if width_of(text[:end], size) > width), len(text)) - 1
@@ -426,12 +426,12 @@ class Arrow:
 def arrows(graph: Graph) -> tuple[Arrow, ...]:
     """Returns one arrow for all edges of one kind between the same two nodes."""
     index = {node.id: number for number, node in enumerate(graph.nodes)}
-    found: dict[tuple[int, int, EdgeKind], dict[str, None]] = {}
+    arrows: dict[tuple[int, int, EdgeKind], dict[str, None]] = {}
     for edge in graph.edges:
-        conditions = found.setdefault((index[edge.source], index[edge.target], edge.kind), {})
+        conditions = arrows.setdefault((index[edge.source], index[edge.target], edge.kind), {})
         if condition := single_line(edge.condition):
             conditions[condition] = None
-    return tuple(Arrow(*way, tuple(conditions)) for way, conditions in found.items())
+    return tuple(Arrow(*way, tuple(conditions)) for way, conditions in arrows.items())
 
 
 _LABEL_FONT, _LABEL_HEIGHT = 11.0, 14.0

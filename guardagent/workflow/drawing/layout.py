@@ -228,9 +228,9 @@ class Chains:
         if link.label.width:
             self.labelled[index] = joint = chain[label_layer - layers[0] + 1]
             self.sizes[joint] = link.label
-        for one, other in pairwise(chain):
-            self.below[one].append(other)
-            self.above[other].append(one)
+        for node, other in pairwise(chain):
+            self.below[node].append(other)
+            self.above[other].append(node)
         return chain
 
     def _joint(self, layer: int) -> int:
@@ -252,10 +252,10 @@ def ordered_layers(chains: Chains) -> list[list[int]]:
         layers = _swept(chains, layers, down=sweep % 2 == 0)
         if len(chains.sizes) <= _SWAPS:
             _swap_neighbours(chains, layers)
-        found = crossings(chains, layers)
+        least = crossings(chains, layers)
         waited += 1
-        if found < fewest:
-            best, fewest, waited = layers, found, 0
+        if least < fewest:
+            best, fewest, waited = layers, least, 0
         if not fewest or waited == _PATIENCE:
             break
     return best
@@ -282,11 +282,11 @@ def _depth_first(chains: Chains) -> list[list[int]]:
     for top in sorted(range(chains.count), key=lambda node: chains.layer_of[node]):
         waiting = [top]
         while waiting:
-            one = waiting.pop()
-            if not seen[one]:
-                seen[one] = True
-                layers[chains.layer_of[one]].append(one)
-                waiting.extend(reversed(chains.below[one]))
+            current_node = waiting.pop()
+            if not seen[current_node]:
+                seen[current_node] = True
+                layers[chains.layer_of[current_node]].append(current_node)
+                waiting.extend(reversed(chains.below[current_node]))
     return layers
 
 
@@ -295,18 +295,18 @@ def _swept(chains: Chains, layers: Sequence[Sequence[int]], *, down: bool) -> li
     done: list[list[int]] = [list(layer) for layer in layers]
     place = _places(done)
     for layer in done if down else reversed(done):
-        wanted = {one: _middle(neighbours[one], place, place[one]) for one in layer}
+        wanted = {node: _middle(neighbours[node], place, place[node]) for node in layer}
         layer.sort(key=wanted.__getitem__)
-        place.update((one, index) for index, one in enumerate(layer))
+        place.update((node, index) for index, node in enumerate(layer))
     return done
 
 
 def _middle(neighbours: Sequence[int], place: dict[int, int], otherwise: int) -> float:
-    return sum(place[one] for one in neighbours) / len(neighbours) if neighbours else otherwise
+    return sum(place[neighbour] for neighbour in neighbours) / len(neighbours) if neighbours else otherwise
 
 
 def _places(layers: Sequence[Sequence[int]]) -> dict[int, int]:
-    return {one: index for layer in layers for index, one in enumerate(layer)}
+    return {node: index for layer in layers for index, node in enumerate(layer)}
 
 
 def _swap_neighbours(chains: Chains, layers: Sequence[list[int]]) -> None:
@@ -322,8 +322,8 @@ def _swap_neighbours(chains: Chains, layers: Sequence[list[int]]) -> None:
 def _gain(chains: Chains, place: dict[int, int], left: int, right: int) -> int:
     gain = 0
     for side in (chains.above, chains.below):
-        lefts, rights = [place[one] for one in side[left]], [place[one] for one in side[right]]
-        gain += sum((one > other) - (one < other) for one in lefts for other in rights)
+        lefts, rights = [place[neighbour] for neighbour in side[left]], [place[neighbour] for neighbour in side[right]]
+        gain += sum((left_place > other) - (left_place < other) for left_place in lefts for other in rights)
     return gain
 
 
@@ -334,13 +334,13 @@ def x_positions(chains: Chains, layers: _Layers) -> list[float]:
     straight lines from above or from below. Each x is the mean of the two middle ones, which keeps the distances.
     """
     crossed = _crossing_pieces(chains, layers)
-    found = [
+    positions = [
         _to_one_side(chains, layers, crossed, upwards=upwards, mirrored=mirrored)
         for upwards in (False, True)
         for mirrored in (False, True)
     ]
-    _align(found, chains)
-    middles = [sum(sorted(xs)[1:3]) / 2 for xs in zip(*found, strict=True)]
+    _align(positions, chains)
+    middles = [sum(sorted(xs)[1:3]) / 2 for xs in zip(*positions, strict=True)]
     _ease(middles, chains, layers)
     left = min((x - size.width / 2 for x, size in zip(middles, chains.sizes, strict=True)), default=0.0)
     return [x - left for x in middles]
@@ -349,21 +349,21 @@ def x_positions(chains: Chains, layers: _Layers) -> list[float]:
 def _ease(xs: list[float], chains: Chains, layers: _Layers) -> None:
     """Moves the only joint of a short link between its nodes, as far as there is room, to avoid detours."""
     for layer in layers:
-        for index, one in enumerate(layer):
-            ends = [*chains.above[one], *chains.below[one]]
-            if chains.is_joint(one) and not any(map(chains.is_joint, ends)):
-                wanted = sorted([xs[one], *(xs[end] for end in ends)])[1]
+        for index, node in enumerate(layer):
+            ends = [*chains.above[node], *chains.below[node]]
+            if chains.is_joint(node) and not any(map(chains.is_joint, ends)):
+                wanted = sorted([xs[node], *(xs[end] for end in ends)])[1]
                 left, right = layer[index - 1 : index], layer[index + 1 : index + 2]
-                least = max((xs[other] + _distance(chains, other, one) for other in left), default=-math.inf)
-                most = min((xs[other] - _distance(chains, one, other) for other in right), default=math.inf)
-                xs[one] = max(least, min(most, wanted))
+                least = max((xs[other] + _distance(chains, other, node) for other in left), default=-math.inf)
+                most = min((xs[other] - _distance(chains, node, other) for other in right), default=math.inf)
+                xs[node] = max(least, min(most, wanted))
 
 
 def _crossing_pieces(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
     """Returns the link segments that cross a segment between two joints; they bend to keep long links straight."""
     crossing: set[tuple[int, int]] = set()
     for upper, lower in pairwise(layers):
-        place = {one: index for index, one in enumerate(upper)}
+        place = {node: index for index, node in enumerate(upper)}
         begin, scanned = 0, 0
         for index, one in enumerate(lower):
             inner = [place[above] for above in chains.above[one] if _joints(chains, above, one)]
@@ -377,8 +377,8 @@ def _crossing_pieces(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
     return crossing | {(lower, upper) for upper, lower in crossing}
 
 
-def _joints(chains: Chains, one: int, other: int) -> bool:
-    return chains.is_joint(one) and chains.is_joint(other)
+def _joints(chains: Chains, node: int, other: int) -> bool:
+    return chains.is_joint(node) and chains.is_joint(other)
 
 
 def _to_one_side(chains: Chains, layers: _Layers, crossed: _Pairs, *, upwards: bool, mirrored: bool) -> list[float]:
@@ -393,7 +393,7 @@ def _straightened(layers: _Layers, neighbours: Sequence[Sequence[int]], crossed:
     """Returns the head of the line of each node and joint; each joins the line of a median neighbour."""
     heads = list(range(len(neighbours)))
     for previous, layer in pairwise(layers):
-        place = {one: index for index, one in enumerate(previous)}
+        place = {node: index for index, node in enumerate(previous)}
         last = -1
         for one in layer:
             for other in _in_the_middle(neighbours[one], place):
@@ -434,13 +434,13 @@ def _distance(chains: Chains, left: int, right: int) -> float:
     return (chains.sizes[left].width + chains.sizes[right].width) / 2 + gap
 
 
-def _align(found: list[list[float]], chains: Chains) -> None:
+def _align(positions: list[list[float]], chains: Chains) -> None:
     """Aligns the four drawings with the narrowest one: at its left end or at its right end."""
-    ends = [_ends(xs, chains) for xs in found]
+    ends = [_ends(xs, chains) for xs in positions]
     left, right = min(ends, key=lambda end: end[1] - end[0])
-    for index, xs in enumerate(found):
+    for index, xs in enumerate(positions):
         shift = right - ends[index][1] if index % 2 else left - ends[index][0]
-        found[index] = [x + shift for x in xs]
+        positions[index] = [x + shift for x in xs]
 
 
 def _ends(xs: Sequence[float], chains: Chains) -> tuple[float, float]:
@@ -459,7 +459,7 @@ def routes(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[fl
     A line leads from the border of a node through joints to another node, never through a third one.
     """
     rows = _rows(chains, layers, columns)
-    middle = [Point(columns[one], sum(rows[chains.layer_of[one]]) / 2) for one in range(len(columns))]
+    middle = [Point(columns[number], sum(rows[chains.layer_of[number]]) / 2) for number in range(len(columns))]
     ports = _Ports(chains, columns)
     lines = [
         _route(chains, index, chain, rows, middle, ports) if chain else Route()
@@ -475,14 +475,14 @@ def _rows(chains: Chains, layers: Sequence[Sequence[int]], columns: Sequence[flo
     bottom = 0.0
     for index, layer in enumerate(layers):
         top = bottom + (_gap(chains, layer, columns) if index else 0.0)
-        bottom = top + max((chains.sizes[one].height for one in layer), default=0.0)
+        bottom = top + max((chains.sizes[node].height for node in layer), default=0.0)
         rows.append(_Row(top, bottom))
     return rows
 
 
 def _gap(chains: Chains, layer: Sequence[int], columns: Sequence[float]) -> float:
     # A line with a large horizontal extent needs height, or it crosses its neighbours at a flat angle.
-    sideways = [abs(columns[one] - columns[above]) for one in layer for above in chains.above[one]]
+    sideways = [abs(columns[node] - columns[above]) for node in layer for above in chains.above[node]]
     return min(_FARTHEST, _CLOSEST + _STEEPEST * max(sideways, default=0.0))
 
 
@@ -508,8 +508,8 @@ class _Ports:
         for node in range(chains.count):
             near = sorted(neighbours[node], key=columns.__getitem__)
             step = min(_PORTS_APART, chains.sizes[node].width * _PORTS_WIDTH / len(near)) if near else 0.0
-            for index, one in enumerate(near):
-                shifts[node, one] = columns[node] + step * (index - (len(near) - 1) / 2)
+            for index, neighbour in enumerate(near):
+                shifts[node, neighbour] = columns[node] + step * (index - (len(near) - 1) / 2)
         return shifts
 
 

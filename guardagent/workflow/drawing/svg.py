@@ -83,7 +83,7 @@ def picture(graph: Graph, marks: Mapping[str, NodeMark] | None = None) -> tuple[
         _arrow(index, arrow, labels[index], boxes[arrow.source], layout.nodes[arrow.source], layout.routes[index])
         for index, arrow in enumerate(drawn)
     ]
-    nodes = [one.draw(index, layout.nodes[index], (marks or {}).get(one.node.id)) for index, one in enumerate(boxes)]
+    nodes = [box.draw(index, layout.nodes[index], (marks or {}).get(box.node.id)) for index, box in enumerate(boxes)]
     size = Size(layout.size.width + 2 * _MARGIN, layout.size.height + 2 * _MARGIN)
     return size, "".join([_background(size), *lines, *nodes])
 
@@ -106,13 +106,13 @@ def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: 
     for arrow, arrow_label in zip(drawn, labels, strict=True):
         if arrow.source == arrow.target:
             beside[arrow.source] = max(beside[arrow.source], _LOOP + arrow_label.size.width)
-    sizes = [Size(one.size.width + 2 * room, one.size.height) for one, room in zip(boxes, beside, strict=True)]
+    sizes = [Size(box.size.width + 2 * room, box.size.height) for box, room in zip(boxes, beside, strict=True)]
     links = [
         LayoutLink(arrow.source, arrow.target, arrow_label.size)
         for arrow, arrow_label in zip(drawn, labels, strict=True)
     ]
     number = {node.id: index for index, node in enumerate(graph.nodes)}
-    return lay_out(sizes, links, first=number[graph.entry_id], last=[number[one] for one in graph.exit_ids])
+    return lay_out(sizes, links, first=number[graph.entry_id], last=[number[exit_id] for exit_id in graph.exit_ids])
 
 
 def _arrow(index: int, arrow: Arrow, arrow_label: ArrowLabel, source: Box, at: Point, route: Route) -> str:
@@ -129,11 +129,11 @@ def _arrow(index: int, arrow: Arrow, arrow_label: ArrowLabel, source: Box, at: P
 
 def _curve(points: Sequence[Point]) -> str:
     parts = [f"M{points[0].x:.1f} {points[0].y:.1f}"]
-    for number, (one, other) in enumerate(pairwise(points)):
-        middle = (one.y + other.y) / 2
-        if number % 2 and abs(one.x - other.x) >= 1:
-            parts.append(f"C{one.x:.1f} {middle:.1f} {other.x:.1f} {middle:.1f} {other.x:.1f} {other.y:.1f}")
-        elif abs(one.y - other.y) > 0.1:  # a segment of length zero gives the arrow head no direction
+    for number, (point, other) in enumerate(pairwise(points)):
+        middle = (point.y + other.y) / 2
+        if number % 2 and abs(point.x - other.x) >= 1:
+            parts.append(f"C{point.x:.1f} {middle:.1f} {other.x:.1f} {middle:.1f} {other.x:.1f} {other.y:.1f}")
+        elif abs(point.y - other.y) > 0.1:  # a segment of length zero gives the arrow head no direction
             parts.append(f"L{other.x:.1f} {other.y:.1f}")
     return "".join(parts)
 

@@ -46,7 +46,7 @@ _MERMAID_LINES = {"direct": "-->", "conditional": "-.->", "parallel": "==>", "lo
 def dot(listing: GraphListing) -> str:
     """Returns a digraph from top to bottom; several stand one after another, each with its name as title."""
     titled = not listing.is_single
-    return "\n\n".join(_digraph(one.graph, titled=titled) for one in listing.workflows)
+    return "\n\n".join(_digraph(workflow.graph, titled=titled) for workflow in listing.workflows)
 
 
 def _digraph(graph: Graph, *, titled: bool) -> str:
@@ -96,8 +96,8 @@ def mermaid(listing: GraphListing) -> str:
     if listing.is_single:
         return _flowchart(listing.single())
     return "\n\n".join(
-        f"---\ntitle: {json.dumps(single_line(one.graph.name))}\n---\n{_flowchart(one.graph)}"
-        for one in listing.workflows
+        f"---\ntitle: {json.dumps(single_line(workflow.graph.name))}\n---\n{_flowchart(workflow.graph)}"
+        for workflow in listing.workflows
     )
 
 

@@ -35,14 +35,14 @@ def extractors_of(target: object) -> Iterator[Any]:
     """Yields the extractors of the frameworks that define the class of an object; loads no other."""
     modules = _modules_of(target)
     for name, package in FRAMEWORKS.load_all():
-        if any(one == known or one.startswith(f"{known}.") for known in package.OBJECTS for one in modules):
+        if any(module == known or module.startswith(f"{known}.") for known in package.OBJECTS for module in modules):
             yield EXTRACTORS.load(name)
 
 
 def _modules_of(target: object) -> set[str]:
     """Returns the modules of the base classes of an object or a class, and of their metaclasses."""
     kinds = [type(target), type(type(target)), *([target] if isinstance(target, type) else [])]
-    return {str(one.__module__) for kind in kinds for one in kind.__mro__}
+    return {str(base.__module__) for kind in kinds for base in kind.__mro__}
 
 
 def extract(target: object, name: str = "") -> Graph:
@@ -57,7 +57,7 @@ def extract(target: object, name: str = "") -> Graph:
         if extractor.recognises(target):
             return extractor.extract(target, name or type(target).__name__)  # type: ignore[no-any-return]
     kind = type(target)
-    known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.OBJECTS)
+    known = ", ".join(framework.FRAMEWORK for _, framework in FRAMEWORKS.load_all() if framework.OBJECTS)
     raise InputError(
         f"'{kind.__module__}.{kind.__qualname__}' is not a workflow; expected an object of {known}, or a 'Graph'"
     )

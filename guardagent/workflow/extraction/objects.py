@@ -45,19 +45,17 @@ class Alternatives:
 
     def __init__(self, options: Iterable[Any], *, repeated: bool = False) -> None:
         self.options, self.repeated = list(options), repeated
-        self.name = " or ".join(str(getattr(one, "name", "?")) for one in self.options[:3])
+        self.name = " or ".join(str(getattr(option, "name", "?")) for option in self.options[:3])
 
 
 def flattened(several: Iterable[Any]) -> list[Any]:
     """Returns the possible elements of a list: each option of its alternatives once."""
-    found: list[Any] = []
-    for one in several:
-        inner = one.options if isinstance(one, Alternatives) else one if isinstance(one, list) else None
-        found += [one] if inner is None else flattened(inner)
+    flat: list[Any] = []
+    for entry in several:
+        inner = entry.options if isinstance(entry, Alternatives) else entry if isinstance(entry, list) else None
+        flat += [entry] if inner is None else flattened(inner)
     return (
-        list({id(one): one for one in found}.values())
-        if any(isinstance(one, Alternatives) for one in several)
-        else found
+        list({id(one): one for one in flat}.values()) if any(isinstance(one, Alternatives) for one in several) else flat
     )
 
 
@@ -141,7 +139,7 @@ class AgentTools:
         if not again:
             self.names.append(name)
         if gate is None or (again and not waits):
-            self.gated = [one for one in self.gated if one != name]
+            self.gated = [gated_name for gated_name in self.gated if gated_name != name]
             self.gated_when.pop(name, None)
             return
         if not waits:
@@ -177,18 +175,18 @@ def source_location(target: object, name: str, *classes: str) -> dict[str, Any]:
 
 def construction_site(name: str, *classes: str) -> dict[str, Any]:
     """Returns the file and line where an object of that name is constructed; empty unless there is exactly one."""
-    found = [(file, line) for kind, file, line in _index(tuple(_files())).get(name, ()) if kind in classes]
-    return {"file": found[0][0], "line": found[0][1]} if len(found) == 1 else {}
+    sites = [(file, line) for kind, file, line in _index(tuple(_files())).get(name, ()) if kind in classes]
+    return {"file": sites[0][0], "line": sites[0][1]} if len(sites) == 1 else {}
 
 
 @lru_cache(maxsize=4)
 def _index(files: tuple[str, ...]) -> dict[str, list[tuple[str, str, int]]]:
     """Maps each name in a call to the callees, with file and line."""
-    found: dict[str, list[tuple[str, str, int]]] = {}
+    index: dict[str, list[tuple[str, str, int]]] = {}
     for file in dict.fromkeys(files):
         for name, kind, line in _calls(file):
-            found.setdefault(name, []).append((kind, file, line))
-    return found
+            index.setdefault(name, []).append((kind, file, line))
+    return index
 
 
 def _files() -> Iterator[str]:
@@ -213,7 +211,9 @@ def _calls(file: str) -> tuple[tuple[str, str, int], ...]:
 
 def _name_argument(call: ast.Call) -> str:
     """Returns the name that a call passes as a literal; empty if there is none."""
-    argument = next((one.value for one in call.keywords if one.arg == "name"), call.args[0] if call.args else None)
+    argument = next(
+        (keyword.value for keyword in call.keywords if keyword.arg == "name"), call.args[0] if call.args else None
+    )
     return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
 
 

@@ -8,7 +8,7 @@ when one of several parallel branches ends the run for all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.workflow.model.graph import (
@@ -18,6 +18,7 @@ from guardagent.workflow.model.graph import (
     Graph,
     GraphBuilder,
     MarkKey,
+    Node,
     NodeKind,
     Unseen,
     merged,
@@ -78,22 +79,11 @@ def single(node: str, *, conditional: bool = False, condition: str = "") -> Regi
     return Region((RegionEntry(node),), (RegionExit(node, condition, conditional),), frozenset({node}))
 
 
-@dataclass
-class _DraftNode:
-    """A node whose description can still change."""
-
-    kind: NodeKind
-    label: str
-    tools: tuple[str, ...] = ()
-    gated_tools: tuple[str, ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-
 class Assembly:
     """Collects the nodes of objects, and connects regions."""
 
     def __init__(self) -> None:
-        self._drafts: dict[str, _DraftNode] = {}
+        self._drafts: dict[str, Node] = {}
         self._edges: dict[tuple[str, str, EdgeKind], dict[str, None]] = {}
         self._ids: dict[int, tuple[object, str]] = {}  # with the objects, so that Python does not reuse their ids
         self._used_ids = {START, END}
@@ -110,7 +100,7 @@ class Assembly:
     def _unused_id(self, name: str, within: tuple[str, ...]) -> str:
         places = ["/".join((*within[depth:], name)) for depth in range(len(within), -1, -1)]
         numbered = (f"{places[-1]}#{number}" for number in range(2, len(self._used_ids) + 3))
-        return next(one for one in (*places, *numbered) if one not in self._used_ids)
+        return next(place for place in (*places, *numbered) if place not in self._used_ids)
 
     def has(self, node: str) -> bool:
         """Whether a node has a description."""
@@ -122,7 +112,7 @@ class Assembly:
 
     def set_kind(self, node: str, kind: NodeKind) -> None:
         """Changes the kind of a node."""
-        self._drafts[node].kind = kind
+        self._drafts[node] = replace(self._drafts[node], kind=kind)
 
     def metadata_of(self, node: str, key: str) -> Any:
         """Returns the metadata of a node under a key; None if there is none."""
@@ -140,17 +130,17 @@ class Assembly:
     ) -> str:
         """Describes a node, and returns its id; leaves out empty values of `metadata`."""
         known = {key: value for key, value in metadata.items() if value not in (None, (), [], {}, False, "")}
-        self._drafts[node] = _DraftNode(kind, label, tuple(tools), tuple(gated_tools), known)
+        self._drafts[node] = Node(node, kind, label, tuple(tools), tuple(gated_tools), known)
         return node
 
     def mark(self, node: str, **metadata: Any) -> None:
         """Adds metadata to a node."""
-        self._drafts[node].metadata.update(metadata)
+        draft = self._drafts[node]
+        self._drafts[node] = replace(draft, metadata={**draft.metadata, **metadata})
 
     def mark_unknown(self, node: str, key: MarkKey, *unknown: Unseen | str) -> None:
         """Marks a node with what is unknown about its tools or its edges; the notes of the graph follow."""
-        metadata = self._drafts[node].metadata
-        metadata[key] = merged(metadata.get(key), *unknown)
+        self.mark(node, **{key: merged(self.metadata_of(node, key), *unknown)})
 
     def note(self, text: str) -> None:
         """Adds a remark for human readers."""
@@ -159,11 +149,15 @@ class Assembly:
     def connect(self, exits: Iterable[RegionExit], entries: Iterable[RegionEntry]) -> None:
         """Connects every exit with every entry."""
         exits, entries = tuple(exits), tuple(entries)
-        joining = {one.node for one in exits if one.joins}
+        joining = {region_exit.node for region_exit in exits if region_exit.joins}
         for entry in entries:
-            for one in exits:
-                kind: EdgeKind = "loop" if one.back else "conditional" if one.conditional else entry.kind
-                self._edges.setdefault((one.node, entry.node, kind), {})[entry.condition or one.condition] = None
+            for region_exit in exits:
+                kind: EdgeKind = (
+                    "loop" if region_exit.back else "conditional" if region_exit.conditional else entry.kind
+                )
+                self._edges.setdefault((region_exit.node, entry.node, kind), {})[
+                    entry.condition or region_exit.condition
+                ] = None
             if len(joining) > 1 and entry.node != END:
                 self._joins.setdefault(entry.node, {}).update(dict.fromkeys(sorted(joining)))
 
@@ -179,11 +173,13 @@ class Assembly:
                 self._edges.setdefault((ids[edge.source], ids[edge.target], edge.kind), {})[edge.condition] = None
         marked = set(map(str, unknown_parts(graph.nodes)))
         self._notes += [note for note in graph.notes if note not in marked]
-        entries = [RegionEntry(ids[one.target], one.kind, one.condition) for one in graph.edges if one.source == START]
+        entries = [
+            RegionEntry(ids[edge.target], edge.kind, edge.condition) for edge in graph.edges if edge.source == START
+        ]
         exits = [
-            RegionExit(ids[one.source], one.condition, one.kind == "conditional")
-            for one in graph.edges
-            if one.target == END and one.source in ids
+            RegionExit(ids[edge.source], edge.condition, edge.kind == "conditional")
+            for edge in graph.edges
+            if edge.target == END and edge.source in ids
         ]
         return Region(tuple(entries), tuple(exits), frozenset(ids.values()))
 
@@ -222,23 +218,23 @@ class Assembly:
 def sequence(assembly: Assembly, regions: Iterable[Region]) -> Region:
     """Returns regions in sequence; after an escalation, the following exits leave the enclosing loop."""
     whole = Region(empty=True)
-    for one in regions:
-        assembly.connect(whole.exits, one.entries)
+    for region in regions:
+        assembly.connect(whole.exits, region.entries)
         whole = Region(
-            (*whole.entries, *(one.entries if whole.empty else ())),
-            (*_propagated(whole.exits, one), *(whole.exits if one.empty else ())),
-            whole.nodes | one.nodes,
-            whole.empty and one.empty,
+            (*whole.entries, *(region.entries if whole.empty else ())),
+            (*_propagated(whole.exits, region), *(whole.exits if region.empty else ())),
+            whole.nodes | region.nodes,
+            whole.empty and region.empty,
         )
     return whole
 
 
 def _propagated(before: Iterable[RegionExit], region: Region) -> Iterable[RegionExit]:
     """Yields the exits of a region, escalated if a run can enter the region escalated."""
-    states = {one.escalated for one in before} or {False}
-    for one in region.exits:
+    states = {region_exit.escalated for region_exit in before} or {False}
+    for region_exit in region.exits:
         for escalated in sorted(states):
-            yield replace(one, escalated=one.escalated or escalated)
+            yield replace(region_exit, escalated=region_exit.escalated or escalated)
 
 
 def parallel(assembly: Assembly, regions: Iterable[Region], cancelling: Iterable[bool] = ()) -> Region:
@@ -250,30 +246,30 @@ def parallel(assembly: Assembly, regions: Iterable[Region], cancelling: Iterable
         cancelling: for each branch, whether an escalation in it cancels the others.
     """
     several = tuple(regions)
-    running = [one for one in several if one.entries]
+    running = [region for region in several if region.entries]
     if len(running) < 2:
         return sequence(assembly, several)
-    entries = [replace(entry, kind="parallel") for one in running for entry in one.entries]
-    exits = [replace(leave, joins=True) for one in running for leave in one.exits]
+    entries = [replace(entry, kind="parallel") for region in running for entry in region.entries]
+    exits = [replace(leave, joins=True) for region in running for leave in region.exits]
     if any(leave.escalated for leave in exits):
         exits += [replace(leave, escalated=True) for leave in exits if not leave.escalated]
-    nodes = frozenset(node for one in running for node in one.nodes)
+    nodes = frozenset(node for region in running for node in region.nodes)
     cut = nodes - {leave.node for leave in exits} if any(cancelling) else frozenset()
     exits += [RegionExit(node, "escalate", conditional=True, escalated=True) for node in sorted(cut)]
-    return Region(tuple(entries), tuple(exits), nodes, all(one.empty for one in several))
+    return Region(tuple(entries), tuple(exits), nodes, all(region.empty for region in several))
 
 
 def alternatives(assembly: Assembly, regions: Iterable[Region], repeated: bool) -> Region:  # noqa: FBT001
     """Returns a choice between regions; with `repeated`, any number of them in any order."""
     several = tuple(regions)
-    entries = tuple(replace(entry, kind="conditional") for one in several for entry in one.entries)
-    exits = tuple(replace(leave, conditional=True) for one in several for leave in one.exits)
+    entries = tuple(replace(entry, kind="conditional") for region in several for entry in region.entries)
+    exits = tuple(replace(leave, conditional=True) for region in several for leave in region.exits)
     if repeated:
         assembly.connect(exits, entries)
         escalated = any(leave.escalated for leave in exits)
         exits += tuple(replace(leave, escalated=True) for leave in exits if escalated and not leave.escalated)
-    nodes = frozenset(node for one in several for node in one.nodes)
-    return Region(entries, exits, nodes, repeated or any(one.empty for one in several))
+    nodes = frozenset(node for region in several for node in region.nodes)
+    return Region(entries, exits, nodes, repeated or any(region.empty for region in several))
 
 
 # --- nodes that are cancelled or abandoned
@@ -321,14 +317,14 @@ def abandoned_nodes(
 
 def reachable_nodes(following: Mapping[str, Iterable[str]], begins: Iterable[str], past: str = END) -> list[str]:
     """Returns the reachable nodes, except the end, without passing the node `past`."""
-    found: dict[str, None] = {}
+    reachable_nodes: dict[str, None] = {}
     pending = list(begins)
     while pending:
         node = pending.pop(0)
-        if node not in found and node not in {END, past}:
-            found[node] = None
+        if node not in reachable_nodes and node not in {END, past}:
+            reachable_nodes[node] = None
             pending.extend(following.get(node, ()))
-    return list(found)
+    return list(reachable_nodes)
 
 
 def _leads(following: Mapping[str, Iterable[str]], begins: list[str], target: str, past: str = END) -> bool:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from guardagent.errors import name_hint
 from guardagent.types import EMPTY, freeze, thaw
@@ -52,17 +52,6 @@ class Unseen:
         return {"reason": self.reason, "line": self.line, **({"file": self.file} if self.file else {})}
 
 
-class MarkedNode(Protocol):
-    """The part of a node that has its marks."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
     """An unknown part of a graph: the node, the key of the mark, and what could not be seen.
@@ -70,7 +59,7 @@ class UnknownPart:
     A mark on the entry is for parts of the workflow that have no node.
     """
 
-    node: MarkedNode
+    node: Node
     key: MarkKey
     unknown: Unseen
 
@@ -86,12 +75,12 @@ class UnknownPart:
 
 def mark(*several: Unseen | str | None) -> dict[str, Any] | None:
     """Returns the mark for a node's metadata; None if nothing is unknown. The first one gives the place."""
-    found = list(dict.fromkeys(Unseen(one) if isinstance(one, str) else one for one in several if one))
-    if not found:
+    marks = list(dict.fromkeys(Unseen(one) if isinstance(one, str) else one for one in several if one))
+    if not marks:
         return None
-    more = [f"and {len(found) - MOST_REASONS} more"] if len(found) > MOST_REASONS else []
-    reasons = "; ".join([found[0].reason, *map(str, found[1:MOST_REASONS]), *more])
-    return replace(found[0], reason=reasons).to_dict()
+    more = [f"and {len(marks) - MOST_REASONS} more"] if len(marks) > MOST_REASONS else []
+    reasons = "; ".join([marks[0].reason, *map(str, marks[1:MOST_REASONS]), *more])
+    return replace(marks[0], reason=reasons).to_dict()
 
 
 def merged(old: object, *more: Unseen | str | None) -> dict[str, Any] | None:
@@ -99,7 +88,7 @@ def merged(old: object, *more: Unseen | str | None) -> dict[str, Any] | None:
     return mark(_read(old) if old else None, *more)
 
 
-def unknown_tools(node: MarkedNode) -> Unseen | None:
+def unknown_tools(node: Node) -> Unseen | None:
     """Returns why a node may call tools that are not listed; None if all its tools are known."""
     metadata = node.metadata
     if not metadata:
@@ -111,13 +100,13 @@ def unknown_tools(node: MarkedNode) -> Unseen | None:
     return None
 
 
-def assumed_edges(node: MarkedNode) -> Unseen | None:
+def assumed_edges(node: Node) -> Unseen | None:
     """Returns why the edges out of a node are assumed; None if they are known."""
     value = node.metadata.get(EDGES) if node.metadata else None
     return _read(value) if value else None
 
 
-def unknown_parts(nodes: Iterable[MarkedNode]) -> Iterator[UnknownPart]:
+def unknown_parts(nodes: Iterable[Node]) -> Iterator[UnknownPart]:
     """Yields the unknown parts of a graph, node by node."""
     for node in nodes:
         if not node.metadata:
@@ -150,7 +139,7 @@ def mark_problem(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _problem_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
-    if wrong := next((one for one in value if one not in _KEYS), None):
+    if wrong := next((unknown_key for unknown_key in value if unknown_key not in _KEYS), None):
         return "", f"unknown key {wrong[:60]!r}{name_hint(wrong[:60], _KEYS)}"
     reason, line, file = (value.get(key) for key in _KEYS)
     if type(reason) is not str or not reason:
@@ -308,9 +297,6 @@ class GraphBuilder:
         """Adds an edge, unless the graph has the same edge already."""
         self._edges.setdefault((source, target, kind, condition), Edge(source, target, kind, condition))
 
-    def has_edge_from(self, source: str) -> bool:
-        return any(edge.source == source for edge in self._edges.values())
-
     def __contains__(self, id: str) -> bool:  # noqa: A002 - as above
         return id in self._nodes
 
@@ -337,4 +323,4 @@ def _without_own_file(metadata: Mapping[str, Any], key: str) -> object:
     value = metadata[key]
     if not isinstance(value, Mapping) or value.get("file") != metadata.get("file"):
         return value
-    return {name: one for name, one in value.items() if name != "file"}
+    return {name: entry for name, entry in value.items() if name != "file"}

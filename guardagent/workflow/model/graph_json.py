@@ -254,26 +254,28 @@ class _GraphReader:
     def graph(self, kind: str, members: Iterable[Member]) -> Graph:
         if kind != "an object":
             self.fail("", f"is {kind}; expected an object with {', '.join(map(repr, _REQUIRED))}")
-        found: dict[str, Any] = {"name": Path(self._path).stem, "framework": "json"}
+        graph: dict[str, Any] = {"name": Path(self._path).stem, "framework": "json"}
         for key, its_kind, read in members:
             if key not in _EXPECTED:
                 self.fail("", f"unknown key {key!r}{name_hint(key, _EXPECTED)}")
             if its_kind != _EXPECTED[key]:
                 self.fail(key, f"is {its_kind}; expected {_EXPECTED[key]}")
-            found[key] = self.member(key, read(), nodes_known="nodes" in found)
-        if missing := [key for key in _REQUIRED if key not in found]:
+            graph[key] = self.member(key, read(), nodes_known="nodes" in graph)
+        if missing := [key for key in _REQUIRED if key not in graph]:
             self.fail("", f"has no {missing[0]!r}; expected {', '.join(map(repr, _REQUIRED))}")
-        return self.assembled(found)
+        return self.assembled(graph)
 
     def member(self, key: str, value: Any, *, nodes_known: bool) -> Any:
         """Reads a member of the graph; of edges before the nodes, checks only their form."""
         match key:
             case "nodes":
-                return tuple([self.node(one, at) for at, one in enumerate(value)])
+                return tuple([self.node(entry, at) for at, entry in enumerate(value)])
             case "edges":
-                return self.edges(value) if nodes_known else [self.check_edge(one, at) for at, one in enumerate(value)]
+                return (
+                    self.edges(value) if nodes_known else [self.check_edge(entry, at) for at, entry in enumerate(value)]
+                )
             case "exit_ids" | "notes":
-                return tuple([self.string(one, f"{key}[{at}]") for at, one in enumerate(value)])
+                return tuple([self.string(entry, f"{key}[{at}]") for at, entry in enumerate(value)])
         return value
 
     def assembled(self, found: dict[str, Any]) -> Graph:
@@ -403,12 +405,12 @@ class _GraphReader:
         return value
 
     def strings(self, value: Mapping[str, Any], key: str, place: str) -> list[str]:
-        found = value.get(key, _NONE)
-        if type(found) is not list:
-            self.fail(f"{place}{key}", f"is {_kind(found)}; expected a list of strings")
-        for at, one in enumerate(found):
-            self.string(one, f"{place}{key}[{at}]")
-        return found
+        strings = value.get(key, _NONE)
+        if type(strings) is not list:
+            self.fail(f"{place}{key}", f"is {_kind(strings)}; expected a list of strings")
+        for at, string in enumerate(strings):
+            self.string(string, f"{place}{key}[{at}]")
+        return strings
 
     def choice(self, value: Any, place: str, known: Collection[str]) -> None:
         if type(value) is not str:
@@ -420,10 +422,10 @@ class _GraphReader:
         """Checks that there is one entry and at least one exit."""
         entries = [node.id for node in graph.nodes if node.kind == "entry"]
         if entries != [graph.entry_id]:
-            found = ", ".join(map(repr, entries[:5])) or "none"
+            names = ", ".join(map(repr, entries[:5])) or "none"
             self.fail(
                 "entry_id",
-                f"is {graph.entry_id!r}, but the nodes of kind 'entry' are {found}; expected only this one",
+                f"is {graph.entry_id!r}, but the nodes of kind 'entry' are {names}; expected only this one",
             )
         if not graph.exit_ids:
             self.fail("exit_ids", "is empty; expected at least one exit")
@@ -440,4 +442,4 @@ def _are_strings(values: list[Any]) -> bool:
 def _is_deeper(value: Any, depth: int) -> bool:
     """Whether objects and lists are nested deeper than `depth`."""
     inner = value.values() if type(value) is dict else value if type(value) is list else ()
-    return bool(inner) and (depth == 0 or any(_is_deeper(one, depth - 1) for one in inner))
+    return bool(inner) and (depth == 0 or any(_is_deeper(part, depth - 1) for part in inner))

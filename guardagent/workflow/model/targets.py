@@ -105,7 +105,10 @@ class GraphListing:
             InputError: there are several graphs, or none.
         """
         if not self.is_single:
-            names = ", ".join(repr(one.graph.name if self.is_folder else one.name) for one in self.workflows) or "none"
+            names = (
+                ", ".join(repr(workflow.graph.name if self.is_folder else workflow.name) for workflow in self.workflows)
+                or "none"
+            )
             example = "FOLDER/FILE.py:NAME" if self.is_folder else f"{self.target}:NAME"
             raise InputError(
                 f"{self.target}: expected one workflow, found {len(self.workflows):,}: {names}; "
@@ -116,29 +119,20 @@ class GraphListing:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes of all graphs, and the places that could not be read."""
-        notes = dict.fromkeys(note for one in self.workflows for note in one.graph.notes)
-        return (*notes, *(f"{one.file}:{one.line}: not read: {one.reason}" for one in self.unread))
+        notes = dict.fromkeys(note for workflow in self.workflows for note in workflow.graph.notes)
+        return (*notes, *(f"{place.file}:{place.line}: not read: {place.reason}" for place in self.unread))
 
     def to_dict(self) -> Mapping[str, Any]:
         """Returns one graph as it is, and several as a list."""
         if self.is_single:
             return self.single().to_dict()
-        unread = {"unread": [one.to_dict() for one in self.unread]} if self.unread or self.is_folder else {}
-        return {"graphs": [one.to_dict() for one in self.workflows], **unread}
+        unread = {"unread": [place.to_dict() for place in self.unread]} if self.unread or self.is_folder else {}
+        return {"graphs": [workflow.to_dict() for workflow in self.workflows], **unread}
 
 
 # --- the graphs of a target
 
 SECONDS = 25.0  # to import a target and extract its graph
-
-
-def graph_of_target(target: str, *, source_only: bool = False, seconds: float = SECONDS) -> Graph:
-    """Returns the graph of a target with one workflow.
-
-    Raises:
-        InputError: as `graphs_of`, or the target has several workflows.
-    """
-    return graphs_of(target, source_only=source_only, seconds=seconds).single()
 
 
 def graphs_of(target: str | Path, *, source_only: bool = False, seconds: float = SECONDS) -> GraphListing:
@@ -258,13 +252,13 @@ def load_attribute(target: str) -> Any:
         TargetError: the message says why it cannot be loaded.
     """
     place, _, path = target.rpartition(":")
-    found: Any = _module(place)
+    attribute: Any = _module(place)
     for name in path.split("."):
-        if not hasattr(found, name):
-            known = [one for one in dir(found) if not one.startswith("_")]
+        if not hasattr(attribute, name):
+            known = [one for one in dir(attribute) if not one.startswith("_")]
             raise TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
-        found = getattr(found, name)
-    return found
+        attribute = getattr(attribute, name)
+    return attribute
 
 
 def _module(place: str) -> ModuleType:

@@ -92,23 +92,18 @@ class Evaluator:
     Args:
         live: names are live objects, and imports are looked up in the loaded modules.
         follow: whether to read the code of a live function that is called; if not, its result is unknown.
-        constants: the values of imported names, by their paths.
 
     Attributes:
+        constants: the values of imported names, by their paths.
         found: the values of expressions that are the same each time, by the identity of the code and its scope.
         is_cut_short: the budget of steps ended before all values were known.
     """
 
     most_steps = MOST_STEPS
 
-    def __init__(
-        self,
-        *,
-        live: bool = True,
-        follow: Callable[[FunctionType], bool] = lambda _function: True,
-        constants: Mapping[str, object] | None = None,
-    ) -> None:
-        self.live, self.follow, self.constants = live, follow, constants or {}
+    def __init__(self, *, live: bool = True, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
+        self.live, self.follow = live, follow
+        self.constants: dict[str, object] = {}
         self._steps = 0
         self._calls: list[ast.AST] = []
         self._open: dict[tuple[int, int], int] = {}
@@ -181,8 +176,8 @@ class Evaluator:
                 outside = isinstance(scope, CodeScope) and name in scope.outer
                 if outside or all(binding.grows for binding in bindings):
                     around = self.name(name, scope.parent)
-                    return self._grown(around | self._bound(bindings, scope), bindings, scope)
-                return self._changed(name, self._grown(self._bound(bindings, scope), bindings, scope), scope)
+                    return self._grown(around | self.bound(bindings, scope), bindings, scope)
+                return self._changed(name, self._grown(self.bound(bindings, scope), bindings, scope), scope)
             scope = enclosing(scope)
         return UNKNOWN
 
@@ -238,6 +233,10 @@ class Evaluator:
             return _union((self.value(one, scope) for one in _results(function)), NOTHING)
         finally:
             self._calls.pop()
+
+    def class_shown(self, kind: object) -> object:
+        """Returns a class as an extractor sees it: of a class that exists only in code, its stub."""
+        return kind
 
     def body_scope(self, function: Function, arguments: Arguments) -> CodeScope:
         """Returns the scope of the body of a function for some arguments."""
@@ -558,7 +557,7 @@ class Evaluator:
 
     # Bindings of names.
 
-    def _bound(self, bindings: Iterable[Binding], scope: NameScope) -> Values:
+    def bound(self, bindings: Iterable[Binding], scope: NameScope) -> Values:
         result = NOTHING
         for binding in bindings:
             result |= self._one_bound(binding, scope)
@@ -570,7 +569,7 @@ class Evaluator:
             return values
         if not escapes(scope.tree, name, lambda call: self._leaves_unchanged(call, scope)):
             return values
-        return Values(tuple(self._with(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
+        return Values(tuple(self.with_elements(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
 
     def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves its arguments unchanged."""
@@ -595,13 +594,13 @@ class Evaluator:
         if source is None or isinstance(source, Values):
             return UNKNOWN if source is None else source
         if isinstance(source, ast.Import | ast.ImportFrom):
-            return self._import_any(source, binding, scope)
+            return self.import_any(source, binding, scope)
         if isinstance(scope, LoopScope) and source is scope.tree.generators[0].iter:
             # the first iterable of a comprehension belongs to the scope around it: `[x for x in x]`
             return self._stepped(self.value(source, scope.parent or scope), binding.steps)
         return self._stepped(self.value(source, scope), binding.steps)
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
+    def import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         name = str(binding.steps[0])
         if isinstance(source, ast.Import):
             return self._import(source, name)
@@ -612,7 +611,7 @@ class Evaluator:
         added = [self._added(binding, scope) for binding in bindings if binding.grows]
         if not added:
             return values
-        return Values(tuple(self._with(one, added) for one in values.known), values.complete, values.cyclic)
+        return Values(tuple(self.with_elements(one, added) for one in values.known), values.complete, values.cyclic)
 
     def _added(self, binding: Binding, scope: NameScope) -> Values:
         source = binding.source
@@ -624,7 +623,7 @@ class Evaluator:
             return self.elements(values)
         return _union((value for some in pairs for _, value in some or ()), values)
 
-    def _with(self, collection: object, added: list[Values]) -> object:
+    def with_elements(self, collection: object, added: list[Values]) -> object:
         if isinstance(collection, Table | dict):
             pairs = self.pairs(collection) or []
             return Table((*pairs, *((UNKNOWN, one) for one in added)))
@@ -712,14 +711,18 @@ class Evaluator:
     def _default_value(self, function: Function, name: str) -> Values | None:
         if function.defaults is not None:
             return function.defaults.get(name)
-        spec = function.tree.args
-        ordered = [*spec.posonlyargs, *spec.args]
-        pairs = [
-            *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
-            *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
-        ]
-        found = next((one for parameter, one in pairs if parameter.arg == name), None)
-        return None if found is None else self.value(found, function.scope)
+        default = defaults_of(function.tree.args).get(name)
+        return None if default is None else self.value(default, function.scope)
+
+
+def defaults_of(spec: ast.arguments) -> dict[str, ast.expr]:
+    """Returns the default of each parameter that has one."""
+    ordered = [*spec.posonlyargs, *spec.args]
+    pairs = [
+        *zip(ordered[len(ordered) - len(spec.defaults) :], spec.defaults, strict=True),
+        *zip(spec.kwonlyargs, spec.kw_defaults, strict=True),
+    ]
+    return {parameter.arg: default for parameter, default in pairs if default is not None}
 
 
 def enclosing(scope: NameScope) -> NameScope | None:

@@ -1,354 +1,57 @@
 """Interprets a program abstractly, statement by statement, to find the calls of its framework.
 
-Nothing is run. The interpreter takes every branch, and unrolls loops over known values. The reader of each framework
+Nothing is run. The interpreter takes every branch, and unrolls loops over known values (`statements.py`). It evaluates
+the objects, classes and functions of the program; their changes are in `effects.py`. The reader of each framework
 evaluates the calls of that framework: see `source_graphs.py`.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Protocol, TypeGuard
+from types import ModuleType
+from typing import Any
 
+from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
 from guardagent.workflow.python_source import stubs
+from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
+from guardagent.workflow.python_source.evaluator import defaults_of, underlying
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
+    Namespace,
     ProgramFiles,
     ProgramObject,
     Share,
-    StepBudget,
     file_of,
     file_scope,
 )
-from guardagent.workflow.python_source.objects import (
-    CHANGES,
-    Namespace,
-    can_change,
-    scope_of,
-    unordered,
-    unseen_arguments,
-)
-from guardagent.workflow.python_source.scopes import CodeScope, bound_name, bound_names, statements
-from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub
-from guardagent.workflow.python_source.unseen_calls import UnseenCode
+from guardagent.workflow.python_source.scopes import CodeScope, imported_packages
+from guardagent.workflow.python_source.statements import BlockExit, Statements
+from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, Program
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
     Arguments,
     Attribute,
     Binding,
+    CallResult,
     Class,
     Function,
+    FunctionTree,
     ImportedName,
     NameScope,
+    PartialFunction,
     Sequence,
     Table,
     Values,
+    current,
     exactly,
-    is_true,
     labelled,
+    path_of,
 )
-
-__all__ = ["Attribute", "FrameworkReader", "ImportedName", "Interpreter"]
-
-
-MOST_ROUNDS = 200
-_IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
-
-
-class BlockExit(Exception):  # noqa: N818 - no error
-    """The rest of a block is unreachable."""
-
-
-class _LoopContinue(BlockExit):
-    """The rest of a round of a loop is unreachable."""
-
-
-class _LoopBreak(BlockExit):
-    """The rest of a loop is unreachable."""
-
-
-class StatementEvaluator(UnseenCode):
-    """Executes statements."""
-
-    _returns: list[Values]
-    _star_imports: list[str]
-    _certain: int  # the depth at which a `break` certainly leaves the loop
-    _cut_short: int
-    _broken: list[list[dict[str, Values]]]  # for each loop, the names at each `break` that is not certain
-
-    def _end(self, file: Path, line: int) -> None:
-        raise NotImplementedError
-
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
-        raise NotImplementedError
-
-    def _block(self, body: Iterable[ast.stmt], scope: FlowScope) -> None:
-        for statement in body:
-            run = getattr(self, f"do_{type(statement).__name__.lower()}", None)
-            if run is None:
-                continue
-            if self._budget.left:
-                try:
-                    run(statement, scope)
-                except RecursionError:
-                    self._leave(statement, scope)
-            else:
-                self._leave(statement, scope)
-
-    def _leave(self, statement: ast.stmt, scope: FlowScope) -> None:
-        """Leaves a statement aside: the names that it binds, and what the function returns, can be anything."""
-        self._cut_short += 1
-        self._end(file_of(scope), statement.lineno)
-        nodes = list(statements([statement]))
-        for name in dict.fromkeys(name for node in nodes for name in bound_names(node)):
-            names = scope_of(name, scope).names
-            names[name] = names.get(name, NOTHING) | UNKNOWN
-        if self._returns and any(isinstance(node, ast.Return | ast.Yield) for node in nodes):
-            self._returns[-1] |= UNKNOWN
-
-    def do_expr(self, node: ast.Expr, scope: FlowScope) -> None:
-        if isinstance(node.value, ast.Call) and _extends_path(node.value):
-            self._modules.add_folder([str(one.value) for one in ast.walk(node) if _is_text(one)], scope)
-        else:
-            self.value(node.value, scope)
-
-    def do_assign(self, node: ast.Assign, scope: FlowScope) -> None:
-        values = self.value(node.value, scope)
-        for target in node.targets:
-            self.assign(target, values, scope)
-        if isinstance(node.value, ast.Call | ast.Await) and len(values.known) == 1:
-            stubs.name_after(values.known[0], node.targets[0])
-
-    def do_annassign(self, node: ast.AnnAssign, scope: FlowScope) -> None:
-        if node.value is not None:
-            self.assign(node.target, self.value(node.value, scope), scope)
-
-    def do_augassign(self, node: ast.AugAssign, scope: FlowScope) -> None:
-        read = ast.copy_location(_loaded(node.target), node)
-        before = self.value(read, scope)
-        if isinstance(node.op, ast.Add | ast.BitOr) and _are_collections(before):
-            added = Arguments((self.value(node.value, scope),))
-            self.change_by_method(read, before, "update" if isinstance(node.op, ast.BitOr) else "extend", added, scope)
-            return
-        result = self.value(ast.copy_location(ast.BinOp(read, node.op, node.value), node), scope)
-        self.assign(node.target, result, scope)
-
-    def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: FlowScope) -> None:
-        scope.names[node.name] = self.value(node, scope)
-
-    do_asyncfunctiondef = do_functiondef
-
-    def do_classdef(self, node: ast.ClassDef, scope: FlowScope) -> None:
-        scope.names[node.name] = self.value(node, scope)
-        body = [one for one in node.body if not isinstance(one, _DECLARATIONS)]
-        if any(isinstance(one, ast.Call) for part in body for one in ast.walk(part)):
-            with contextlib.suppress(BlockExit):
-                self._block(body, FlowScope(node, scope))
-
-    def do_import(self, node: ast.Import, scope: FlowScope) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            scope.names[name] = self._import_any(node, Binding(node, (name,)), scope)
-
-    def do_importfrom(self, node: ast.ImportFrom, scope: FlowScope) -> None:
-        for alias in node.names:
-            if alias.name == "*":
-                self._import_all(node, scope)
-            else:
-                name = alias.asname or alias.name
-                scope.names[name] = self._import_any(node, Binding(node, (name,)), scope)
-
-    def _import_all(self, node: ast.ImportFrom, scope: FlowScope) -> None:
-        """Executes `from module import *`: binds the names of a file, or records a framework for unknown names."""
-        if (names := self._modules.all_imported(node, scope)) is not None:
-            scope.names |= names
-        elif node.module and self._modules.is_framework(node.module.partition(".")[0]):
-            self._star_imports.append(node.module)
-
-    def do_return(self, node: ast.Return, scope: FlowScope) -> None:
-        values = self.value(node.value, scope) if node.value is not None else exactly(None)
-        if self._returns:
-            self._returns[-1] |= values
-        raise BlockExit
-
-    def do_raise(self, _node: ast.Raise, _scope: FlowScope) -> None:
-        raise BlockExit
-
-    def do_if(self, node: ast.If, scope: FlowScope) -> None:
-        test = self.value(node.test, scope)
-        if _is_main(node.test) and file_of(scope) == self.file:
-            self._block(node.body, scope)
-        elif test.complete and len(test.known) == 1 and not test.cyclic and is_true(test.known[0]) is not None:
-            self._block(node.body if is_true(test.known[0]) else node.orelse, scope)
-        else:
-            self._branches([node.body, node.orelse], scope)
-
-    def do_match(self, node: ast.Match, scope: FlowScope) -> None:
-        self.value(node.subject, scope)
-        self._branches([*(case.body for case in node.cases), []], scope)
-
-    def _branches(self, bodies: list[list[ast.stmt]], scope: FlowScope) -> None:
-        """Executes all branches from the same point, and joins them."""
-        before = dict(scope.names)
-        ends: list[dict[str, Values]] = []
-        self.depth += 1
-        for body in bodies:
-            scope.names = dict(before)
-            try:
-                self._block(body, scope)
-            except BlockExit:
-                continue
-            ends.append(scope.names)
-        self.depth -= 1
-        scope.names = dict(before)
-        if not ends:
-            raise BlockExit
-        scope.names = dict(ends[0])
-        for end in ends[1:]:
-            scope.join(end)
-        for name, values in scope.names.items():
-            if values is not before.get(name):
-                scope.names[name] = unordered(values)
-
-    def do_for(self, node: ast.For | ast.AsyncFor, scope: FlowScope) -> None:
-        values = self.value(node.iter, scope)
-        items = self.ordered_elements(values)
-        if items is not None and len(items) <= MOST_ROUNDS:
-            self._each_round(node, items, scope)
-            return
-        self.assign(node.target, self.elements(values), scope)
-        self._repeat([*node.body], scope)
-        self._block(node.orelse, scope)
-
-    do_asyncfor = do_for
-
-    def _each_round(self, node: ast.For | ast.AsyncFor, items: list[Values], scope: FlowScope) -> None:
-        """Executes a loop over known values round by round."""
-        before, self._certain = self._certain, self.depth
-        self._broken.append([])
-        try:
-            for item in items:
-                if not self._budget.left:
-                    self._leave(node, scope)
-                    return
-                self.assign(node.target, item, scope)
-                with contextlib.suppress(_LoopContinue):
-                    self._block(node.body, scope)
-            self._block(node.orelse, scope)
-        except _LoopBreak:
-            pass
-        finally:
-            self._certain = before
-            for end in self._broken.pop():
-                scope.join(end)
-
-    def do_while(self, node: ast.While, scope: FlowScope) -> None:
-        self.value(node.test, scope)
-        self._repeat(node.body, scope)
-
-    def _repeat(self, body: list[ast.stmt], scope: FlowScope) -> None:
-        """Executes a loop with an unknown number of rounds: zero, one or more."""
-        before, self._certain = self._certain, -1
-        self.rounds.append({})
-        try:
-            for _ in range(2):
-                self._broken.append([])
-                self._branches([body, []], scope)
-                for end in self._broken.pop():
-                    scope.join(end)
-        finally:
-            self.rounds.pop()
-            self._certain = before
-
-    def do_break(self, _node: ast.Break, scope: FlowScope) -> None:
-        """Leaves a loop if that is certain; otherwise also executes the following code, and joins both ends."""
-        if self.depth == self._certain:
-            raise _LoopBreak
-        if self._broken:
-            self._broken[-1].append(dict(scope.names))
-
-    def do_continue(self, _node: ast.Continue, _scope: FlowScope) -> None:
-        if self.depth == self._certain:
-            raise _LoopContinue
-
-    def do_try(self, node: ast.Try, scope: FlowScope) -> None:
-        before = dict(scope.names)
-        try:
-            self._block([*node.body, *node.orelse], scope)
-        except BlockExit:
-            self._block(node.finalbody, scope)
-            raise
-        after = dict(scope.names)
-        self.depth += 1
-        for handler in [] if self._imports_framework(node) else node.handlers:
-            scope.names = {**before, **({handler.name: UNKNOWN} if handler.name else {})}
-            try:
-                self._block(handler.body, scope)
-            except BlockExit:
-                continue
-            scope.join(after)
-            after = dict(scope.names)
-        self.depth -= 1
-        scope.names = after
-        self._block(node.finalbody, scope)
-
-    do_trystar = do_try
-
-    def _imports_framework(self, node: ast.Try | ast.TryStar) -> bool:
-        """Whether a statement only guards against a missing framework, without which there is no workflow."""
-        imports = [one for one in node.body if isinstance(one, ast.ImportFrom) and one.module and not one.level]
-        guards = all(isinstance(one.type, ast.Name) and one.type.id in _IMPORT_ERRORS for one in node.handlers)
-        others = (inner for one in node.handlers for inner in ast.walk(one))
-        return (
-            guards
-            and any(self._modules.is_framework(str(one.module).partition(".")[0]) for one in imports)
-            and not any(isinstance(one, ast.Import | ast.ImportFrom) for one in others)
-        )
-
-    def do_with(self, node: ast.With | ast.AsyncWith, scope: FlowScope) -> None:
-        for item in node.items:
-            values = self.value(item.context_expr, scope)
-            if item.optional_vars is not None:
-                same = all(isinstance(one, ObjectStub) and one.made_of is one.kind for one in values.known)
-                self.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
-        self._block(node.body, scope)
-
-    do_asyncwith = do_with
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
-
-
-def _are_collections(values: Values) -> bool:
-    return bool(values.known) and all(isinstance(one, Sequence | Table) for one in values.known)
-
-
-def _is_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
-
-
-def _extends_path(call: ast.Call) -> bool:
-    """Whether it is `sys.path.insert(...)` or the like."""
-    match call.func:
-        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="sys"), attr="path"), attr="insert" | "append"):
-            return True
-    return False
-
-
-def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-_DECLARATIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign | ast.Pass
-
-
-# --- whole files
 
 _CHARACTERS = 40  # of source that cost one step to parse
 _FOR_OPENING = 20  # steps for finding a file
@@ -360,69 +63,59 @@ _FOR_SUMMARY = Share(20_000, most=400_000, seconds=0.5, until=3.0)
 _FOR_ORDER = Share(5_000, most=500_000, seconds=0.3, until=4.0)  # a statement of an agent's own code
 MOST_REMEMBERED = 2_000  # results of functions
 MOST_DEEP = 15
+_NOT_COMBINED = (type, Table, dict, set, int)  # whose operators are not of a framework
 
 
-class FrameworkReader(Protocol):
-    """Evaluates the calls of one framework."""
-
-    CONSTANTS: dict[str, object]
-    PACKAGES: tuple[str, ...]
-
-    def called(self, interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-        """Applies a call and returns its value; None if it is not a call of the framework."""
-
-
-class Interpreter(StatementEvaluator):
-    """Interprets one file, and the files of the same program that it imports.
-
-    Attributes:
-        executing: it executes statements; if not, it only evaluates expressions.
-    """
+class Interpreter(Program):
+    """Interprets one file, and the files of the same program that it imports."""
 
     most_steps = _AT_ONCE
 
-    def __init__(self, file: Path, readers: Iterable[FrameworkReader]) -> None:
-        self.readers = tuple(readers)
-        constants = {path: value for reader in self.readers for path, value in reader.CONSTANTS.items()}
-        super().__init__(live=False, follow=lambda _function: False, constants=constants)
-        self.file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are, as importing the file leaves them
-        self.kinds = stubs.ClassStubs(kind for reader in self.readers for kind in getattr(reader, "KINDS", ()))
-        self.converter = None
-        self.current_file = self.file
-        self.current_call: ast.Call | None = None
-        self.started = []
-        self.objects = []
-        self.graphs = []
-        self.not_followed = {}
-        self._budget = StepBudget()
-        self._scopes: list[FlowScope] = []
-        self._star_imports: list[str] = []
-        self.rounds = []
-        self.depth = 0
-        self.executing = False
-        self.wrapped = {}
-        self.renamed = {}
-        self._modules = ProgramFiles(
-            self,
-            (name for reader in self.readers for name in reader.PACKAGES),
-            (name for reader in self.readers for name in getattr(reader, "OBJECTS", ()) if "." in name),
-        )
-        self._returns: list[Values] = []
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self._frameworks = {name: one for name, one in FRAMEWORKS.load_all() if one.PACKAGES}
+        self._unread = {package for one in self._frameworks.values() for package in one.PACKAGES}
+        self._loaded: dict[str, ModuleType] = {}
+        shared = (module for one in self._frameworks.values() for module in one.OBJECTS if "." in module)
+        self.modules = ProgramFiles(self._read, self._run_file, self._unread, shared)
+        self.effects = Effects(self)
+        self._statements = Statements(self, self.effects, self._end)
         self._stack: list[ast.AST] = []
-        self._certain = -1  # the depth at which a `break` certainly leaves the loop
         self._since = 0, 0  # the objects and graphs before the part of the program that is being followed
         self._ended = False
-        self._changes = self._cut_short = 0
         self._results: dict[object, tuple[Values, object]] = {}
-        self._class_names = {}
-        self._broken = []
-        self._functions: list[Function] = []
+        self._functions: list[Function] = []  # that the program defines
         self._classes: dict[int, Class] = {}
         self._called: set[int] = set()
 
+    def load_readers(self, packages: AbstractSet[str]) -> None:
+        """Loads the readers of the frameworks that have one of some top packages."""
+        fresh = self._unread & packages
+        if not fresh:
+            return
+        self._unread -= fresh
+        for name, one in self._frameworks.items():
+            if name not in self._loaded and not fresh.isdisjoint(one.PACKAGES):
+                reader = self._loaded[name] = SOURCES.load(name)
+                self.constants.update(reader.CONSTANTS)
+                self.kinds.add(getattr(reader, "KINDS", ()))
+        self.readers = tuple(self._loaded[name] for name in self._frameworks if name in self._loaded)
+
+    def reader_of(self, value: object) -> ModuleType | None:
+        """Returns the reader for a workflow; None for other values."""
+        return next((reader for reader in self.readers if reader.is_workflow(value)), None)
+
+    def workflow_of(self, value: object) -> object | None:
+        """Returns a workflow, or the one that a value only runs; None for other values."""
+        reader = self.reader_of(value)
+        if reader is None:
+            return None
+        return reader.unwrapped(value) if hasattr(reader, "unwrapped") else value
+
     def run(self, tree: ast.Module) -> FileScope:
         """Interprets a file, and returns its scope."""
-        scope = self._modules.main(self.file, tree)
+        self.load_readers(set(imported_packages(tree)))
+        scope = self.modules.main(self.file, tree)
         for statement in tree.body:
             self._allow(_FOR_STATEMENT)
             self._since = 0, 0
@@ -445,11 +138,11 @@ class Interpreter(StatementEvaluator):
     def _allow_for(self, function: Function, arguments: Arguments = Arguments(open=True)) -> None:  # noqa: B008 - frozen
         self._allow(_FOR_OTHERS)
         self._since = 0, 0
-        self.changes_later(function, arguments)
+        self.effects.changes_later(function, arguments)
 
     def _allow(self, share: Share) -> None:
         """Allows a share of the budget for the next part of the program."""
-        if self._budget.allow(share):
+        if self.budget.allow(share):
             self._since, self._ended = (len(self.objects), len(self.graphs)), False
 
     def reset(self) -> None:
@@ -459,7 +152,7 @@ class Interpreter(StatementEvaluator):
 
     @property
     def exhausted(self) -> bool:
-        return not self._budget.left
+        return not self.budget.left
 
     @property
     def keeps_values(self) -> bool:
@@ -469,17 +162,24 @@ class Interpreter(StatementEvaluator):
         self._allow(_FOR_ORDER)
 
     def more_steps(self, node: ast.AST | None, scope: NameScope) -> bool:
-        if self._budget.spend(_AT_ONCE):
+        if self.budget.spend(_AT_ONCE):
             self.most_steps = self._steps + _AT_ONCE
             return True
         self._end(file_of(scope), getattr(node, "lineno", 0))
         return False
 
-    def spend_source(self, path: Path, characters: int) -> bool:
-        if self._budget.spend(_FOR_OPENING + characters // _CHARACTERS):
-            return True
-        self._end(path, 1)
-        return False
+    def _read(self, path: Path) -> ast.Module | None:
+        """Parses a file, if the budget allows that; returns None if it cannot be read."""
+        try:
+            source = path.read_bytes()
+            if not self.budget.spend(_FOR_OPENING + len(source) // _CHARACTERS):
+                self._end(path, 1)
+                return None
+            tree = ast.parse(source)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        self.load_readers(set(imported_packages(tree)))
+        return tree
 
     def _end(self, file: Path, line: int) -> None:
         """Notes where the budget ended; the objects of this part of the program may have any further values."""
@@ -491,127 +191,106 @@ class Interpreter(StatementEvaluator):
         self.not_followed[note] = None
         for one in (*self.objects[self._since[0] :], *self.graphs[self._since[1] :]):
             one.leave_unfinished(note)
-        for scope in (*self._modules, *self._scopes):
+        for scope in (*self.modules, *self.scopes):
             scope.leave_unfinished()
 
-    def run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
+    def _run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
         """Interprets statements of an imported file, independent of the place of its import."""
-        kept = self.depth, self.rounds, self._returns, self._stack, self._certain, self.current_file
-        self.depth, self.rounds, self._returns, self._stack, self._certain = 0, [], [], [], -1
+        kept = self.depth, self.rounds, self._stack, self._statements, self.current_file
+        self.depth, self.rounds, self._stack, self._statements = 0, [], [], Statements(self, self.effects, self._end)
         try:
             self._execute(statements, scope)
         finally:
-            self.depth, self.rounds, self._returns, self._stack, self._certain, self.current_file = kept
+            self.depth, self.rounds, self._stack, self._statements, self.current_file = kept
 
     def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
-        before, self.executing = self.executing, True
         self.found.clear()
         try:
-            self._block(body, scope)
+            with self.switched(executing=True):
+                self._statements.run(body, scope)
         except BlockExit:
             pass
         finally:
-            self.executing = before
             self.found.clear()
 
     def run_function(self, function: object) -> Values:
         """Interprets a function of the file, and returns its values."""
         self._allow(_FOR_FUNCTION)
-        before, self.executing = self.executing, True
-        try:
+        with self.switched(executing=True):
             return self.call(function, unseen_arguments(function))
-        finally:
-            self.executing = before
 
     def read_attribute(self, owner: object, name: str) -> Values:
         """Returns the values of an attribute of an object; interprets a property."""
         self._allow(_FOR_FUNCTION)
-        before, self.executing = self.executing, True
-        try:
+        with self.switched(executing=True):
             return self.attribute(owner, name)
-        finally:
-            self.executing = before
 
     def make(self, made_of: Class) -> ProgramObject:
         """Constructs an object of a class of the file, by a call that is not seen."""
         self._allow(_FOR_FUNCTION)
-        before, self.executing = self.executing, True
-        try:
+        with self.switched(executing=True):
             return self._make(made_of, unseen_arguments(self.member(made_of, "__init__")))
-        finally:
-            self.executing = before
 
     def call_function(self, function: Function, arguments: Arguments) -> Values:
         """Interprets the body of a function, and returns its values."""
         if self._stack.count(function.tree) > 1 or len(self._stack) > MOST_DEEP:
-            self._cut_short += 1
-            self.changes_later(function, arguments)
+            self.left_aside += 1
+            self.effects.changes_later(function, arguments)
             return UNKNOWN
         if isinstance(function.tree, ast.Lambda):
             self._called.add(id(function.tree))
             return self.value(function.tree.body, self.inside_flow(function, arguments))
-        key = id(function.tree), id(function.scope), arguments.signature, self._changes
+        key = id(function.tree), id(function.scope), arguments.signature, self.effects.changes
         if key in self._results:
             return self._results[key][0]
-        cut_short = self._cut_short
+        before = self.effects.changes, self.left_aside
         result = self._run_body(function, arguments)
-        if (self._changes, self._cut_short) == (key[-1], cut_short) and not any(map(can_change, result.known)):
-            self._remember(key, result, (function, arguments))
+        if (self.effects.changes, self.left_aside) == before and not any(map(can_change, result.known)):
+            if len(self._results) >= MOST_REMEMBERED:
+                self._results.clear()
+            self._results[key] = result, (function, arguments)  # which keeps the objects alive that the key identifies
         return result
-
-    def _remember(self, key: object, result: Values, held: object) -> None:
-        """Keeps the result of a function that changed nothing, with the objects that the key identifies."""
-        if len(self._results) >= MOST_REMEMBERED:
-            self._results.clear()
-        self._results[key] = result, held
 
     def _run_body(self, function: Function, arguments: Arguments) -> Values:
         assert not isinstance(function.tree, ast.Lambda)
         self._called.add(id(function.tree))
-        self._returns.append(NOTHING)
+        self._statements.returns.append(NOTHING)
         self._stack.append(function.tree)
-        certain, self._certain = self._certain, -1
+        certain, self._statements.certain = self._statements.certain, -1
         scope = self.inside_flow(function, arguments)
-        self._scopes.append(scope)
+        self.scopes.append(scope)
         try:
             self._execute(function.tree.body, scope)
         finally:
-            self._scopes.pop()
+            self.scopes.pop()
             self._stack.pop()
-            self._certain = certain
-        result = self._returns.pop()
+            self._statements.certain = certain
+        result = self._statements.returns.pop()
         return result if result.known or not result.complete else exactly(None)
 
     def inside_flow(self, function: Function, arguments: Arguments) -> FlowScope:
         parameters = self.body_scope(function, arguments).parameters.items()
         return FlowScope(function.tree, function.scope, {name: labelled(one, name) for name, one in parameters})
 
-    def bound_name(self, file: str, line: int) -> str:
-        trees = [one.tree for one in self._modules if str(one.file) == file]
-        return bound_name(trees[0], line) if trees else ""
-
-    def shown(self, value: object) -> object:
-        """Returns a value as an extractor sees it."""
-        return stubs.converter_of(self).convert(value)
-
     def value(self, node: ast.AST | None, scope: NameScope) -> Values:
-        found = super().value(node, scope)
-        return self.current(found, inner=not isinstance(node, ast.Name | ast.Attribute)) if self._changes else found
+        values = super().value(node, scope)
+        if not self.effects.changes:
+            return values
+        return current(values, inner=not isinstance(node, ast.Name | ast.Attribute))
 
     def name(self, name: str, scope: NameScope | None) -> Values:
         found = super().name(name, scope)
-        if found is UNKNOWN and self._star_imports and not _is_bound(name, scope):
-            return self.resolved_import(f"{self._star_imports[-1]}.{name}")
+        if found is UNKNOWN and self.starred and not _is_bound(name, scope):
+            return self.resolved_import(f"{self.starred[-1]}.{name}")
         return found
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
-        for reader in self.readers:
-            if (found := reader.called(self, target, arguments, line)) is not None:
-                self._changes += 1
-                return found
+        if (made := self._called_by_reader(target, arguments, line)) is not None:
+            self.effects.changes += 1
+            return made
         if self.executing and (found := self._of_framework(target, arguments, line)) is not None:
             return found
-        if self.executing and (found := self.changed_by(target, arguments)) is not None:
+        if self.executing and (found := self.effects.changed_by(target, arguments)) is not None:
             return found
         if isinstance(target, ProgramObject):
             return self._call_object(target, arguments, line)
@@ -619,13 +298,28 @@ class Interpreter(StatementEvaluator):
             return exactly(self._make(target, arguments, line))
         return super().call(target, arguments, line)
 
+    def _called_by_reader(self, target: object, arguments: Arguments, line: int) -> Values | None:
+        """Evaluates a call of a framework, or of a decorator that its functions can have; None for other calls."""
+        for reader in self.readers:
+            made: Values | None = reader.called(self, target, arguments, line)
+            if made is not None:
+                return made
+        first = arguments.get("", 0) or NOTHING
+        if target is staticmethod and any(isinstance(one, ObjectStub) for one in first.known):
+            return first
+        if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps" and first.known:
+            if isinstance(inner := underlying(first.known[0])[0], Function):
+                self.wrapped[id(inner.tree)] = (target.arguments.get("", 0) or UNKNOWN).known
+            return first if isinstance(first.known[0], Function | PartialFunction) else None
+        return None
+
     def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
         if self.executing:
             self.current_file, self.current_call = self._file_of(scope), node
-            if (found := self.of_unseen(target, arguments, node, scope)) is not None:
+            if (found := self.effects.of_unseen(target, arguments, node, scope)) is not None:
                 return found
             if isinstance(target, ImportedName):
-                self.passed(exactly(target), arguments, node)
+                self.effects.passed(exactly(target), arguments, node)
         return super().call_at(target, arguments, node, scope)
 
     def _of_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -636,19 +330,19 @@ class Interpreter(StatementEvaluator):
             return UNKNOWN
 
     def _call_framework(self, target: object, arguments: Arguments, line: int) -> Values | None:
-        self._changes += isinstance(target, Attribute | ClassStub)
+        self.effects.changes += isinstance(target, Attribute | ClassStub)
         if isinstance(target, Attribute) and isinstance(target.owner, ObjectStub):
             methods = [kind.methods[target.name] for kind in target.owner.kind.lineage if target.name in kind.methods]
             return methods[0](target.owner, arguments, line) if methods else None
         kind = stubs.kind_of(self, target)
         if kind is None:
             return None
-        self._changes += 1
+        self.effects.changes += 1
         return exactly(stubs.make(self, kind, arguments, line))
 
     def called(self, callee: Values, node: ast.Call, scope: NameScope) -> Values:
         if self.executing and not callee.known:
-            self.passed(callee, self.arguments(node, scope), node)
+            self.effects.passed(callee, self.arguments(node, scope), node)
         return super().called(callee, node, scope)
 
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
@@ -662,12 +356,14 @@ class Interpreter(StatementEvaluator):
         """Evaluates `names.append(x)` and the like, of a collection or of another object."""
         owners = self.value(called.value, scope)
         if not owners.known and not owners.complete and node.args and isinstance(scope, FlowScope):
-            self.grows_from_unknown(called.value, self.value(node.args[-1], scope), called.attr, scope)
-        self.open(one for one in owners.known if isinstance(one, Namespace))
+            self.effects.grows_from_unknown(called.value, self.value(node.args[-1], scope), called.attr, scope)
+        self.effects.open(one for one in owners.known if isinstance(one, Namespace))
         kept = [one for one in owners.known if not isinstance(one, Sequence | Table)]
         result = NOTHING
         if len(kept) < len(owners.known):
-            result = self.change_by_method(called.value, owners, called.attr, self.arguments(node, scope), scope)
+            result = self.effects.change_by_method(
+                called.value, owners, called.attr, self.arguments(node, scope), scope
+            )
         if not kept and owners.known:
             return Values(result.known, result.complete and owners.complete)
         others = Values(tuple(kept), owners.complete, owners.cyclic)
@@ -681,26 +377,177 @@ class Interpreter(StatementEvaluator):
     def _binop(self, node: ast.BinOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.BitOr | ast.BitAnd):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
-            for reader in self.readers:
-                combined = getattr(reader, "piped" if isinstance(node.op, ast.BitOr) else "anded", None)
-                if combined is not None and (found := combined(self, left, right)) is not None:
-                    return found  # type: ignore[no-any-return]
+            both = (*left.known, *right.known)
+            if both and not any(isinstance(one, _NOT_COMBINED) for one in both):
+                name = "piped" if isinstance(node.op, ast.BitOr) else "anded"
+                if (combined := self._combined(name, left, right)) is not None:
+                    return combined
         return super()._binop(node, scope)
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
+    def _combined(self, name: str, left: Values, right: Values) -> Values | None:
+        """Evaluates `a | b` or `a & b` of objects of a framework; of other objects, by any reader."""
+        for packages in (frozenset[str](), self.modules.packages):
+            self.load_readers(packages)
+            for combine in (getattr(reader, name) for reader in self.readers if hasattr(reader, name)):
+                combined: Values | None = combine(self, left, right)
+                if combined is not None:
+                    return combined
+        return None
+
+    def resolved_import(self, path: str) -> Values:
+        self.load_readers({path.partition(".")[0]})
+        return super().resolved_import(path)
+
+    def import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         bound = str(binding.steps[0])
         if isinstance(source, ast.ImportFrom):
             name = next(alias.name for alias in source.names if (alias.asname or alias.name) == bound)
-            found = self._modules.imported(source, name, scope)
+            found = self.modules.imported(source, name, scope)
             return found if found is not None else self._importfrom(source, bound, _package(scope))
         alias = next(one for one in source.names if (one.asname or one.name.partition(".")[0]) == bound)
-        own = self._modules.module(alias.name if alias.asname else bound, scope)
+        own = self.modules.module(alias.name if alias.asname else bound, scope)
         return exactly(own) if own is not None else self._import(source, bound)
 
     def _file_of(self, scope: NameScope | None) -> Path:
         """Returns the file of a scope."""
         found = file_scope(scope)
         return found.file if found is not None else self.file
+
+    # Objects, classes and functions of the program.
+
+    def _of_super(self, node: ast.Call, scope: NameScope) -> Values | None:
+        """Evaluates `super().method(...)`; returns None for other calls."""
+        match node.func:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
+                pass
+            case _:
+                return None
+        where = _method_around(scope)
+        if where is None or not isinstance(where.tree, ast.FunctionDef | ast.AsyncFunctionDef):
+            return None
+        spec = where.tree.args
+        first = [*spec.posonlyargs, *spec.args][:1]
+        owner = self.name(first[0].arg, where) if first else UNKNOWN
+        return self._of_base(where.parent, owner, name, self.arguments(node, scope), node.lineno)
+
+    def _of_base(self, around: Any, owner: Values, name: str, arguments: Arguments, line: int) -> Values | None:
+        """Evaluates a call of an inherited method."""
+        outside = around.parent or around
+        bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
+        for base in bases:
+            if isinstance(base, Class) and (method := self.member(base, name)) is not None:
+                return self.call(method, Arguments((owner,)).then(arguments), line)
+            own = isinstance(base, Class)
+            kind = stubs.framework_kind(self, base) if own else stubs.kind_of(self, base)
+            if kind is not None:
+                return self._base_method(owner, kind, name, arguments, line)
+        return exactly(None) if name == "__init__" else None
+
+    def _base_method(self, owner: Values, kind: ClassStub, name: str, arguments: Arguments, line: int) -> Values:
+        """Evaluates a call of a method of a framework's class by a class of the program."""
+        result = exactly(None) if name == "__init__" else UNKNOWN
+        for one in owner.known:
+            if not isinstance(one, ObjectStub):
+                continue
+            if name == "__init__":
+                stubs.construct(one, kind, arguments)
+            elif (found := self._of_framework(Attribute(one, name), arguments, line)) is not None:
+                result = found
+        return result
+
+    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
+        """Constructs an object of a class."""
+        self.effects.changes += 1
+        framed = stubs.object_of(self, made_of, arguments, line)
+        created = framed or ProgramObject(made_of)
+        if framed is None and self.executing:
+            self.objects.append(created)
+        found = self.member(made_of, "__init__")
+        if found is not None and isinstance(found, Function):
+            self.call_function(found, Arguments((exactly(created),)).then(arguments))
+        elif framed is not None:
+            stubs.construct(framed, framed.kind, arguments)
+        else:
+            for place, name in enumerate(_fields(made_of)):
+                if (argument := arguments.get(name, place)) is not None:
+                    created.attributes[name] = argument
+        for later in ("__post_init__", "model_post_init") if self.executing else ():
+            if isinstance(method := self.member(made_of, later), Function):
+                self.call_function(method, Arguments((exactly(created),), open=True))
+        return created
+
+    def call_target(self, target: object) -> object | None:
+        if not isinstance(target, ProgramObject):
+            return super().call_target(target)
+        method = self.member(target.made_of, "__call__")
+        return PartialFunction(method, Arguments((exactly(target),))) if isinstance(method, Function) else None
+
+    def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
+        method = self.member(target.made_of, "__call__")
+        return self.call(method, Arguments((exactly(target),)).then(arguments), line) if method is not None else UNKNOWN
+
+    def item(self, owner: object, key: Values) -> Values:
+        if not isinstance(owner, Namespace):
+            return super().item(owner, key)
+        found = NOTHING
+        for name in key.strings or ():
+            held = owner.of
+            found |= self.name(name, held) if isinstance(held, FlowScope) else self.attribute(held, name)
+        return found if found.known else UNKNOWN
+
+    def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
+        match node.value:
+            case ast.Attribute(value=ast.Name(id="sys"), attr="modules") if self.executing:
+                self.effects.open_all(node, scope)
+        owner = self.value(node.value, scope)
+        if owner.known and all(isinstance(one, Class) or stubs.kind_of(self, one) for one in owner.known):
+            return owner  # a class with its parameters, as in `Agent[Context]`
+        return super()._subscript(node, scope)
+
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: NameScope) -> Values:
+        return self._decorate(self._defined(node, scope), node)
+
+    _asyncfunctiondef = _functiondef
+
+    def _defined(self, node: FunctionTree, scope: NameScope) -> Function:
+        """Returns a function with its defaults, which are evaluated at its definition."""
+        defaults = {name: self.value(default, scope) for name, default in defaults_of(node.args).items()}
+        function = Function(node, scope, defaults, str(self._file_of(scope)))
+        if self.executing:
+            self._functions.append(function)
+        return function
+
+    def _decorate(self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Values:
+        result = exactly(function)
+        for decorator in reversed(node.decorator_list):
+            where = _scope_of_decorator(decorator, function, node)
+            decorated = self._decorated(self.value(decorator, where), result, node)
+            result = result if self._is_foreign(decorated) else decorated
+        return result
+
+    def _is_foreign(self, decorated: Values) -> bool:
+        """Whether a decorator is not from a known framework, so it counts as leaving the function unchanged."""
+        return any(
+            isinstance(one, CallResult)
+            and isinstance(one.callee, ImportedName)
+            and not self.modules.is_framework(one.callee.path.partition(".")[0])
+            for one in decorated.known
+        )
+
+    def _namedexpr(self, node: ast.NamedExpr, scope: NameScope) -> Values:
+        values = self.value(node.value, scope)
+        if self.executing and isinstance(scope, FlowScope):
+            self.effects.assign(node.target, values, scope)
+        return values
+
+    def _lambda(self, node: ast.Lambda, scope: NameScope) -> Values:
+        return exactly(self._defined(node, scope))
+
+    def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
+        made = Class(node, scope)
+        if self.executing:
+            self._classes[id(node)] = made
+        return exactly(made)
 
 
 def _is_of_class(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -727,3 +574,39 @@ def _is_declaration(made_of: Class) -> bool:
 def _package(scope: NameScope | None) -> str:
     found = file_scope(scope)
     return found.package if found is not None else ""
+
+
+def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> NameScope:
+    """Returns the scope for a decorator; a decorator with the name of its method is not that method."""
+    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    itself = isinstance(callee, ast.Name) and callee.id == getattr(node, "name", "")
+    in_class = isinstance(getattr(function.scope, "tree", None), ast.ClassDef)
+    return function.scope.parent or function.scope if itself and in_class else function.scope
+
+
+def unseen_arguments(function: object) -> Arguments:
+    """Returns the arguments of a call that is not seen: a parameter that is empty by default can be anything."""
+    while isinstance(function, PartialFunction):
+        function = function.function
+    if not isinstance(function, Function):
+        return Arguments()
+    spec = function.tree.args
+    empty = {name: one | UNKNOWN for name, one in (function.defaults or {}).items() if _is_empty(one)}
+    return Arguments((), empty, open=spec.vararg is not None or spec.kwarg is not None)
+
+
+def _is_empty(default: Values) -> bool:
+    return any(one is None or (isinstance(one, Sequence | Table) and not one.items) for one in default.known)
+
+
+def _method_around(scope: NameScope) -> Any:
+    """Returns the scope of the method around a scope."""
+    here: Any = scope
+    while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
+        here = here.parent
+    return here
+
+
+def _fields(made_of: Class) -> list[str]:
+    declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
+    return [target.id for target in declared if isinstance(target, ast.Name)]

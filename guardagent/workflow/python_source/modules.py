@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from guardagent.workflow.python_source.scopes import LiveScope, changed_inside
 from guardagent.workflow.python_source.unseen_code import ActingFile, TopLevel, acting_files
@@ -193,6 +192,20 @@ class ModuleObject(ProgramObject):
         return self.scope.all_names() if self.scope is not None else {}
 
 
+@dataclass(frozen=True, eq=False)
+class Namespace(Stub):
+    """The dictionary of the names of a file or an object, as `globals()` and `vars(x)` return it."""
+
+    of: FlowScope | ProgramObject
+
+    def open(self) -> None:
+        """Allows for any further values of each name."""
+        if isinstance(self.of, FlowScope):
+            self.of.open_names()
+        else:
+            self.of.leave_unfinished("")
+
+
 def _computed(values: Values) -> tuple[object, ...]:
     """Returns the known values, unless they were never read."""
     return () if isinstance(values, DeferredValues) and values.computed is None else values.known
@@ -219,30 +232,23 @@ def _is_collection(value: object) -> bool:
 MOST_ABOVE = 6  # parent folders that are searched for packages of the program
 
 
-class ModuleReader(Protocol):
-    """Interprets the statements of files within a budget."""
-
-    def spend_source(self, path: Path, characters: int) -> bool:
-        """Spends the budget for reading a file; returns whether any is left."""
-        ...
-
-    def run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
-        """Interprets some statements of a file."""
-        ...
+Read = Callable[[Path], ast.Module | None]
+Run = Callable[[FileScope, list[ast.stmt]], None]
 
 
 class ProgramFiles:
     """The files of a program.
 
     Args:
-        reader: interprets their statements.
+        read: returns the syntax tree of a file; None if it cannot be read, or not any more.
+        run: interprets some statements of a file.
         packages: the top packages of known frameworks; names that a file of the program lacks are theirs.
         shared: the modules of frameworks in a top package that others share, as `google.adk` in `google`; files with
             these names are the framework's own source.
     """
 
-    def __init__(self, reader: ModuleReader, packages: Iterable[str], shared: Iterable[str] = ()) -> None:
-        self._reader = reader
+    def __init__(self, read: Read, run: Run, packages: Iterable[str], shared: Iterable[str]) -> None:
+        self._read, self._run_statements = read, run
         self.packages = frozenset(packages)
         self._shared = [one.split(".") for one in shared]
         self._loaded: dict[Path, FileScope | None] = {}
@@ -288,7 +294,7 @@ class ProgramFiles:
     def _run(self, scope: FileScope, statements: list[ast.stmt]) -> None:
         self._running += 1
         try:
-            self._reader.run_file(scope, statements)
+            self._run_statements(scope, statements)
         finally:
             self._running -= 1
 
@@ -365,22 +371,12 @@ class ProgramFiles:
         """Returns the scope of a file; None if it cannot be read, or not any more."""
         if path not in self._loaded:
             self._loaded[path] = None
-            self._loaded[path] = self._parsed(path)
+            if (tree := self._read(path)) is not None:
+                self._loaded[path] = FileScope(
+                    tree, LiveScope({}), {"__name__": exactly(path.stem)}, path, package_of(path), run=self._run,
+                    on_demand=True, found=self._found_value, is_open=self._is_open,
+                )  # fmt: skip
         return self._loaded[path]
-
-    def _parsed(self, path: Path) -> FileScope | None:
-        try:
-            source = path.read_bytes()
-            if not self._reader.spend_source(path, len(source)):
-                return None
-            tree = ast.parse(source)
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-        names = {"__name__": exactly(path.stem)}
-        return FileScope(
-            tree, LiveScope({}), names, path, package_of(path), run=self._run, on_demand=True,
-            found=self._found_value, is_open=self._is_open,
-        )  # fmt: skip
 
     def _object(self, path: Path | None) -> ModuleObject | None:
         if path is None:

@@ -260,3 +260,12 @@ def _places(code: CodeType) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]
     for line, end_line, column, end_column in code.co_positions():
         if line and end_line and column is not None and end_column is not None and (column, end_column) != (0, 0):
             yield (line, column), (end_line, end_column)
+
+
+def imported_packages(tree: ast.AST) -> Iterator[str]:
+    """Yields the top packages of the imports in some code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]

@@ -1,7 +1,8 @@
 """Reads the graphs of workflows from a Python file or a folder alone, without importing or running anything.
 
 The interpreter goes through a file statement by statement (`interpreter.py`), and one reader per framework evaluates
-the calls of that framework. A reader is the module `source` of a framework, with
+the calls of that framework. It is loaded if the program imports one of its packages. A reader is the module `source` of
+a framework, with
 
     PACKAGES: tuple[str, ...]                            its top packages, as in `package.py`
     CONSTANTS: dict[str, object]                         the values of some of its names, by their paths
@@ -10,9 +11,10 @@ the calls of that framework. A reader is the module `source` of a framework, wit
     extract(value, name: str) -> Graph                   the graph of a workflow
 
 A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.py`), which are extracted like live
-objects; `piped` and `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`;
-`opened(interpreter, value)`, which returns the argument of `extract`; `unwrapped(value)`, which returns the
-workflow that a value only runs; and `arranged(interpreter, found)`, which joins or leaves out parts of workflows.
+objects, so that `extract` is that of the extractor, and what the source does not determine is noted; `piped` and
+`anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; `opened(interpreter, value)`, which returns the
+argument of `extract`; `unwrapped(value)`, which returns the workflow that a value only runs; and
+`arranged(interpreter, found)`, which joins or leaves out parts of workflows.
 
 A few processes read the files of a folder, so that one that takes too long or breaks its process costs no other. Run
 with `-m`, this file is such a process: it reads a path per line from standard input, and answers with a line of JSON.
@@ -34,16 +36,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from types import ModuleType
 from typing import Any
 
 from guardagent.errors import ContentError, GuardError, InputError, UnknownNameError, error_text
-from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
+from guardagent.workflow.extraction import FRAMEWORKS
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.graph_json import graph_of
 from guardagent.workflow.model.targets import GraphListing, UnreadPlace, WorkflowGraph
 from guardagent.workflow.python_source.interpreter import Interpreter
-from guardagent.workflow.python_source.stubs import converter_of
 from guardagent.workflow.python_source.workflows import USUAL_NAMES, FoundWorkflow, ProgramWorkflows
 
 
@@ -138,8 +138,8 @@ def _unread(path: Path, line: int, reason: str) -> UnreadPlace:
 
 
 def _program(path: Path) -> tuple[Interpreter, ProgramWorkflows]:
-    interpreter = Interpreter(path, _readers())
-    return interpreter, ProgramWorkflows(interpreter, interpreter.run(_parsed(path)), _workflow_of)
+    interpreter = Interpreter(path)
+    return interpreter, ProgramWorkflows(interpreter, interpreter.run(_parsed(path)))
 
 
 def _found(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
@@ -170,17 +170,19 @@ def _chosen(found: list[FoundWorkflow], interpreter: Interpreter) -> FoundWorkfl
     """Chooses a workflow: one with a usual name, one that the program runs, or the last."""
     named = {one.name: one for one in found}
     usual = [named[name] for name in USUAL_NAMES if name in named and named[name].bound]
-    run = [one for one in found if any(one.value is _workflow_of(started) for started in interpreter.started)]
+    run = [
+        one for one in found if any(one.value is interpreter.workflow_of(started) for started in interpreter.started)
+    ]
     return (usual or run or found[-1:])[0]
 
 
 def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
-    reader = _reader_of(value)
+    reader = interpreter.reader_of(value)
     assert reader is not None
     if hasattr(reader, "opened"):
         value = reader.opened(interpreter, value)
-    before = converter_of(interpreter)
-    interpreter.converter = before.copy()  # its notes are those of one graph
+    before = interpreter.converter
+    converter = interpreter.converter = before.copy()  # its notes are those of one graph
     try:
         graph: Graph = reader.extract(value, name)
     except GuardError:
@@ -192,24 +194,8 @@ def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
         ) from error
     finally:
         interpreter.converter = before
-    return replace(graph, notes=(*graph.notes, *interpreter.not_followed))
-
-
-def _workflow_of(value: object) -> object | None:
-    """Returns a workflow, or the one that a value only runs; None for other values."""
-    reader = _reader_of(value)
-    if reader is None:
-        return None
-    return reader.unwrapped(value) if hasattr(reader, "unwrapped") else value
-
-
-def _reader_of(value: object) -> ModuleType | None:
-    return next((reader for reader in _readers() if reader.is_workflow(value)), None)
-
-
-@cache
-def _readers() -> tuple[ModuleType, ...]:
-    return tuple(SOURCES.load(name) for name, one in FRAMEWORKS.load_all() if one.PACKAGES)
+    notes = [note for note in converter.notes if hasattr(reader, "KINDS") and note not in graph.notes]
+    return replace(graph, notes=(*graph.notes, *notes, *interpreter.not_followed))
 
 
 # --- folders

@@ -9,21 +9,33 @@ functions (`FunctionStub`), and `UnknownValue` for values that the source does n
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 from guardagent.workflow.extraction.objects import Alternatives, UnknownValue
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction, summarize_code
 from guardagent.workflow.python_source.evaluator import Evaluator, underlying
-from guardagent.workflow.python_source.modules import ProgramObject
+from guardagent.workflow.python_source.modules import (
+    FlowScope,
+    ModuleObject,
+    Namespace,
+    ProgramFiles,
+    ProgramObject,
+    StepBudget,
+)
+from guardagent.workflow.python_source.scopes import CodeScope, bound_name
 from guardagent.workflow.python_source.values import (
     NOTHING,
     REST,
     UNKNOWN,
     Arguments,
+    Attribute,
     CallResult,
     Class,
     Function,
@@ -34,6 +46,7 @@ from guardagent.workflow.python_source.values import (
     Stub,
     Table,
     Values,
+    current,
     exactly,
     path_of,
     plain_string,
@@ -42,30 +55,12 @@ from guardagent.workflow.python_source.values import (
 MOST_WRAPPED = 10
 
 
-class SourceEvaluator(Evaluator):
-    """Evaluates the code of a program that is never run.
-
-    Attributes:
-        file: the program's file.
-        wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
-        renamed: the functions whose `__name__` the program sets, with the values, by identity.
-    """
-
-    file: Path
-    wrapped: dict[int, tuple[object, ...]]
-    renamed: dict[int, tuple[Function, Values]]
-
-    def shown(self, value: object) -> object:
-        """Returns a value of the code as an extractor sees it."""
-        raise NotImplementedError
-
-
 @dataclass(eq=False)
 class FunctionStub(ReadableFunction):
     """A function of the program, with its bound arguments."""
 
     function: object
-    interpreter: SourceEvaluator
+    interpreter: Program
     name: str = ""
     _summaries: dict[object, tuple[Arguments, FunctionSummary]] = field(default_factory=dict, init=False, repr=False)
 
@@ -142,45 +137,6 @@ class UnfinishedGraph(Protocol):
     def leave_unfinished(self, why: str) -> None:
         """Allows for any further calls, since the rest of the program is not followed."""
         ...
-
-
-class ProgramEvaluator(SourceEvaluator):
-    """Evaluates a program, and keeps the objects that it constructs.
-
-    Attributes:
-        kinds: the class stubs of the frameworks.
-        converter: converts these objects for extractors.
-        current_file: the file of the current call.
-        objects: all objects of the program.
-        graphs: the workflows of the program that are not among its objects.
-        rounds: for each loop with an unknown number of rounds, its stubs.
-        depth: the number of enclosing branches; code in a branch may not run.
-        started: the workflows that the program runs, as readers find them.
-        graphs: other objects that readers make, whose calls may not all be followed.
-        not_followed: notes on where the budget ended.
-    """
-
-    depth: int
-    started: list[object]
-    kinds: ClassStubs
-    converter: ValueConverter | None
-    current_file: Path
-    objects: list[ProgramObject]
-    graphs: list[UnfinishedGraph]
-    not_followed: dict[str, None]
-    rounds: list[dict[object, ObjectStub]]
-
-    def member(self, made_of: object, name: str) -> object | None:
-        """Looks up a name in a class and its base classes."""
-        raise NotImplementedError
-
-    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
-        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
-        raise NotImplementedError
-
-    def bound_name(self, file: str, line: int) -> str:
-        """Returns the name that the result of the call on a line of a file is bound to; empty if there is none."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +216,7 @@ class ObjectStub(ProgramObject):
         variable: the name to which the program assigns it, if any.
     """
 
-    def __init__(self, interpreter: ProgramEvaluator, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
+    def __init__(self, interpreter: Program, kind: ClassStub, made_of: object, place: tuple[str, int]) -> None:
         super().__init__(made_of, StubAttributes(self))
         self.interpreter, self.kind = interpreter, kind
         self.file, self.line = place
@@ -286,7 +242,7 @@ class ObjectStub(ProgramObject):
             values = UNKNOWN  # its constructor has not assigned it yet
         if values is None:
             raise AttributeError(f"{type(self).__name__!r} has no known attribute {name!r}")
-        return converter_of(self.interpreter).attribute(self, name, values)
+        return self.interpreter.converter.attribute(self, name, values)
 
     def __attributes(self) -> dict[str, Values]:
         found: dict[str, Values] = object.__getattribute__(self, "attributes")
@@ -321,7 +277,7 @@ def _flat(values: Values) -> Iterator[object]:
 # --- construction
 
 
-def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
+def kind_of(interpreter: Program, target: object) -> ClassStub | None:
     """Returns the class stub of a name; None if there is none."""
     if isinstance(target, ClassStub):
         return target
@@ -333,10 +289,12 @@ def kind_of(interpreter: ProgramEvaluator, target: object) -> ClassStub | None:
 class ClassStubs:
     """The class stubs of all frameworks, by the paths that programs import."""
 
-    def __init__(self, kinds: Iterable[ClassStub]) -> None:
+    def __init__(self) -> None:
         self._named: dict[str, list[ClassStub]] = {}
         self._ending: list[ClassStub] = []
         self._made: dict[str, ClassStub] = {}
+
+    def add(self, kinds: Iterable[ClassStub]) -> None:
         for kind in kinds:
             for name in (kind.name, *kind.aliases):
                 self._named.setdefault(name, []).append(kind)
@@ -360,7 +318,7 @@ def _is_in(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
+def make(interpreter: Program, kind: ClassStub, arguments: Arguments, line: int, **more: Values) -> ObjectStub:
     """Constructs a stub of a framework's class, with further attributes."""
     place = str(interpreter.current_file), line
     stub = _same_of_round(interpreter, (kind, place), arguments, lambda: kind.type(interpreter, kind, kind, place))
@@ -370,7 +328,7 @@ def make(interpreter: ProgramEvaluator, kind: ClassStub, arguments: Arguments, l
 
 
 def _same_of_round(
-    interpreter: ProgramEvaluator, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
+    interpreter: Program, key: object, arguments: Arguments, new: Callable[[], ObjectStub]
 ) -> ObjectStub:
     """Returns a new object; in a loop with unknown rounds, one object per name stands for all rounds."""
     if not interpreter.rounds:
@@ -400,6 +358,12 @@ def construct(stub: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
             one.finish(stub)
 
 
+def record_start(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
+    """Records that the program runs an object, by one of its methods."""
+    owner.interpreter.started.append(owner)
+    return UNKNOWN
+
+
 def as_values(value: object) -> Values:
     """Returns a plain value as values of code, whose lists and dictionaries can still grow."""
     if isinstance(value, list | tuple):
@@ -409,9 +373,7 @@ def as_values(value: object) -> Values:
     return exactly(value)
 
 
-def framework_kind(
-    interpreter: ProgramEvaluator, made_of: Class, inside: frozenset[int] = frozenset()
-) -> ClassStub | None:
+def framework_kind(interpreter: Program, made_of: Class, inside: frozenset[int] = frozenset()) -> ClassStub | None:
     """Returns the framework's class that a class of the program inherits from; None if there is none."""
     for base in bases_of(interpreter, made_of):
         found: ClassStub | None = None
@@ -424,17 +386,17 @@ def framework_kind(
     return None
 
 
-def bases_of(interpreter: ProgramEvaluator, made_of: Class) -> list[object]:
+def bases_of(interpreter: Program, made_of: Class) -> list[object]:
     """Returns the base classes of a class of the program."""
     return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
 
 
-def object_of(interpreter: ProgramEvaluator, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
+def object_of(interpreter: Program, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
     """Returns a new stub of a class of the program, before its constructor; None without a framework's base class."""
     kind = framework_kind(interpreter, made_of)
     if kind is None:
         return None
-    kind_, place = converter_of(interpreter).type_of(made_of, kind), (str(interpreter.current_file), line)
+    kind_, place = interpreter.converter.type_of(made_of, kind), (str(interpreter.current_file), line)
     return _same_of_round(
         interpreter, (id(made_of.tree), place), arguments, lambda: kind_(interpreter, kind, made_of, place)
     )
@@ -456,23 +418,6 @@ def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
 # --- conversion for extractors
 
 
-def class_shown(evaluator: object, kind: object) -> object:
-    """Returns a class as an extractor sees it: the stub of a class in code, or of one of a framework."""
-    if not isinstance(evaluator, ProgramEvaluator):
-        return kind
-    if isinstance(kind, Class):
-        return converter_of(evaluator).type_of(kind, None)
-    own = kind_of(evaluator, kind)
-    return kind if own is None else own.type
-
-
-def converter_of(interpreter: ProgramEvaluator) -> ValueConverter:
-    """Returns the converter of the values of a program."""
-    if interpreter.converter is None:
-        interpreter.converter = ValueConverter(interpreter)
-    return interpreter.converter
-
-
 class ValueConverter:
     """Converts the values of code to live values, each once.
 
@@ -480,7 +425,7 @@ class ValueConverter:
         notes: the values that the extractor has read and the source does not determine.
     """
 
-    def __init__(self, interpreter: ProgramEvaluator) -> None:
+    def __init__(self, interpreter: Program) -> None:
         self.interpreter = interpreter
         self.notes: dict[str, None] = {}
         self._attributes: dict[tuple[int, str], tuple[Values, Any]] = {}
@@ -696,6 +641,161 @@ class ValueConverter:
 
 
 _SHOWN = (ObjectStub, FunctionStub, LiveValue, UnknownValue)
+
+
+class Program(Evaluator):
+    """Evaluates the names, classes and objects of a program that is never run.
+
+    Attributes:
+        file: the program's file.
+        modules: the files of the program.
+        budget: the steps that are left.
+        readers: the readers of the frameworks that the program imports.
+        kinds: the class stubs of these frameworks.
+        converter: converts objects of the program for extractors.
+        executing: statements are executed; if not, only expressions are evaluated.
+        depth: the number of enclosing branches; code in a branch may not run.
+        rounds: for each loop with an unknown number of rounds, its stubs.
+        scopes: the names of the functions that are being executed.
+        current_file: the file of the current call.
+        current_call: the current call.
+        left_aside: the number of statements and calls that were not followed.
+        starred: the modules of frameworks in `from module import *`.
+        started: the workflows that the program runs, as readers find them.
+        objects: all objects of the program.
+        graphs: other objects that readers make, whose calls may not all be followed.
+        wrapped: the functions that a function wraps with `functools.wraps`, by the identity of its tree.
+        renamed: the functions whose `__name__` the program sets, with the values, by identity.
+        not_followed: notes on where the budget ended.
+    """
+
+    modules: ProgramFiles
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(live=False, follow=lambda _function: False)
+        self.file = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are, as importing the file leaves them
+        self.budget = StepBudget()
+        self.readers: tuple[ModuleType, ...] = ()
+        self.kinds = ClassStubs()
+        self.converter = ValueConverter(self)
+        self.executing = False
+        self.depth = 0
+        self.rounds: list[dict[object, ObjectStub]] = []
+        self.scopes: list[FlowScope] = []
+        self.current_file = self.file
+        self.current_call: ast.Call | None = None
+        self.left_aside = 0
+        self.starred: list[str] = []
+        self.started: list[object] = []
+        self.objects: list[ProgramObject] = []
+        self.graphs: list[UnfinishedGraph] = []
+        self.wrapped: dict[int, tuple[object, ...]] = {}
+        self.renamed: dict[int, tuple[Function, Values]] = {}
+        self.not_followed: dict[str, None] = {}
+        self._class_names: dict[int, dict[str, Values]] = {}
+
+    @contextmanager
+    def switched(self, *, executing: bool) -> Iterator[None]:
+        """Executes statements meanwhile, or only evaluates expressions."""
+        before, self.executing = self.executing, executing
+        try:
+            yield
+        finally:
+            self.executing = before
+
+    def shown(self, value: object) -> object:
+        """Returns a value of the code as an extractor sees it."""
+        return self.converter.convert(value)
+
+    def class_shown(self, kind: object) -> object:
+        if isinstance(kind, Class):
+            return self.converter.type_of(kind, None)
+        own = kind_of(self, kind)
+        return kind if own is None else own.type
+
+    def bound_name(self, file: str, line: int) -> str:
+        trees = [one.tree for one in self.modules if str(one.file) == file]
+        return bound_name(trees[0], line) if trees else ""
+
+    def names_of(self, made_of: Class) -> dict[str, Values]:
+        """Returns the names of a class that the program changes."""
+        return self._class_names.setdefault(id(made_of.tree), {})
+
+    def attribute(self, owner: object, name: str) -> Values:
+        if isinstance(owner, ModuleObject):
+            return self.modules.attribute(owner.path, name) or UNKNOWN
+        if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
+            return self._name_of(owner)
+        if isinstance(owner, Class):
+            return self._of_class(owner, name)
+        if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
+            return exactly(Namespace(owner))
+        if not isinstance(owner, ProgramObject):
+            return super().attribute(owner, name)
+        if self.member(owner.made_of, "__getattribute__") is not None:
+            return UNKNOWN
+        if name in owner.attributes:
+            return owner.attributes[name]
+        found = self.declared_by_class(owner, name)
+        if found is None:
+            return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
+        return found
+
+    def _name_of(self, owner: object) -> Values:
+        """Evaluates `function.__name__`, also of a method, a class or a wrapper."""
+        inner = underlying(owner)[0]
+        if id(inner) in self.renamed:
+            return self.renamed[id(inner)][1]
+        if isinstance(inner, Function) and (wrapped := self.wrapped.get(id(inner.tree))) is not None:
+            return self._name_of(wrapped[0]) if len(wrapped) == 1 else UNKNOWN
+        tree = inner.tree if isinstance(inner, Function | Class) else None
+        return UNKNOWN if tree is None or isinstance(tree, ast.Lambda) else exactly(tree.name)
+
+    def _of_class(self, owner: Class, name: str) -> Values:
+        """Returns the values of a name of a class; its collections are one for all who read it."""
+        held = self._class_names.get(id(owner.tree), {})
+        if name in held:
+            return current(held[name], inner=False)
+        if not CodeScope(owner.tree, owner.scope).find(name):
+            for base in bases_of(self, owner):
+                if (
+                    isinstance(base, Class)
+                    and base.tree is not owner.tree
+                    and (found := self._of_class(base, name)).known
+                ):
+                    return found
+        found = super().attribute(owner, name)
+        if self.executing and any(isinstance(one, Sequence | Table) for one in found.known):
+            self.names_of(owner)[name] = found
+        return found
+
+    def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
+        """Returns the value of an attribute by the class of an object; None if the class does not define it."""
+        found = self.member(owner.made_of, name)
+        if found is None:
+            return None
+        if isinstance(found, CallResult):
+            return self._of_decorated(owner, found)
+        return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
+
+    def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
+        """Evaluates a member that is a property, a static method or the like."""
+        how = path_of(found.callee).rpartition(".")[2]
+        inner = found.arguments.get("", 0) or UNKNOWN
+        if how in {"property", "cached_property"}:
+            results = [self.call(one, Arguments((exactly(owner),))) for one in inner.known]
+            return results[0] if len(results) == 1 else UNKNOWN
+        if how == "classmethod":
+            first = Arguments((exactly(owner.made_of),))
+            return Values(tuple(PartialFunction(one, first) for one in inner.known), inner.complete)
+        return inner if how == "staticmethod" else exactly(found)
+
+    def member(self, made_of: object, name: str) -> object | None:
+        """Returns the member of a class or its base classes; None if it is not unique."""
+        if not isinstance(made_of, Class):
+            return None
+        found = self._of_class(made_of, name)
+        return found.known[0] if len(found.known) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -461,3 +461,22 @@ HARMLESS_NAMES = frozenset(
     Command Send ToolMessage AIMessage HumanMessage SystemMessage
     """.split()
 )
+
+
+def current(values: Values, *, inner: bool = True) -> Values:
+    """Returns values with the present contents of collections.
+
+    Args:
+        values: the values.
+        inner: they come from another collection or object; a content that a name still has can be the present one.
+    """
+    if isinstance(values, DeferredValues) and values.computed is None:
+        return values
+    if not any(isinstance(one, Sequence | Table) and one.origin is not None for one in values.known):
+        return values
+    found: list[Any] = []
+    for one in values.known:
+        origin = one.origin if isinstance(one, Sequence | Table) else None
+        known = origin is None or (not inner and any(each is one for each in origin.contents))
+        found += [one] if known or origin is None else origin.contents
+    return values if found == list(values.known) else NOTHING | Values(tuple(found), values.complete, values.cyclic)

@@ -13,14 +13,14 @@ so `Likeness` compares objects by their content.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.interpreter import Interpreter
+from guardagent.workflow.python_source.interpreter import Interpreter, unseen_arguments
 from guardagent.workflow.python_source.modules import FlowScope, ProgramObject, file_scope
-from guardagent.workflow.python_source.objects import unseen_arguments
+from guardagent.workflow.python_source.scopes import imported_packages
 from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
@@ -69,16 +69,8 @@ def _is_of_framework(value: object, packages: Collection[str]) -> bool:
     if isinstance(value, ImportedName):
         return value.path.partition(".")[0] in packages
     if isinstance(value, Function | Class):
-        return any(name in packages for name in _imported_inside(value.tree))
+        return any(name in packages for name in imported_packages(value.tree))
     return isinstance(value, Stub) and type(value) is not ProgramObject
-
-
-def _imported_inside(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").partition(".")[0]
 
 
 def _mentioned(value: object) -> Iterator[Any]:
@@ -162,19 +154,13 @@ class Likeness:
             return type(value).__name__, place, self.key(value.attributes, depth)
         if isinstance(value, Interpreter):
             return ""
-        fields = value if isinstance(value, dict) else self._fields(value)
-        pairs = [(str(name), self.key(one, depth)) for name, one in fields.items() if name != "parent_agent"]
+        left_out = {"parent_agent"} if isinstance(value, dict) else {"parent_agent", "notes"}
+        pairs = [(str(name), self.key(one, depth)) for name, one in _fields(value).items() if name not in left_out]
         return type(value).__name__, path_of(value), *pairs
-
-    def _fields(self, value: object) -> dict[str, object]:
-        own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
-        return {name: one for name, one in vars(value).items() if name != "notes"} if own else {}
 
 
 USUAL_NAMES = ("graph", "app", "workflow", "agent", "crew", "team", "flow", "root_agent", "main")
 _Site = tuple[str, int]
-_Unwrap = Callable[[object], object]
-"""Returns the workflow that a value stands for, such as the agent of a runner; None if it is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,11 +185,11 @@ class FoundWorkflow:
 class ProgramWorkflows:
     """The workflows of an interpreted file."""
 
-    def __init__(self, interpreter: Interpreter, scope: FlowScope, workflow_of: _Unwrap) -> None:
-        self._interpreter, self._scope, self._workflow_of = interpreter, scope, workflow_of
+    def __init__(self, interpreter: Interpreter, scope: FlowScope) -> None:
+        self._interpreter, self._scope, self._workflow_of = interpreter, scope, interpreter.workflow_of
         self._likeness = Likeness()
         self._file, self._tree = str(interpreter.file), scope.tree
-        self._packages = {name for reader in interpreter.readers for name in reader.PACKAGES}
+        self._packages = interpreter.modules.packages
         self._imported = _imported_names(scope.tree, scope.names)
         self._of_script = [list(one) for one in self._made()]  # before any function is interpreted on its own
 
@@ -472,15 +458,14 @@ def _members(value: object) -> Iterable[object]:
             return ()
         case list() | tuple():
             return value
-    return _fields(value)
+    return list(_fields(value).values())
 
 
-def _fields(value: object) -> Iterable[object]:
-    """Returns the values of a mapping, or the attributes of a stub."""
+def _fields(value: object) -> Mapping[str, object]:
+    """Returns a mapping itself, or the attributes of a stub."""
     if isinstance(value, Mapping):
-        return list(value.values())
-    own = type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__")
-    return list(vars(value).values()) if own else ()
+        return value
+    return vars(value) if type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__") else {}
 
 
 def _belongs_to(one: FoundWorkflow, classes: list[Class]) -> bool:

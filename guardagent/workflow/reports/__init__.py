@@ -43,6 +43,13 @@ def _format_of(module: Any) -> ReportFormat:
     return ReportFormat(module.SUFFIX, module.render, *optional)
 
 
+def _json(content: Report | ReportListing) -> str:
+    """One JSON object in the public key order, with a line for each finding, rule, report and unread place."""
+    from guardagent.workflow.drawing.text import pretty_json
+
+    return pretty_json(content.to_dict())
+
+
 FORMATS = Plugins(
     "report format",
     "",
@@ -51,7 +58,7 @@ FORMATS = Plugins(
     members={
         "github": f"{__name__}.text:GITHUB",
         "html": f"{__name__}.html:HTML",
-        "json": f"{__name__}.json:JSON",
+        "json": ReportFormat(".json", _json, _json),
         "sarif": f"{__name__}.sarif:SARIF",
         "text": f"{__name__}.text:TEXT",
     },

@@ -15,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 
+from guardagent._support.sections import page
 from guardagent._terminal import single_line
-from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing import PageSection, graph_facts, listing_page, svg
 from guardagent.workflow.drawing.boxes import (
@@ -56,15 +56,14 @@ _MOST_NODES = 120
 
 def render(report: Report) -> str:
     """Returns the page."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     view = PageView(report)
     size, picture = svg.picture(view.graph, view.marks())
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return template.from_string(_file("page.html.j2")).render(
+    return page(
+        "guardagent.workflow.reports",
+        "page/page.html.j2",
         view=view,
-        version=__version__,
         script=Markup(_file("page.js")),  # noqa: S704 - a constant of this package
         style=Markup(_style()),  # noqa: S704 - as above
         picture=Markup(picture),  # noqa: S704 - the drawing escapes names
@@ -87,8 +86,8 @@ HTML = ReportFormat(".html", render, render_all)
 def _section(report: Report) -> PageSection:
     walks = WitnessWalks(report.graph, [*report.findings, *report.rules])
     groups = {
-        "Findings": [_finding(report, one, walks) for one in report.findings],
-        "Rules": [_rule(one, walks) for one in report.rules],
+        "Findings": [_finding(report, finding, walks) for finding in report.findings],
+        "Rules": [_rule(rule, walks) for rule in report.rules],
         "Notes": [single_line(note) for note in report.notes],
     }
     facts = f"{graph_facts(report.graph)} · {summary(report)}"
@@ -97,7 +96,7 @@ def _section(report: Report) -> PageSection:
 
 
 def _finding(report: Report, finding: GraphFinding, walks: WitnessWalks) -> str:
-    place = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    place = location_of(report.node_of(finding))
     level = finding.severity if finding.suppressed is None else f"suppressed: {finding.suppressed}"
     text = f"{level}: {finding.check}: {finding.message}{f' ({place})' if place else ''}"
     return "\n".join([single_line(text), *_path(finding, walks)])
@@ -108,8 +107,8 @@ def _rule(rule: RuleResult, walks: WitnessWalks) -> str:
     return "\n".join([single_line(text), single_line(every_run_line(rule.every_run)), *_path(rule, walks)])
 
 
-def _path(found: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
-    for line in walk_lines(walks.of(found)):
+def _path(graph_finding: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
+    for line in walk_lines(walks.of(graph_finding)):
         yield "".join(text for text, _ in line)
 
 
@@ -192,8 +191,8 @@ class PageView:
         self.graph = excerpt(report)
         self._ids = {node.id: f"n{index}" for index, node in enumerate(self.graph.nodes)}
         self._arrows = _arrow_ids(self.graph)
-        self.findings = [self._finding(index, one) for index, one in enumerate(findings)]
-        self.rules = [self._rule(len(findings) + index, one) for index, one in enumerate(rules)]
+        self.findings = [self._finding(index, finding) for index, finding in enumerate(findings)]
+        self.rules = [self._rule(len(findings) + index, rule) for index, rule in enumerate(rules)]
         self.more = len(report.findings) - len(self.findings) + len(report.rules) - len(self.rules)
         self.nodes = [self._node(node) for node in self.graph.nodes]
         self.notes = [single_line(note) for note in other_notes(report)]
@@ -208,7 +207,7 @@ class PageView:
     @property
     def walks(self) -> list[ResultCard]:
         """The cards with a witness to walk through."""
-        return [one for one in [*self.findings, *self.rules] if one.steps and one.level != "suppressed"]
+        return [finding for finding in [*self.findings, *self.rules] if finding.steps and finding.level != "suppressed"]
 
     def marks(self) -> dict[str, NodeMark]:
         """Returns the marks of the nodes with findings."""
@@ -233,7 +232,7 @@ class PageView:
             about.remedy if finding.suppressed is None else f"Suppressed: {single_line(finding.suppressed)}",
             single_line(finding.node) if finding.node is not None else "",
             self._ids.get(finding.node or "", ""),
-            self._place(finding.node),
+            _place_of(self._report.node_of(finding)),
             *self._walk(self._walks.of(finding)),
         )
 
@@ -253,14 +252,13 @@ class PageView:
     def _step(self, step: WitnessStep, before: str) -> StepView:
         calls = ", ".join(map(single_line, step.calls))
         arrows_ = self._arrows.get((before, step.node.id), ()) if step.via else ()
-        place = location_of(step.node)
         return StepView(
             single_line(step.node.id), step.node.kind, single_line(step.condition), calls,
-            single_line(place) if place else "", self._ids.get(step.node.id, ""), " ".join(arrows_),
+            _place_of(step.node), self._ids.get(step.node.id, ""), " ".join(arrows_),
         )  # fmt: skip
 
     def _node(self, node: Node) -> NodeView:
-        content, place = card(node), location_of(node)
+        content = card(node)
         following = [
             (self._ids[edge.target], single_line(edge.target), single_line(edge.condition))
             for edge in self.graph.edges
@@ -268,12 +266,13 @@ class PageView:
         ]
         return NodeView(
             self._ids[node.id], single_line(node.id), single_line(node.label), content.kind, tools_of(node), following,
-            single_line(place) if place else "",
+            _place_of(node),
         )  # fmt: skip
 
-    def _place(self, name: str | None) -> str:
-        place = location_of(self._report.graph.by_id.get(name)) if name is not None else None
-        return single_line(place) if place else ""
+
+def _place_of(node: Node | None) -> str:
+    place = location_of(node)
+    return single_line(place) if place else ""
 
 
 def _level(finding: GraphFinding) -> str:
@@ -315,7 +314,7 @@ def excerpt(report: Report) -> Graph:
     chosen = set(islice(dict.fromkeys(_node_ids(report)), _MOST_NODES)) | {graph.entry_id, *graph.exit_ids[:1]}
     nodes = tuple(node for node in graph.nodes if node.id in chosen)
     edges = tuple(edge for edge in graph.edges if edge.source in chosen and edge.target in chosen)
-    exits = tuple(one for one in graph.exit_ids if one in chosen)
+    exits = tuple(exit_id for exit_id in graph.exit_ids if exit_id in chosen)
     return replace(graph, nodes=nodes, edges=edges[: svg.MOST_ARROWS], exit_ids=exits)
 
 

@@ -40,10 +40,14 @@ def render(report: Report) -> str:
 
 def render_all(listing: ReportListing) -> str:
     """Returns a SARIF log of one run with the results of all reports; unread places are notifications of errors."""
-    rules = list({rule["id"]: rule for rule in [*_check_rules(), *_policy_rules(listing)]}.values())
-    parts = [_SarifReport(one, rules, _MOST_STEPS // max(1, len(listing.reports))) for one in listing.reports]
+    policy_rules = [rule for report in listing.reports for rule in report.rules]
+    rules = list({rule["id"]: rule for rule in [*_check_rules(), *map(_policy_rule, policy_rules)]}.values())
+    parts = [_SarifReport(report, rules, _MOST_STEPS // max(1, len(listing.reports))) for report in listing.reports]
     results = [result for part in parts for result in part.results()]
-    notifications = [*(one for part in parts for one in part.notifications()), *map(_unread, listing.unread)]
+    notifications = [
+        *(notification for part in parts for notification in part.notifications()),
+        *map(_unread, listing.unread),
+    ]
     about = [part.properties() for part in parts]
     run = {
         "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": rules}},
@@ -58,10 +62,6 @@ def render_all(listing: ReportListing) -> str:
 
 
 SARIF = ReportFormat(".sarif", render, render_all)
-
-
-def _policy_rules(listing: ReportListing) -> Iterator[_Json]:
-    return (_policy_rule(rule) for report in listing.reports for rule in report.rules)
 
 
 def _unread(place: UnreadPlace) -> _Json:
@@ -116,7 +116,7 @@ class _SarifReport:
         return self._result(_policy_id(rule), "error", message, rule, last)
 
     def _result(
-        self, rule_id: str, level: str, message: str, found: GraphFinding | RuleResult, node: Node | None
+        self, rule_id: str, level: str, message: str, graph_finding: GraphFinding | RuleResult, node: Node | None
     ) -> _Json:
         location = self._location(node)
         identity = "\0".join([rule_id, self._report.graph.name, node.id if node else "", message])
@@ -127,17 +127,17 @@ class _SarifReport:
             "message": _message(message),
             "locations": [location] if location else [],
             "partialFingerprints": {"guardagent/v1": hashlib.sha256(_bytes(identity)).hexdigest()},
-            **self._flows(found),
+            **self._flows(graph_finding),
         }
 
-    def _flows(self, found: GraphFinding | RuleResult) -> _Json:
-        if not found.witness:
+    def _flows(self, graph_finding: GraphFinding | RuleResult) -> _Json:
+        if not graph_finding.witness:
             return {}
-        self._steps_left -= len(found.witness)
+        self._steps_left -= len(graph_finding.witness)
         if self._steps_left < 0:
             self._without_path += 1
             return {}
-        return {"codeFlows": [self._flow(self._walks.of(found).steps)]}
+        return {"codeFlows": [self._flow(self._walks.of(graph_finding).steps)]}
 
     def _flow(self, steps: Sequence[WitnessStep]) -> _Json:
         locations = [
@@ -152,14 +152,11 @@ class _SarifReport:
         return {**self._location(step.node), "message": _message(f"{when}{description(step.node)}{calls}")}
 
     def _location(self, node: Node | None) -> _Json:
-        place = self._places.of(node)
+        place, path = self._places.of(node), f"{self._report.graph.name}/{node.id if node else ''}"
         return {
             **({"physicalLocation": _physical(place)} if place else {}),
-            **({"logicalLocations": [self._logical(node)]} if node else {}),
+            **({"logicalLocations": [{"name": node.id, "fullyQualifiedName": path, "kind": "node"}]} if node else {}),
         }
-
-    def _logical(self, node: Node) -> _Json:
-        return {"name": node.id, "fullyQualifiedName": f"{self._report.graph.name}/{node.id}", "kind": "node"}
 
     def notifications(self) -> Iterator[_Json]:
         for part in self._report.unknown:

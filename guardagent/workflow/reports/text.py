@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -76,39 +76,30 @@ StyledText = tuple[str, str]
 _Ways = Mapping[tuple[str, str], Sequence[Edge]]
 
 
-def render(report: Report) -> str:
-    """Returns the whole report without colours."""
-    return _printed(lambda console: _print_report(report, console))
-
-
-def render_all(listing: ReportListing) -> str:
-    """Returns all reports without colours, and a summary."""
-    return _printed(lambda console: _print_listing(listing, console))
-
-
-def show(report: Report, stream: TextIO) -> None:
-    """Writes the report, in colour if the stream is a terminal with colours."""
-    from rich.console import Console
-
-    _print_report(report, Console(file=stream))
-
-
-def show_all(listing: ReportListing, stream: TextIO) -> None:
-    """Writes all reports, in colour if the stream is a terminal with colours."""
-    from rich.console import Console
-
-    _print_listing(listing, Console(file=stream))
-
-
-TEXT = ReportFormat(".txt", render, render_all, show, show_all)
-
-
-def _printed(write: Callable[[Console], None]) -> str:
+def _text(content: Report | ReportListing) -> str:
+    """Returns the whole content without colours."""
     from rich.console import Console
 
     stream = io.StringIO()
-    write(Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False))
+    _print(content, Console(file=stream, width=100, color_system=None, force_terminal=False, legacy_windows=False))
     return stream.getvalue()
+
+
+def _show(content: Report | ReportListing, stream: TextIO) -> None:
+    """Writes the whole content, in colour if the stream is a terminal with colours."""
+    from rich.console import Console
+
+    _print(content, Console(file=stream))
+
+
+TEXT = ReportFormat(".txt", _text, _text, _show, _show)
+
+
+def _print(content: Report | ReportListing, console: Console) -> None:
+    if isinstance(content, Report):
+        _print_report(content, console)
+    else:
+        _print_listing(content, console)
 
 
 def _print_listing(listing: ReportListing, console: Console) -> None:
@@ -116,9 +107,9 @@ def _print_listing(listing: ReportListing, console: Console) -> None:
         _print_report(report, console)
         _print_line(console, ("", ""))
     _print_heading("not verified", len(listing.unread), console)
-    for one in listing.unread:
-        place = SourceLocation(relative_file(one.file), one.line)
-        _print_line(console, ("  ? ", "yellow"), (single_line(f"{place}: {one.reason}"), ""))
+    for unread_place in listing.unread:
+        place = SourceLocation(relative_file(unread_place.file), unread_place.line)
+        _print_line(console, ("  ? ", "yellow"), (single_line(f"{place}: {unread_place.reason}"), ""))
     mark, style = ("✔ PASSED", "bold green") if listing.passed else ("✘ FAILED", "bold red")
     failed = sum(not report.passed for report in listing.reports)
     counts = f"{len(listing.reports):,} workflows, {failed:,} failed, {len(listing.unread):,} places not verified"
@@ -177,7 +168,7 @@ def _print_heading(name: str, count: int, console: Console) -> None:
 
 def _print_finding(report: Report, finding: GraphFinding, walks: WitnessWalks, console: Console) -> None:
     mark, style = _SEVERITY_MARKS[finding.severity]
-    where = location_of(report.graph.by_id.get(finding.node)) if finding.node is not None else None
+    where = location_of(report.node_of(finding))
     excused = finding.suppressed is not None
     _print_line(
         console,
@@ -204,8 +195,8 @@ def _print_rule(rule: RuleResult, walks: WitnessWalks, console: Console) -> None
     _print_walk(rule, walks, console)
 
 
-def _print_walk(found: GraphFinding | RuleResult, walks: WitnessWalks, console: Console) -> None:
-    for line in walk_lines(walks.of(found)):
+def _print_walk(graph_finding: GraphFinding | RuleResult, walks: WitnessWalks, console: Console) -> None:
+    for line in walk_lines(walks.of(graph_finding)):
         _print_line(console, ("      ", ""), *line)
 
 
@@ -260,14 +251,14 @@ def _step_words(step: WitnessStep) -> Iterator[StyledText]:
 
 def workflow_commands(report: Report) -> str:
     """Returns a line for each unknown part, unproved rule and unsuppressed finding, then a summary for the log."""
-    findings = [one for one in report.findings if one.suppressed is None]
-    rules = [one for one in report.rules if one.status != "proved"]
+    findings = [finding for finding in report.findings if finding.suppressed is None]
+    rules = [rule for rule in report.rules if rule.status != "proved"]
     places, walks = SourceLocations(report), WitnessWalks(report.graph, [*rules, *findings[:_MOST_ANNOTATIONS]])
     more = len(findings) - _MOST_ANNOTATIONS
     lines = [
-        *(_unknown_annotation(report, one, places) for one in report.unknown[:_MOST_ANNOTATIONS]),
-        *(_rule_annotation(report, one, places, walks) for one in rules),
-        *(_finding_annotation(report, one, places, walks) for one in findings[:_MOST_ANNOTATIONS]),
+        *(_unknown_annotation(report, unknown_part, places) for unknown_part in report.unknown[:_MOST_ANNOTATIONS]),
+        *(_rule_annotation(report, rule, places, walks) for rule in rules),
+        *(_finding_annotation(report, finding, places, walks) for finding in findings[:_MOST_ANNOTATIONS]),
         *([f"GuardAgent: {more:,} more findings are in the report as JSON"] if more > 0 else []),
         f"GuardAgent: {'passed' if report.passed else 'failed'}: {summary(report)}",
     ]
@@ -280,9 +271,9 @@ def all_workflow_commands(listing: ReportListing) -> str:
     for report in listing.reports:
         *commands, last = workflow_commands(report).split("\n")
         lines += [*commands, f"{last} ({single_line(report.target)})"]
-    for one in listing.unread:
-        place = SourceLocation(relative_file(one.file), one.line)
-        lines.append(_annotation("error", "not verified", one.reason, place))
+    for unread_place in listing.unread:
+        place = SourceLocation(relative_file(unread_place.file), unread_place.line)
+        lines.append(_annotation("error", "not verified", unread_place.reason, place))
     return "\n".join(lines)
 
 
@@ -296,9 +287,9 @@ def _unknown_annotation(report: Report, part: UnknownPart, places: SourceLocatio
 
 def _finding_annotation(report: Report, finding: GraphFinding, places: SourceLocations, walks: WitnessWalks) -> str:
     about = check_descriptions()[finding.check]
-    node = report.graph.by_id.get(finding.node) if finding.node is not None else None
     message = "\n".join([finding.message, about.remedy, *_path_line(finding, walks)])
-    return _annotation(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, places.of(node))
+    place = places.of(report.node_of(finding))
+    return _annotation(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, place)
 
 
 def _rule_annotation(report: Report, rule: RuleResult, places: SourceLocations, walks: WitnessWalks) -> str:
@@ -312,8 +303,8 @@ def _rule_annotation(report: Report, rule: RuleResult, places: SourceLocations, 
     )
 
 
-def _path_line(found: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
-    walk = walks.of(found)
+def _path_line(graph_finding: GraphFinding | RuleResult, walks: WitnessWalks) -> Iterator[str]:
+    walk = walks.of(graph_finding)
     names = [step.node.id for step in walk.steps]
     if len(names) > _LONGEST_PATH:
         names[_LONGEST_PATH // 2 : -_LONGEST_PATH // 2] = ["…"]
@@ -349,9 +340,9 @@ def check_descriptions() -> Mapping[str, CheckDescription]:
     return {**descriptions(), "suppressions": _SUPPRESSIONS}
 
 
-def every_run_line(found: EveryRunResult) -> str:
+def every_run_line(run_result: EveryRunResult) -> str:
     """Returns the result for every run as a line; empty if it has no message."""
-    return f"for every run: {_EVERY_RUN[found.status]}: {found.message}" if found.message else ""
+    return f"for every run: {_EVERY_RUN[run_result.status]}: {run_result.message}" if run_result.message else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +381,7 @@ class WitnessWalks:
 
     def __init__(self, graph: Graph, shown: Iterable[GraphFinding | RuleResult]) -> None:
         self._graph = graph
-        self._ways = _ways(graph, (one.witness for one in shown))
+        self._ways = _ways(graph, (graph_finding.witness for graph_finding in shown))
 
     def of(self, shown: GraphFinding | RuleResult) -> WitnessWalk:
         """Returns the walk of a finding or a rule; without steps if it has no witness."""
@@ -413,8 +404,8 @@ def _ways(graph: Graph, witnesses: Iterable[Sequence[str]]) -> _Ways:
         ways.update((way, []) for way in pairwise(witness))
     if ways:
         for edge in graph.edges:
-            if (found := ways.get((edge.source, edge.target))) is not None:
-                found.append(edge)
+            if (labels := ways.get((edge.source, edge.target))) is not None:
+                labels.append(edge)
     return ways
 
 
@@ -471,8 +462,8 @@ def _first(nodes: Iterable[Node | None]) -> SourceLocation | None:
 
 
 def _target(target: str) -> SourceLocation | None:
-    found = _TARGET_FILE.fullmatch(target)
-    return SourceLocation(relative_file(found["file"])) if found else None
+    match = _TARGET_FILE.fullmatch(target)
+    return SourceLocation(relative_file(match["file"])) if match else None
 
 
 def relative_file(file: str) -> str:

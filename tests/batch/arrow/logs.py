@@ -47,9 +47,9 @@ def _events(chance: random.Random) -> Iterator[Record]:
 def events_of(records: Sequence[Record]) -> list[Record]:
     """The events of traces, each with its trace."""
     return [
-        {"trace": one["id"], "task": one["task"], "success": one["success"], **event}
-        for one in records
-        for event in one["events"]
+        {"trace": record["id"], "task": record["task"], "success": record["success"], **event}
+        for record in records
+        for event in record["events"]
     ]
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judge import AuditCounts, AuditWork
-from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.traces import AuditFolder, PolicyBundle
+from guardagent.batch.arrow.judge import AuditCounts, audit_work
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import find_files
+from guardagent.batch.arrow.work import AuditFolder
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
 from guardagent.policy.policies import Policies
@@ -33,7 +34,7 @@ def audit(
 ) -> AuditCounts:
     options = {"workers": "1"} if options is None and engine in ("local", "duckdb") else options
     files = find_files([str(path) for path in paths])
-    return run_work(files, AuditWork(bundle), str(out), engine=engine, options=options, **others)
+    return run_work(files, audit_work(bundle), str(out), engine=engine, options=options, **others)
 
 
 def verdicts(out: Path) -> dict[str, Row]:
@@ -41,17 +42,17 @@ def verdicts(out: Path) -> dict[str, Row]:
     rows = [
         {name: value for name, value in row.items() if name != "elapsed_ms"} for row in AuditFolder(str(out)).rows()
     ]
-    found = {row["trace"]: row for row in rows}
-    assert len(found) == len(rows), "one verdict for each trace"
-    return found
+    by_trace = {row["trace"]: row for row in rows}
+    assert len(by_trace) == len(rows), "one verdict for each trace"
+    return by_trace
 
 
 def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
     """The verdict of a session on each trace, in the columns that depend on it."""
-    found = {}
+    expected = {}
     for record in records:
         verdict = judge_trace(policies, read_trace(json.dumps(record), "records", 1, policies.failed_output))
-        found[record["id"]] = {
+        expected[record["id"]] = {
             "decision": str(verdict.decision),
             "label": verdict.label,
             "rules": list(verdict.rules),
@@ -63,4 +64,4 @@ def expected(policies: Policies, records: Sequence[Row]) -> dict[str, Row]:
             "started": record["events"][0]["time"],
             "ended": record["events"][-1]["time"],
         }
-    return found
+    return expected

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from tests.batch.arrow.logs import write_lines
 
 POLICIES = Path(__file__).parents[3] / "benchmarks" / "tau"
@@ -32,9 +32,9 @@ def write_cases(folder: Path, shared: Path, name: str) -> tuple[PolicyBundle, li
     """Writes the events of all traces to three files, in turn; returns the policies of the domain and the files."""
     folder.mkdir()
     events = [
-        {"trace": one["id"], "position": at, "trace_state": one["state"], "trace_facts": one["facts"], **event}
-        for one in read_cases(shared, name)
-        for at, event in enumerate(one["events"])
+        {"trace": case["id"], "position": at, "trace_state": case["state"], "trace_facts": case["facts"], **event}
+        for case in read_cases(shared, name)
+        for at, event in enumerate(case["events"])
     ]
     files = [folder / f"events{number}.jsonl" for number in range(3)]
     for number, file in enumerate(files):

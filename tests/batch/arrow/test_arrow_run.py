@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from guardagent.batch.arrow.judge import AuditCounts
-from guardagent.batch.arrow.traces import AuditFolder
+from guardagent.batch.arrow.work import AuditFolder
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of, verdicts
@@ -111,6 +111,6 @@ def _workers(pid: int) -> list[int]:
     """The processes that work for a run."""
     try:
         children = psutil.Process(pid).children(recursive=True)
-        return [one.pid for one in children if not any("resource_tracker" in part for part in one.cmdline())]
+        return [child.pid for child in children if not any("resource_tracker" in part for part in child.cmdline())]
     except psutil.Error:
         return []

@@ -21,11 +21,11 @@ def test_tables_of_cases_are_judged_as_by_sessions(tmp_path: Path, shared: Path,
     write_lines(tmp_path / "log.jsonl", records)
     audit([tmp_path / "log.jsonl"], bundle, tmp_path / "traces", options={"workers": "2"})
     audit(files, bundle, tmp_path / "events", options={"workers": "2"})
-    found = verdicts(tmp_path / "traces")
-    assert found == verdicts(tmp_path / "events")
-    assert len(found) == len(records) > 100
+    by_trace = verdicts(tmp_path / "traces")
+    assert by_trace == verdicts(tmp_path / "events")
+    assert len(by_trace) == len(records) > 100
     for record in records:
-        verdict, row = judge_trace(policies, trace_of(record, policies.failed_output)), found[record["id"]]
+        verdict, row = judge_trace(policies, trace_of(record, policies.failed_output)), by_trace[record["id"]]
         assert (row["decision"], row["rules"], row["errors"], row["reasons"]) == (
             str(verdict.decision),
             list(verdict.rules),

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guardagent.batch.arrow.judge import ReplaySummary, ReplayWork
-from guardagent.batch.arrow.parquet import find_files, splits_of
+from guardagent.batch.arrow.judge import ReplaySummary, replay_work
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS
-from guardagent.batch.arrow.traces import AuditFolder, AuditJob, PolicyBundle, judge_partition, partitions_of
+from guardagent.batch.arrow.source_files import find_files, splits_of
+from guardagent.batch.arrow.work import AuditFolder, AuditJob, Work, judge_partition, partitions_of
 from guardagent.batch.replay import ReplayReport, replay
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import NoModel, load_replay_policy
@@ -84,9 +85,9 @@ def of_file(path: Path) -> ReplayReport:
 
 
 @cache
-def work() -> ReplayWork:
+def work() -> Work[ReplaySummary]:
     bundles = [PolicyBundle.of([folder_of_policies() / name], model=NoModel()) for name in ("new.yaml", "old.yaml")]
-    return ReplayWork(*bundles)
+    return replay_work(*bundles)
 
 
 def of_tables(folder: Path, partitions: int) -> ReplaySummary:
@@ -103,12 +104,12 @@ def of_tables(folder: Path, partitions: int) -> ReplaySummary:
 def events_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
     """The events of a trace as records of their own, last event first."""
     whole = {f"trace_{name}": trace[name] for name in ("state", "facts") if name in trace}
-    records = [{"trace": trace["id"], "position": at, **one, **whole} for at, one in enumerate(trace["events"])]
+    records = [{"trace": trace["id"], "position": at, **event, **whole} for at, event in enumerate(trace["events"])]
     return records[::-1]
 
 
 def lines(records: Sequence[Any]) -> str:
-    return "".join(json.dumps(one) + "\n" for one in records)
+    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def rules(table: DifferenceTable, *, examples: bool) -> dict[str, Any]:
@@ -121,20 +122,23 @@ def rules(table: DifferenceTable, *, examples: bool) -> dict[str, Any]:
 @given(st.lists(TRACE | TRACE | UNREADABLE, min_size=1, max_size=8), st.booleans(), st.sampled_from([1, 3]))
 def test_tables_give_the_differences_of_a_file(traces: list[dict[str, Any]], whole: bool, partitions: int) -> None:
     """Whole traces or single events, with any number of partitions; with one, the examples are the same too."""
-    traces = [{"id": f"t{number}", **one} for number, one in enumerate(traces)]
+    traces = [{"id": f"t{number}", **trace} for number, trace in enumerate(traces)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()
         (folder / "one.jsonl").write_text(lines(traces))
-        records = traces if whole else [event for one in traces for event in events_of(one)]
+        records = traces if whole else [event for trace in traces for event in events_of(trace)]
         for at in (0, 1):
             (folder / "in" / f"{at}.jsonl").write_text(lines(records[at::2]))
-        expected, found = of_file(folder / "one.jsonl"), of_tables(folder, partitions)
+        expected, replayed = of_file(folder / "one.jsonl"), of_tables(folder, partitions)
         results = ds.dataset(folder / "out", format="parquet").to_table()
-    assert (found.traces - found.unreadable, found.unreadable) == (expected.conversations, len(expected.problems))
-    one = partitions == 1
-    assert rules(found.table, examples=one) == rules(expected.table, examples=one)
-    counts = [{**found.table.to_dict(), "rules": None}, {**expected.table.to_dict(), "rules": None}]
+    assert (replayed.traces - replayed.unreadable, replayed.unreadable) == (
+        expected.conversations,
+        len(expected.problems),
+    )
+    has_examples = partitions == 1
+    assert rules(replayed.table, examples=has_examples) == rules(expected.table, examples=has_examples)
+    counts = [{**replayed.table.to_dict(), "rules": None}, {**expected.table.to_dict(), "rules": None}]
     assert counts[0] == counts[1]
     assert results.schema.equals(DIFFERENCES)
     assert (pc.sum(results["differs"]).as_py() or 0) == sum(row.differs for row in expected.table.rows.values())
@@ -166,7 +170,7 @@ def test_the_command_prints_the_same_for_a_file_and_for_tables(
     compare: Callable[..., CommandResult], write: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Also for Parquet files, and after a part was lost."""
-    one = write("one.jsonl", lines([QUIET, PAID]))
+    log_file = write("one.jsonl", lines([QUIET, PAID]))
     rows = [{"args": None, **event} for event in events_of(PAID)] + events_of(QUIET)
     for number, row in enumerate(rows):
         texts = {name: json.dumps(value) if name == "args" and value else value for name, value in row.items()}
@@ -174,10 +178,10 @@ def test_the_command_prints_the_same_for_a_file_and_for_tables(
     out = tmp_path / "out"
     options = ("--engine", "local", "--engine-options", "workers=1", "--partitions", 2, "--out", out)
     for more in ((), ("--json",)):
-        expected = compare(STRICT, one, *more)
-        found = compare(STRICT, tmp_path / "in", *options, "--resume", *more)
-        assert (found.status, found.out) == (expected.status, expected.out) == (1, expected.out)
-        assert expected.err in found.err
+        expected = compare(STRICT, log_file, *more)
+        strict_compare = compare(STRICT, tmp_path / "in", *options, "--resume", *more)
+        assert (strict_compare.status, strict_compare.out) == (expected.status, expected.out) == (1, expected.out)
+        assert expected.err in strict_compare.err
         (out / "part-00001.parquet").unlink()
     assert "small: 1 x allow -> deny" in compare(STRICT, tmp_path / "in").out
     assert "already holds results" in compare(STRICT, tmp_path / "in", *options).err
@@ -222,7 +226,7 @@ def test_a_trace_that_is_nested_too_deep_is_an_error(depth: int) -> None:
     """The other traces are compared."""
     args = ('{"n": ' + "[" * depth + "]" * depth + "}", '{"n": 4}')
     rows = [{"trace": trace, "tool": "pay", "args": text} for trace, text in zip("ab", args, strict=True)]
-    ((batch, summary),) = work()([pa.RecordBatch.from_pylist(rows, EVENTS)])
+    ((batch, summary),) = work().results([pa.RecordBatch.from_pylist(rows, EVENTS)])
     broken, *others = batch.to_pylist()
     assert (broken["trace"], broken["rule"], "nested too deep" in broken["error"]) == ("a", None, True)
     assert {row["trace"] for row in others} == {"b"}

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guardagent.batch.arrow.parquet import PartitionFilter, find_files
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import PartitionFilter, find_files
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.runs import audit, bundle_of, verdicts
@@ -28,9 +28,9 @@ def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     (folder / "log.jsonl").write_text("\n".join(texts), encoding="utf-8")
     summary = audit([folder / "log.jsonl"], bundle_of(folder, POLICY), folder / "out")
-    found: dict[str | None, Any] = dict(verdicts(folder / "out").items())
-    assert summary.unreadable == sum(row["error"] is not None for row in found.values())
-    return found
+    rows: dict[str | None, Any] = dict(verdicts(folder / "out").items())
+    assert summary.unreadable == sum(row["error"] is not None for row in rows.values())
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None
 )
 def test_an_unreadable_line_is_an_error_of_its_trace(tmp_path: Path, line: str, trace: str | None, error: str) -> None:
     """The other traces are judged, and an error of one row is one of the whole trace."""
-    found = rows_of_lines(tmp_path, LOGIN, line, {**LOGIN, "trace": "other"})
-    assert found[trace]["error"] is not None
-    assert (found[trace]["label"], found[trace]["decision"]) == (1, None)
-    assert re.search(error, found[trace]["error"]), found[trace]["error"]
-    assert found["other"]["decision"] == "allow"
+    rows = rows_of_lines(tmp_path, LOGIN, line, {**LOGIN, "trace": "other"})
+    assert rows[trace]["error"] is not None
+    assert (rows[trace]["label"], rows[trace]["decision"]) == (1, None)
+    assert re.search(error, rows[trace]["error"]), rows[trace]["error"]
+    assert rows["other"]["decision"] == "allow"
 
 
 def test_half_of_a_surrogate_pair_is_shown_as_its_escape(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_events_whose_order_is_unknown_are_an_error(tmp_path: Path) -> None:
         for at, row in enumerate(rows):
             write_lines(tmp_path / f"{name}{at}.jsonl", [row])
     audit([tmp_path / "*.jsonl"], bundle_of(tmp_path, POLICY), tmp_path / "out")
-    found = verdicts(tmp_path / "out")
-    assert "come from several files" in found["a"]["error"]
-    assert "different events have the time 2.0" in found["b"]["error"]
+    by_trace = verdicts(tmp_path / "out")
+    assert "come from several files" in by_trace["a"]["error"]
+    assert "different events have the time 2.0" in by_trace["b"]["error"]
 
 
 def test_rows_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_values_that_are_not_json_are_an_error_of_their_trace(tmp_path: Path) ->
     )
     pq.write_table(table, tmp_path / "log.parquet")
     audit([tmp_path / "log.parquet"], bundle_of(tmp_path, POLICY), tmp_path / "out")
-    found = verdicts(tmp_path / "out")
-    assert found["a"]["decision"] == "allow"
-    assert "args: not JSON" in found["b"]["error"]
+    by_trace = verdicts(tmp_path / "out")
+    assert by_trace["a"]["decision"] == "allow"
+    assert "args: not JSON" in by_trace["b"]["error"]
 
 
 def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
     (tmp_path / "log" / "_SUCCESS").touch()
 
     def found(*filters: str) -> list[str]:
-        files = find_files([str(tmp_path / "log")], filters=[PartitionFilter.parse(one) for one in filters])
+        files = find_files([str(tmp_path / "log")], filters=[PartitionFilter.parse(condition) for condition in filters])
         return [Path(file.path).parent.name[-2:] for file in files]
 
     assert found("date>=2026-11-01") == ["01", "02"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judge import AuditWork
-from guardagent.batch.arrow.parquet import find_files
+from guardagent.batch.arrow.judge import audit_work
+from guardagent.batch.arrow.source_files import find_files
 from guardagent.errors import UnknownNameError
 from tests.batch.arrow.logs import POLICY
 from tests.batch.arrow.readers.test_otel import agent, call, export
@@ -24,12 +24,12 @@ def test_spans_in_several_files_are_one_conversation(tmp_path: Path) -> None:
     for name, document in (("a.jsonl", export(refund, hidden)), ("b.json", [export(login), export(agent())])):
         (tmp_path / "in" / name).write_text(json.dumps(document))
     files = find_files([str(tmp_path / "in")], file_format="otel")
-    work = AuditWork(bundle_of(tmp_path, POLICY))
+    work = audit_work(bundle_of(tmp_path, POLICY))
     counts = run_work(files, work, str(tmp_path / "out"), options={"workers": "1"})
-    found = verdicts(tmp_path / "out")
-    assert found["c1"]["rules"] == ["order_was_read", "receipt"], "the login came first"
-    assert found["c1"]["events"] == 2
-    assert "were not recorded" in found["t2"]["error"]
+    by_trace = verdicts(tmp_path / "out")
+    assert by_trace["c1"]["rules"] == ["order_was_read", "receipt"], "the login came first"
+    assert by_trace["c1"]["events"] == 2
+    assert "were not recorded" in by_trace["t2"]["error"]
     assert (counts.traces, counts.unreadable, counts.status) == (2, 1, 2)
 
 

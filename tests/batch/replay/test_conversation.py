@@ -52,7 +52,7 @@ class Mask:
 
     def facts(self, facts: Mapping[str, Any]) -> Any:
         return RecordedFacts(
-            {name: recorded_value(self.value(one)) for name, one in facts.items() if not self.hidden()}
+            {name: recorded_value(self.value(fact)) for name, fact in facts.items() if not self.hidden()}
         )
 
 
@@ -72,7 +72,7 @@ def answers(candidate: ReplayPolicy, case: Case, mask: Mask | None) -> list[Rule
 
     hides_state = mask is not None and mask.hidden()
     conversation = ReplayedConversation(candidate, STATE if hides_state else case.state)
-    found: list[RuleAnswers] = []
+    rule_answers: list[RuleAnswers] = []
     open_calls: list[LoggedCall] = []
     for move in [*case.moves, case.call]:
         if isinstance(move, Changed):
@@ -84,13 +84,13 @@ def answers(candidate: ReplayPolicy, case: Case, mask: Mask | None) -> list[Rule
         else:
             call = recorded(move)
             answer, judged = conversation.judge(call)
-            found.append(answer)
+            rule_answers.append(answer)
             conversation.reserve(judged)
             if move.status is None:
                 open_calls.append(call)
             else:
                 settle(call, move.output, move.status)
-    return [*found, conversation.end()]
+    return [*rule_answers, conversation.end()]
 
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))

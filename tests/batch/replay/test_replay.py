@@ -63,14 +63,14 @@ def rows(cli: Cli) -> Callable[..., tuple[int, dict[str, dict[str, Any]], str]]:
 
     def run(*arguments: object) -> tuple[int, dict[str, dict[str, Any]], str]:
         done = cli("replay", *arguments, "--json")
-        found = [json.loads(line) for line in done.out.splitlines()]
-        return done.status, {one["rule"]: one for one in found}, done.err
+        records = [json.loads(line) for line in done.out.splitlines()]
+        return done.status, {record["rule"]: record for record in records}, done.err
 
     return run
 
 
 def changed(text: str, *more: str) -> str:
-    return text + "".join(f"- {one}\n" for one in more)
+    return text + "".join(f"- {rule}\n" for rule in more)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -89,8 +89,8 @@ def test_the_same_policy_gives_no_difference(tmp_path: Path, rows: Any, suffix: 
     shop.call("b", "pay", n=2)  # denied: the login is in flight
     shop.guard.end("a")
     shop.call("a", "pay", n=1)  # denied: another conversation
-    status, found, err = rows(shop.log_path, "--policies", tmp_path / "old.yaml")
-    assert (status, {rule: (one["differs"], one["undecidable"]) for rule, one in found.items()}) == (
+    status, by_rule, err = rows(shop.log_path, "--policies", tmp_path / "old.yaml")
+    assert (status, {rule: (one["differs"], one["undecidable"]) for rule, one in by_rule.items()}) == (
         0,
         {"login": (0, 0), "small": (0, 0)},
     ), err
@@ -109,15 +109,15 @@ def test_differences_are_listed_by_rule_with_an_example(tmp_path: Path, rows: An
     shop.guard.end("a")
     path = shop.policy("new", new)
     for options in ([], ["--against", tmp_path / "old.yaml"]):
-        status, found, _ = rows(shop.log_path, "-p", path, *options)
+        status, by_rule, _ = rows(shop.log_path, "-p", path, *options)
         assert status == 1
-        assert {rule: (one["differs"], one["changes"]) for rule, one in found.items()} == {
+        assert {rule: (one["differs"], one["changes"]) for rule, one in by_rule.items()} == {
             "sign_in": (1, {"allow -> deny": 1}),
             "login": (1, {"deny -> allow" if options else "violated -> allow": 1}),
             "small": (2, {"allow -> escalate": 2}),
             "end": (1, {"allow -> deny": 1}),
         }
-        example = found["small"]["example"]
+        example = by_rule["small"]["example"]
         assert (example["conversation"], example["call_id"], example["args"]) == ("a", "call 3", {"n": 60})
         assert "n (60) <= 50" in example["reason"]
     text = cli("replay", shop.log_path, "-p", path).out
@@ -144,10 +144,10 @@ def test_only_a_rule_that_reads_a_hidden_value_is_undecidable(tmp_path: Path, ro
             '{id: state, temporal: "forall(pay(n=n), state.open == true)"}',
         ),
     )
-    status, found, err = rows(shop.log_path, "-p", path)
+    status, by_rule, err = rows(shop.log_path, "-p", path)
     hidden = {"card", "known", "long", "token", "fact", "state"}
-    assert {rule for rule, one in found.items() if one["undecidable"]} == hidden
-    assert not any(one["differs"] for one in found.values())
+    assert {rule for rule, one in by_rule.items() if one["undecidable"]} == hidden
+    assert not any(one["differs"] for one in by_rule.values())
     assert (status, "1 undecidable" in err) == (3, True)
     declared = rows(shop.log_path, "-p", path, "--facts", '{"role": "x"}')[1]
     assert (declared["fact"]["undecidable"], declared["fact"]["differs"]) == (0, 0)
@@ -159,8 +159,8 @@ def test_a_known_difference_counts_beside_an_undecidable_rule(tmp_path: Path, ro
     shop.call("a", "login")
     shop.call("a", "pay", n=60, card="4111")
     new = changed(OLD.replace("100", "50"), "{id: card, temporal: \"forall(pay(card=c), c == '4112')\"}")
-    status, found, err = rows(shop.log_path, "-p", shop.policy("new", new))
-    assert (status, found["small"]["differs"], found["card"]["undecidable"]) == (1, 1, 1)
+    status, by_rule, err = rows(shop.log_path, "-p", shop.policy("new", new))
+    assert (status, by_rule["small"]["differs"], by_rule["card"]["undecidable"]) == (1, 1, 1)
     assert "1 same, 1 differ, 0 undecidable" in err
 
 
@@ -189,8 +189,8 @@ def test_labels_of_a_call_are_in_the_log(tmp_path: Path, rows: Any) -> None:
         call = HostCall("send", {}, "a", id=f"c{number}", tags=tags, action="mail")
         assert shop.guard.before(call).label == 0
     new = changed(OLD, '{id: night, temporal: "G !night"}', '{id: mail, temporal: "G !action:mail"}')
-    found = rows(shop.log_path, "-p", shop.policy("new", new))[1]
-    assert (found["night"]["differs"], found["mail"]["differs"]) == (1, 2)
+    row = rows(shop.log_path, "-p", shop.policy("new", new))[1]
+    assert (row["night"]["differs"], row["mail"]["differs"]) == (1, 2)
 
 
 def test_an_interrupted_call_stays_in_flight(tmp_path: Path, rows: Any) -> None:
@@ -200,8 +200,8 @@ def test_an_interrupted_call_stays_in_flight(tmp_path: Path, rows: Any) -> None:
     shop.call("a", "pay", Outcome("cancelled", failed=None, ended=False), n=1)
     shop.call("a", "pay", n=2)
     once = '{id: once, temporal: "forall(pay(n=n), count(f:pay(), !failed(f)) < 1)"}'
-    found = rows(shop.log_path, "-p", shop.policy("new", changed(OLD, once)))[1]
-    assert (found["once"]["changes"], found["once"]["undecidable"]) == ({"allow -> deny": 1}, 0)
+    row = rows(shop.log_path, "-p", shop.policy("new", changed(OLD, once)))[1]
+    assert (row["once"]["changes"], row["once"]["undecidable"]) == ({"allow -> deny": 1}, 0)
 
 
 def test_whether_a_call_in_flight_had_begun_is_not_in_the_log(tmp_path: Path, rows: Any) -> None:
@@ -210,9 +210,9 @@ def test_whether_a_call_in_flight_had_begun_is_not_in_the_log(tmp_path: Path, ro
     shop.call("a", "pay", RUNNING, n=1)
     shop.call("a", "ship", n=1)
     rule = '{id: paid, temporal: "forall(ship(n=n), count(f:pay()) > 0)"}'
-    found = rows(shop.log_path, "-p", shop.policy("new", changed(OLD.replace("O tool:login", "true"), rule)))[1]
-    assert (found["paid"]["differs"], found["paid"]["undecidable"]) == (0, 1)
-    assert "had begun" in found["paid"]["undecidable_because"]
+    row = rows(shop.log_path, "-p", shop.policy("new", changed(OLD.replace("O tool:login", "true"), rule)))[1]
+    assert (row["paid"]["differs"], row["paid"]["undecidable"]) == (0, 1)
+    assert "had begun" in row["paid"]["undecidable_because"]
 
 
 def test_a_weaker_response_is_a_difference(tmp_path: Path, rows: Any) -> None:
@@ -227,9 +227,9 @@ def test_a_candidate_calls_no_model(tmp_path: Path, rows: Any) -> None:
     shop = Shop(tmp_path)
     shop.call("a", "login")
     new = shop.policy("new", changed(OLD, "{id: polite, request: no rude words}"))
-    status, found, _ = rows(shop.log_path, "-p", new)
-    assert (status, found["polite"]["undecidable"]) == (3, 1)
-    assert "model" in found["polite"]["undecidable_because"]
+    status, by_rule, _ = rows(shop.log_path, "-p", new)
+    assert (status, by_rule["polite"]["undecidable"]) == (3, 1)
+    assert "model" in by_rule["polite"]["undecidable_because"]
 
 
 def test_calls_keep_their_time_and_principal(tmp_path: Path, rows: Any) -> None:
@@ -256,8 +256,8 @@ def test_a_log_that_lacks_earlier_calls(tmp_path: Path, rows: Any) -> None:
     session.record("ok")
     shop.guard.restore(session.snapshot(b"sixteen bytes or more"), b"sixteen bytes or more")
     shop.call("r", "pay", n=60)
-    status, found, _ = rows(shop.log_path, "-p", shop.policy("new", OLD.replace("100", "50")))
-    assert (status, found["login"]["undecidable"], found["small"]["differs"]) == (1, 1, 1)
+    status, by_rule, _ = rows(shop.log_path, "-p", shop.policy("new", OLD.replace("100", "50")))
+    assert (status, by_rule["login"]["undecidable"], by_rule["small"]["differs"]) == (1, 1, 1)
 
 
 def test_conversations_with_hidden_names(tmp_path: Path, rows: Any) -> None:
@@ -304,8 +304,12 @@ def test_traces_need_another_policy(tmp_path: Path, rows: Any) -> None:
     events = [{"tool": "login", "args": {}, "failed": False}, {"tool": "pay", "args": {"n": 60}, "failed": False}]
     traces = tmp_path / "t.jsonl"
     traces.write_text(json.dumps({"id": "t", "events": events}) + "\n")
-    status, found, _ = rows(traces, "-p", tmp_path / "new.yaml", "--against", tmp_path / "old.yaml")
-    assert (status, found["small"]["changes"], found["small"]["example"]["event"]) == (1, {"allow -> escalate": 1}, 1)
+    status, by_rule, _ = rows(traces, "-p", tmp_path / "new.yaml", "--against", tmp_path / "old.yaml")
+    assert (status, by_rule["small"]["changes"], by_rule["small"]["example"]["event"]) == (
+        1,
+        {"allow -> escalate": 1},
+        1,
+    )
     assert rows(traces, "-p", tmp_path / "new.yaml", "--against", tmp_path / "new.yaml")[0] == 0
     assert rows(traces, "-p", tmp_path / "new.yaml")[0] == 2
     traces.write_text(traces.read_text() + "{\n")

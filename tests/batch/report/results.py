@@ -17,12 +17,12 @@ MONDAY = 1_777_852_800.0  # 2026-05-04, in week 19
 Found = tuple[str, int | None]  # a rule and an event
 
 
-def verdict(trace: str | None, *found: Found, decision: str | None = None, **more: Any) -> dict[str, Any]:
+def verdict(trace: str | None, *violations: Found, decision: str | None = None, **more: Any) -> dict[str, Any]:
     """A verdict with violations, all of which are listed; `more` replaces other columns."""
-    rules = sorted({rule for rule, _ in found})
-    chosen = decision or ("deny" if found else "allow")
-    counts = [{"rule": rule, "count": sum(one == rule for one, _ in found)} for rule in rules]
-    listed = [{"rule": rule, "event": at, "message": f"{rule} at {at}", "evidence": "{}"} for rule, at in found]
+    rules = sorted({rule for rule, _ in violations})
+    chosen = decision or ("deny" if violations else "allow")
+    counts = [{"rule": rule, "count": sum(violation == rule for violation, _ in violations)} for rule in rules]
+    listed = [{"rule": rule, "event": at, "message": f"{rule} at {at}", "evidence": "{}"} for rule, at in violations]
     row: dict[str, Any] = {
         "trace": trace, "decision": chosen, "label": int(chosen not in ("allow", "warn")), "rules": rules,
         "reasons": [], "violations": listed, "counts": counts, "errors": [], "events": 4, "started": MONDAY,

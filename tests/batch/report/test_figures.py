@@ -22,7 +22,7 @@ WEEK = 7 * 86_400
 
 
 def counts_of(report: AuditReport, week: str) -> dict[str, RuleCounts]:
-    return {one.rule: one.counts for one in report.weeks if one.week == week}
+    return {week_row.rule: week_row.counts for week_row in report.weeks if week_row.week == week}
 
 
 def test_totals_tell_denied_unreadable_and_unchecked_apart(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_week_is_that_of_the_last_event_in_utc(tmp_path: Path) -> None:
     rows = [verdict(str(at), ("receipt", None), ended=time) for at, time in enumerate(times)]
     report = make_report(str(results(tmp_path / "out", rows)))
     json.loads(render(report, "json"), parse_constant=pytest.fail)  # a time that is no number is not in JSON either
-    judged = {one.week: one.judged for one in report.weeks}
+    judged = {week.week: week.judged for week in report.weeks}
     assert judged == {"2026-W18": 1, "2026-W19": 2, "2026-W53": 1, "undated": 3}
     assert counts_of(report, "2026-W19")["receipt"] == RuleCounts(traces=2, violations=2, pending=2)
 
@@ -53,7 +53,7 @@ def test_near_misses_are_events_at_which_only_order_is_violated(tmp_path: Path) 
     ]
     report = make_report(str(results(tmp_path / "out", rows)))
     assert (report.near_misses.events, report.near_misses.traces, report.near_misses.skipped) == (2, 2, 0)
-    by_rule = {one.id: (one.known, one.counts.near_misses, one.counts.pending) for one in report.rules}
+    by_rule = {rule.id: (rule.known, rule.counts.near_misses, rule.counts.pending) for rule in report.rules}
     assert by_rule == {
         "login_first": (True, 2, 0), "lookup_first": (True, 1, 1), "small_refunds": (True, 0, 0),
         "receipt": (True, 0, 1), "unknown": (False, 0, 0),
@@ -67,7 +67,7 @@ def test_a_trace_that_is_not_listed_or_checked_as_a_whole_has_no_near_misses(tmp
     rows = [cut, verdict("b", ("login_first", 0), errors=["events[0]: no state"]), verdict("c", errors=["no state"])]
     report = make_report(str(results(tmp_path / "out", rows)))
     assert (report.near_misses.events, report.near_misses.skipped) == (0, 2)
-    small = next(one.counts for one in report.rules if one.id == "small_refunds")
+    small = next(rule.counts for rule in report.rules if rule.id == "small_refunds")
     assert (small.violations, small.unlisted) == (500, 499)
 
 
@@ -103,7 +103,7 @@ def test_a_report_without_traces_is_an_error(tmp_path: Path) -> None:
 FOUND = st.tuples(st.sampled_from([*(rule for rule, _ in RULES), "other"]), st.none() | st.integers(0, 3))
 ROWS = st.lists(
     st.builds(
-        lambda found, week, task, success, bad: (list(found), week, task, success, bad),
+        lambda violations, week, task, success, bad: (list(violations), week, task, success, bad),
         st.sets(FOUND, max_size=5), st.integers(0, 2), st.sampled_from([None, "t", "u"]),
         st.sampled_from([None, True, False]), st.booleans(),
     ), min_size=1, max_size=12,
@@ -112,8 +112,10 @@ ROWS = st.lists(
 
 def rows_of(drawn: Any) -> list[dict[str, Any]]:
     return [
-        verdict(f"t{at}", *found, ended=MONDAY + week * WEEK, task=task, success=success, errors=["x"] if bad else [])
-        for at, (found, week, task, success, bad) in enumerate(drawn)
+        verdict(
+            f"t{at}", *violations, ended=MONDAY + week * WEEK, task=task, success=success, errors=["x"] if bad else []
+        )
+        for at, (violations, week, task, success, bad) in enumerate(drawn)
     ]
 
 
@@ -125,16 +127,20 @@ def test_figures_are_those_of_a_plain_count(drawn: Any) -> None:
     expected: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         week = f"2026-W{19 + int((row['ended'] - MONDAY) // WEEK)}"
-        found = [(one["rule"], one["event"]) for one in row["violations"]]
-        for rule, event in found:
-            near = event is not None and {other for other, at in found if at == event} <= order and not row["errors"]
+        violations = [(violation["rule"], violation["event"]) for violation in row["violations"]]
+        for rule, event in violations:
+            near = (
+                event is not None and {other for other, at in violations if at == event} <= order and not row["errors"]
+            )
             expected[week, rule, "violations"] += 1
             expected[week, rule, "pending"] += event is None
             expected[week, rule, "near_misses"] += near
         expected.update((week, rule, "traces") for rule in row["rules"])
     report = summarized(rows, len(rows))
     figures = ("traces", "violations", "pending", "near_misses")
-    found_counts = {(one.week, one.rule, name): getattr(one.counts, name) for one in report.weeks for name in figures}
+    found_counts = {
+        (week.week, week.rule, name): getattr(week.counts, name) for week in report.weeks for name in figures
+    }
     assert {key: number for key, number in found_counts.items() if number} == dict(+expected)
 
 

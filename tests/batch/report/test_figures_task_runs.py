@@ -36,8 +36,8 @@ def test_the_rates_are_means_over_all_choices_of_runs(drawn: Any) -> None:
     for rate in rates_of(rows).rates:
         tasks = [[run for run in drawn if run[0] == task] for task in "abc"]
         choices = [list(combinations(runs, rate.k)) for runs in tasks if len(runs) >= rate.k]
-        passed = [mean(all(run[1] for run in chosen) for chosen in one) for one in choices]
-        joint = [mean(all(run[1] and run[2] for run in chosen) for chosen in one) for one in choices]
+        passed = [mean(all(run[1] for run in chosen) for chosen in choice) for choice in choices]
+        joint = [mean(all(run[1] and run[2] for run in chosen) for chosen in choice) for choice in choices]
         assert rate.tasks == len(choices)
         assert rate.passed == pytest.approx(mean(passed))
         assert rate.joint == pytest.approx(mean(joint))
@@ -50,15 +50,15 @@ def test_runs_of_unknown_success_are_counted_apart(tmp_path: Path) -> None:
         verdict("a", task="t", success=True), verdict("b", task="t", success=True, errors=["no state"]),
         verdict("c", task="t"), verdict("d", success=True), verdict("e"),
     ]  # fmt: skip
-    found = make_report(str(results(tmp_path / "out", rows))).pass_rates
-    assert (found.tasks, found.runs, found.unknown, found.sample) == (1, 2, 1, 1)
-    assert [(one.k, one.passed, one.joint) for one in found.rates] == [(1, 1.0, 0.5), (2, 1.0, 0.0)]
+    pass_rates = make_report(str(results(tmp_path / "out", rows))).pass_rates
+    assert (pass_rates.tasks, pass_rates.runs, pass_rates.unknown, pass_rates.sample) == (1, 2, 1, 1)
+    assert [(rate.k, rate.passed, rate.joint) for rate in pass_rates.rates] == [(1, 1.0, 0.5), (2, 1.0, 0.0)]
 
 
 def test_too_many_tasks_become_a_sample_of_whole_tasks() -> None:
     """Each task that is left has all of its runs."""
     rows = [verdict(f"{task} {run}", task=f"t{task}", success=True) for run in range(3) for task in range(200)]
-    found = rates_of(rows, limit=50)
-    assert found.sample >= 4
-    assert 0 < found.tasks <= 50
-    assert found.runs == 3 * found.tasks
+    rates = rates_of(rows, limit=50)
+    assert rates.sample >= 4
+    assert 0 < rates.tasks <= 50
+    assert rates.runs == 3 * rates.tasks

@@ -7,7 +7,7 @@ from tests.batch.report.results import results, verdict
 
 
 def selected(folder: Path, *rows: dict[str, object], top: int = 10) -> list[str | None]:
-    return [one.trace for one in make_report(str(results(folder, rows)), top=top).telling_traces]
+    return [telling_trace.trace for telling_trace in make_report(str(results(folder, rows)), top=top).telling_traces]
 
 
 def test_each_trace_shows_as_many_new_rules_as_possible(tmp_path: Path) -> None:
@@ -28,10 +28,13 @@ def test_each_trace_shows_as_many_new_rules_as_possible(tmp_path: Path) -> None:
 
 def test_violations_are_in_order_and_the_first_ones(tmp_path: Path) -> None:
     """The end of the trace comes last."""
-    found = [("receipt", None), ("login_first", 7), *(("small_refunds", at) for at in range(30))]
-    out = results(tmp_path / "out", [verdict("a", *found)])
+    violations = [("receipt", None), ("login_first", 7), *(("small_refunds", at) for at in range(30))]
+    out = results(tmp_path / "out", [verdict("a", *violations)])
     (trace,) = make_report(str(out)).telling_traces
     assert (trace.total, len(trace.violations)) == (32, 20)
-    assert [one.event for one in trace.violations[:10]] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8]
-    (short,) = make_report(str(results(tmp_path / "short", [verdict("a", *found[:2])]))).telling_traces
-    assert [(one.rule, one.event) for one in short.violations] == [("login_first", 7), ("receipt", None)]
+    assert [violation.event for violation in trace.violations[:10]] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8]
+    (short,) = make_report(str(results(tmp_path / "short", [verdict("a", *violations[:2])]))).telling_traces
+    assert [(violation.rule, violation.event) for violation in short.violations] == [
+        ("login_first", 7),
+        ("receipt", None),
+    ]

@@ -56,8 +56,8 @@ def other(value: Any, place: int, turn: int) -> Any:
 
 def holds(row: dict[str, Any], command: str) -> bool:
     for operator, test in TESTS.items():
-        column, found, value = command.partition(operator)
-        if found:
+        column, separator, value = command.partition(operator)
+        if separator:
             return test(row[column], value)
     return True
 
@@ -69,7 +69,7 @@ def typed(cell: Any, value: str) -> Any:
 
 
 def among(cell: Any, value: str) -> bool:
-    return cell in [typed(cell, one.strip().strip("'\"")) for one in value.strip("[]").split(",")]
+    return cell in [typed(cell, part.strip().strip("'\"")) for part in value.strip("[]").split(",")]
 
 
 TESTS: dict[str, Callable[[Any, str], bool]] = {
@@ -102,7 +102,7 @@ class EhrTools:
         columns = [*(self.rows(table)[0] if len(table) else ())] if self.kind == "dicts" else [*table.columns]
         rows = self.rows(table)
         for command in argument.split("||"):
-            extreme = next((one for one in ("max", "min") if one in command), None)
+            extreme = next((word for word in ("max", "min") if word in command), None)
             if rows and not any(operator in command for operator in TESTS) and extreme:
                 column = command.split(f"{extreme}(")[1].split(")")[0]
                 best = (max if extreme == "max" else min)(row[column] for row in rows)

@@ -63,19 +63,19 @@ def leaks(code: str) -> str | None:
     for kind in KINDS:
         expected = output(code, DATABASE, kind)
         for turn in range(3):
-            found = output(code, changed(DATABASE, read, turn), kind)
-            if found != expected:
-                return f"{kind}, reported {read}:\n{code}\n{expected}\n{found}"
+            hook_output = output(code, changed(DATABASE, read, turn), kind)
+            if hook_output != expected:
+                return f"{kind}, reported {read}:\n{code}\n{expected}\n{hook_output}"
     return None
 
 
 def check(code: str) -> None:
     """A program leaks nothing, or is refused."""
-    found = None
+    code_leaks = None
     with contextlib.suppress(ValueError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = leaks(code)
-    assert not found, found
+        code_leaks = leaks(code)
+    assert not code_leaks, code_leaks
 
 
 @st.composite

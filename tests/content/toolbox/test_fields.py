@@ -79,10 +79,10 @@ def test_no_part_of_a_value_is_lost(parts: list[str]) -> None:
     """Whatever is put into a value, without a heading: all of its words come back, or nothing does."""
     value = "".join(parts)
     try:
-        found = field(f"SQL: {value}\nAnswer: 5", "SQL")
+        field_text = field(f"SQL: {value}\nAnswer: 5", "SQL")
     except ValueError:
         return
-    assert "".join(found.split()) == "".join(value.replace("\u200b", "").split())
+    assert "".join(field_text.split()) == "".join(value.replace("\u200b", "").split())
 
 
 def test_every_sign_that_looks_like_a_colon_or_an_equals_sign_is_one() -> None:
@@ -97,7 +97,7 @@ LOG = "SQL: SELECT name\n, email\nFROM users\nAnswer: 5\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         (LOG, "SELECT name\n, email\nFROM users"),
         ("sql:\n\n  SELECT 1\n\n  FROM x\n\nAnswer: 5", "  SELECT 1\n\n  FROM x"),
@@ -112,9 +112,9 @@ LOG = "SQL: SELECT name\n, email\nFROM users\nAnswer: 5\n"
         ("SQL: \u2010\u2010, \uff53\nAnswer: 5", "\u2010\u2010, \uff53"),
     ],
 )
-def test_section(text: str, found: str) -> None:
+def test_section(text: str, expected: str) -> None:
     """From the heading to the next one like it, as it was written; a fenced block is code and holds no heading."""
-    assert section(text, "SQL") == found
+    assert section(text, "SQL") == expected
 
 
 @pytest.mark.parametrize(

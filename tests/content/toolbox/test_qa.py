@@ -58,7 +58,7 @@ def test_one_root(family: list[str]) -> None:
 @pytest.mark.parametrize("strangers", STRANGER_LIST, ids=lambda strangers: strangers[0])
 def test_different_roots(strangers: list[str]) -> None:
     """Words that only look like a form of one another do not."""
-    pairs = [(one, other) for one in strangers for other in strangers if one < other]
+    pairs = [(stranger, other) for stranger in strangers for other in strangers if stranger < other]
     assert [pair for pair in pairs if same_root(*pair)] == []
 
 

@@ -73,7 +73,7 @@ def test_classify_gives_an_option_or_nothing(text: str, options: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "phrases", "found"),
+    ("text", "phrases", "expected"),
     [
         ("Two CARS, one box.", ["car", "boxes", "cart"], ["car", "boxes"]),
         ("a scarcity of carpets", ["car", "pet"], []),
@@ -105,13 +105,13 @@ def test_classify_gives_an_option_or_nothing(text: str, options: list[str]) -> N
         ("anything", [], []),
     ],
 )
-def test_phrases_found(text: str, phrases: list[str], found: list[str] | None) -> None:
+def test_phrases_found(text: str, phrases: list[str], expected: list[str] | None) -> None:
     """Whole words in any case and number, in the order of the lexicon; `None` means all of them."""
-    assert phrases_found(text, phrases) == (phrases if found is None else found)
+    assert phrases_found(text, phrases) == (phrases if expected is None else expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("a car seat and a gift-card", []),
         ("a car seat for a car", ["car"]),
@@ -121,9 +121,9 @@ def test_phrases_found(text: str, phrases: list[str], found: list[str] | None) -
         ("sell the truck car", ["truck"]),  # the words that … stands for are not taken out
     ],
 )
-def test_besides(text: str, found: list[str]) -> None:
+def test_besides(text: str, expected: list[str]) -> None:
     """Only the words of a `besides` phrase are removed from the text."""
-    assert phrases_found(text, ["car", "truck"], ["car seat", "gift card", "sell … car"]) == found
+    assert phrases_found(text, ["car", "truck"], ["car seat", "gift card", "sell … car"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_no_call_of_10000_turns_violates(random_model: tuple[Any, Any], rules: P
     calls: list[GeneratedCall] = []
     for first in range(0, 10_000, 1000):
         requests = [request(first + at, tiny.session(rules)) for at in range(1000)]
-        for one, pending in zip(requests, batch.run(requests), strict=True):
-            turn, session = pending.result(), one.session
+        for turn_request, pending in zip(requests, batch.run(requests), strict=True):
+            turn, session = pending.result(), turn_request.session
             assert session is not None
             assert [(event.tool, event.args) for event in session.history[2:]] == [
                 (call.tool, call.args) for call in turn.calls
@@ -81,16 +81,16 @@ def test_a_turn_is_the_same_alone_and_among_others(random_model: tuple[Any, Any]
     def tokens(seeds: Sequence[int]) -> dict[int, tuple[int, ...]]:
         batch = GuardedBatch(TransformersBatch(model, 16, 64), of)
         turns = batch.run(request(seed, tiny.session(rules)) for seed in seeds)
-        return {seed: one.result().tokens for seed, one in zip(seeds, turns, strict=True)}
+        return {seed: turn.result().tokens for seed, turn in zip(seeds, turns, strict=True)}
 
     together, backwards = tokens(range(300)), tokens(range(600)[::-1])
     for seed in range(300):
         assert backwards[seed] == together[seed]
     for seed in range(0, 300, 10):
         assert tokens([seed])[seed] == together[seed]
-        one = request(seed, None)
-        options = {"mode": one.mode, "tool_choice": one.tool_choice, "seed": seed, **OPTIONS}
-        alone = guarded_generate(model, of, one.messages, tiny.TOOLS, tiny.session(rules), **options)
+        seed_request = request(seed, None)
+        options = {"mode": seed_request.mode, "tool_choice": seed_request.tool_choice, "seed": seed, **OPTIONS}
+        alone = guarded_generate(model, of, seed_request.messages, tiny.TOOLS, tiny.session(rules), **options)
         assert alone.tokens == together[seed]
 
 
@@ -132,8 +132,8 @@ class KnownBatch:
         """The sequence is dropped."""
 
     def compute(self, sequences: Sequence[Any]) -> None:
-        for one in sequences:
-            one.is_computed = True
+        for sequence in sequences:
+            sequence.is_computed = True
 
 
 CALLS: dict[Any, tuple[str, dict[str, Any]]] = {
@@ -154,18 +154,20 @@ def test_each_sequence_keeps_its_own_distribution(rules: Policies) -> None:
     texts = {name: tiny.turn(call) for name, call in CALLS.items()}
     of = tiny.tokenizer(list(texts.values()), size=365, words=False)
     weights = [{name: 1.0 + (at * (number + 3)) % 7 for at, name in enumerate(CALLS)} for number in range(16)]
-    engines = [tiny.Known(of, {texts[name]: one for name, one in own.items()}) for own in weights]
+    engines = [tiny.Known(of, {texts[name]: weight for name, weight in own.items()}) for own in weights]
     batch = GuardedBatch(KnownBatch(engines), of)
     generators = [torch.Generator().manual_seed(number) for number in range(16)]
     counted: list[dict[str, int]] = [dict.fromkeys(CALLS, 0) for _ in range(16)]
     names = {(tool, tuple(args.items())): name for name, (tool, args) in CALLS.items()}
     for _ in range(1250):
         requests = [
-            TurnRequest([at], tiny.TOOLS, tiny.session(rules), tool_format="hermes", do_sample=True, generator=one)
-            for at, one in enumerate(generators)
+            TurnRequest(
+                [at], tiny.TOOLS, tiny.session(rules), tool_format="hermes", do_sample=True, generator=generator
+            )
+            for at, generator in enumerate(generators)
         ]
-        for number, one in enumerate(batch.run(requests)):
-            (call,) = one.result().calls
+        for number, pending in enumerate(batch.run(requests)):
+            (call,) = pending.result().calls
             counted[number][names[call.tool, tuple(call.args.items())]] += 1
     complying = [name for name, call in CALLS.items() if not tiny.violates(call)]
     for own, counts in zip(weights, counted, strict=True):
@@ -195,14 +197,14 @@ def test_turns_begin_and_end_while_others_go_on(random_model: tuple[Any, Any], r
     assert sorted(map(id, ended)) == sorted(map(id, [*pending, broken]))
     with pytest.raises(ZeroDivisionError):
         broken.result()
-    for at, one in enumerate(pending):
+    for at, turn in enumerate(pending):
         if at in (1, 5):
             with pytest.raises(GuardError, match="cancelled"):
-                one.result()
+                turn.result()
             assert len(sessions[at].history) == 2
         else:
             (alone,) = GuardedBatch(TransformersBatch(model, 3, 64), of).run([request(at, tiny.session(rules))])
-            assert one.result().tokens == alone.result().tokens
+            assert turn.result().tokens == alone.result().tokens
 
 
 def test_a_failed_turn_withdraws_the_calls_that_nobody_gets(random_model: tuple[Any, Any], rules: Policies) -> None:
@@ -213,11 +215,11 @@ def test_a_failed_turn_withdraws_the_calls_that_nobody_gets(random_model: tuple[
         raise ZeroDivisionError
 
     sessions = [tiny.session(rules) for _ in range(4)]
-    requests = [request(at, one) for at, one in enumerate(sessions)]
+    requests = [request(at, session) for at, session in enumerate(sessions)]
     turns = guarded_generate_batch(model, of, requests, slots=2)
     assert any(turn.calls for turn in turns)
     sessions = [tiny.session(rules) for _ in range(4)]
-    requests = [request(at, one) for at, one in enumerate(sessions)]
+    requests = [request(at, session) for at, session in enumerate(sessions)]
     with pytest.raises(ExceptionGroup, match="1 of 5 turns failed"):
         guarded_generate_batch(model, of, [*requests, request(9, None, logits_processor=[fails])], slots=2)
     assert not [event for session in sessions for event in session.history if event.status is None]

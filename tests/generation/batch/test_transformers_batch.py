@@ -66,21 +66,21 @@ def test_each_sequence_has_the_logits_that_it_has_alone(name: str, invariant: bo
     open_ones: list[Any] = []
     for _ in range(60):
         if len(open_ones) < 4 and choose.random() < 0.4:
-            one = batch.open()
-            one.start([choose.randrange(WORDS) for _ in range(choose.randint(1, 20))])
-            open_ones.append(one)
-        for one in open_ones:
-            if one.is_computed:
-                one.step(choose.randrange(WORDS))
+            open_one = batch.open()
+            open_one.start([choose.randrange(WORDS) for _ in range(choose.randint(1, 20))])
+            open_ones.append(open_one)
+        for open_one in open_ones:
+            if open_one.is_computed:
+                open_one.step(choose.randrange(WORDS))
             if choose.random() < 0.2:
-                one.cut(choose.randint(1, len(one.tokens)))
+                open_one.cut(choose.randint(1, len(open_one.tokens)))
         batch.compute(open_ones)
-        for one in open_ones:
-            alone.start(one.tokens)
-            torch.testing.assert_close(one.logits(), alone.logits(), rtol=1e-4, atol=1e-4)
-        for one in [one for one in open_ones if choose.random() < 0.1 or len(one.tokens) > 60]:
-            open_ones.remove(one)
-            batch.close(one)
+        for open_one in open_ones:
+            alone.start(open_one.tokens)
+            torch.testing.assert_close(open_one.logits(), alone.logits(), rtol=1e-4, atol=1e-4)
+        for open_one in [candidate for candidate in open_ones if choose.random() < 0.1 or len(candidate.tokens) > 60]:
+            open_ones.remove(open_one)
+            batch.close(open_one)
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3, windows of 9"])
@@ -89,26 +89,26 @@ def test_not_even_the_rounding_depends_on_the_others(name: str) -> None:
     of, choose = model(name), random.Random(6)  # noqa: S311
     tokens = [choose.randrange(WORDS) for _ in range(40)]
     seen = [_logits(of, tokens, others, choose) for others in (0, 0, 1, 3, 7, 7)]
-    assert all(torch.equal(one, seen[0]) for one in seen)
+    assert all(torch.equal(logits, seen[0]) for logits in seen)
 
 
 def _logits(of: Any, tokens: list[int], others: int, choose: random.Random) -> torch.Tensor:
     """The logits after each token, among other sequences; the last ten tokens are written twice."""
     batch = TransformersBatch(of, 8, 64)
     neighbours = [batch.open() for _ in range(others)]
-    for one in neighbours:
-        one.start([choose.randrange(WORDS) for _ in range(choose.randint(1, 15))])
-    this, found = batch.open(), []
+    for neighbour in neighbours:
+        neighbour.start([choose.randrange(WORDS) for _ in range(choose.randint(1, 15))])
+    this, logits = batch.open(), []
     this.start(tokens[:10])
     for at in (*range(10, 40), *range(30, 40)):
         if at == 30:
             this.cut(30)
         batch.compute([*neighbours, this])
-        found.append(this.logits())
+        logits.append(this.logits())
         this.step(tokens[at])
-        for one in neighbours:
-            one.step(choose.randrange(WORDS))
-    return torch.stack(found)
+        for neighbour in neighbours:
+            neighbour.step(choose.randrange(WORDS))
+    return torch.stack(logits)
 
 
 def test_what_it_does_not_support_is_refused() -> None:

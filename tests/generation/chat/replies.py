@@ -27,7 +27,7 @@ def message(*calls: Call, text: str | None = None) -> dict[str, Any]:
 
 def candidates(*messages: Mapping[str, Any], finish_reason: str = "stop") -> Reply:
     """A completion with one choice per message."""
-    choices = [{"index": at, "finish_reason": finish_reason, "message": one} for at, one in enumerate(messages)]
+    choices = [{"index": at, "finish_reason": finish_reason, "message": message} for at, message in enumerate(messages)]
     return _reply({"object": "chat.completion", "choices": choices, "usage": USAGE})
 
 
@@ -50,8 +50,8 @@ def part(index: int, arguments: str = "", name: str | None = None, call_id: str 
 def streamed(chunks: Iterable[Mapping[str, Any]], *, done: bool = True, **options: Any) -> Reply:
     """A stream of chunks, and at its end what it took."""
     shared = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "test"}
-    events = [shared | dict(one) for one in [*chunks, *([{"choices": [], "usage": USAGE}] if done else [])]]
-    lines = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + ("data: [DONE]\n\n" if done else "")
+    events = [shared | dict(chunk) for chunk in [*chunks, *([{"choices": [], "usage": USAGE}] if done else [])]]
+    lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + ("data: [DONE]\n\n" if done else "")
     return Reply(lines.encode(), content_type="text/event-stream", **options)
 
 

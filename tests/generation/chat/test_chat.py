@@ -43,7 +43,7 @@ def test_a_model_that_keeps_proposing_the_denied_call(chat: Chat, session: Sessi
     turn, server = chat([proposes(TOO_MUCH)])
     assert (turn.outcome, turn.calls, turn.text) == ("refused", (), "I cannot do this. At most 100.")
     assert (turn.requests, len(server.requests), turn.repeated, turn.usage.calls) == (3, 3, 2, 3)
-    assert [(one.attempt, one.tool, one.repeated) for one in turn.refusals] == [
+    assert [(refusal.attempt, refusal.tool, refusal.repeated) for refusal in turn.refusals] == [
         (1, "refund", False),
         (2, "refund", True),
         (3, "refund", True),

@@ -73,7 +73,7 @@ def test_an_unusable_answer_is_refused_as_a_whole(chat: Chat, session: Session, 
 
 
 @pytest.mark.parametrize(
-    "one",
+    "call",
     [
         {"id": "a", "type": "custom", "custom": {"name": "refund", "input": "50"}},
         {"id": "a", "type": "function", "function": {"name": "refund", "arguments": {"amount": 50}}},
@@ -82,9 +82,9 @@ def test_an_unusable_answer_is_refused_as_a_whole(chat: Chat, session: Session, 
         {},
     ],
 )
-def test_a_malformed_call_is_refused(chat: Chat, session: Session, one: dict[str, Any]) -> None:
+def test_a_malformed_call_is_refused(chat: Chat, session: Session, call: dict[str, Any]) -> None:
     """An endpoint may send any object as a call."""
-    turn, _ = chat([candidates({"role": "assistant", "content": "x", "tool_calls": [one]})], attempts=1)
+    turn, _ = chat([candidates({"role": "assistant", "content": "x", "tool_calls": [call]})], attempts=1)
     assert (turn.outcome, turn.calls, len(session.history)) == ("refused", (), 1)
     assert "malformed call" in turn.refusals[0].verdict.errors[0]
 

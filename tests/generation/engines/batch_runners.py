@@ -56,10 +56,10 @@ def running(request: GuardedRequest, seed: int = 0, params: Any = None) -> Runni
     return Running(request, made, [1, 2], torch.Generator().manual_seed(seed))
 
 
-def scores(model: Any, one: Running) -> torch.Tensor:
+def scores(model: Any, running: Running) -> torch.Tensor:
     with torch.no_grad():
-        found: torch.Tensor = model(input_ids=torch.tensor([one.prompt + one.tokens])).logits[0, -1]
-    return found
+        tensor: torch.Tensor = model(input_ids=torch.tensor([running.prompt + running.tokens])).logits[0, -1]
+    return tensor
 
 
 class FirstRunner:
@@ -75,7 +75,7 @@ class FirstRunner:
         self._update, self._apply = update, apply
 
     def step(self, model: Any, leaving: list[Running], joining: list[Running], chance: random.Random) -> None:
-        gaps = sorted(self.rows.index(one) for one in leaving)
+        gaps = sorted(self.rows.index(running) for running in leaving)
         added, moved = [], []
         for one in joining:
             row = gaps.pop(0) if gaps else len(self.rows)
@@ -98,7 +98,7 @@ class FirstRunner:
         is_changed = bool(removed or added or moved)
         self._update(Change(len(self.rows), removed, added, moved) if is_changed else None)
         if self.rows:
-            logits = self._apply(torch.stack([scores(model, one) for one in self.rows]))
+            logits = self._apply(torch.stack([scores(model, row) for row in self.rows]))
             for row, one in enumerate(self.rows):
                 one.choose(logits[row])
 
@@ -133,7 +133,7 @@ class SecondRunner:
         return list(self._slots.values())
 
     def step(self, model: Any, leaving: list[Running], joining: list[Running], chance: random.Random) -> None:
-        for slot in [slot for slot, one in self._slots.items() if one in leaving]:
+        for slot in [slot for slot, running in self._slots.items() if running in leaving]:
             del self._slots[slot]
             self._free.append(slot)
         for one in joining:
@@ -151,8 +151,8 @@ class SecondRunner:
                 self._slots[slot].choose(logits[row])
                 self._store(slot, self._slots[slot])
 
-    def _store(self, slot: int, one: Running) -> None:
-        tokens = one.prompt + one.tokens
+    def _store(self, slot: int, running: Running) -> None:
+        tokens = running.prompt + running.tokens
         self._states.all_token_ids.gpu[slot, : len(tokens)] = torch.tensor(tokens, dtype=torch.int32)
 
     def _layout(self, order: list[int]) -> Any:
@@ -169,8 +169,8 @@ def run_all(runner: Any, model: Any, waiting: list[Running], seed: int = 0) -> i
     """Runs all requests, up to four at a time, each perhaps preempted a few times; returns how often."""
     chance, preempted = random.Random(seed), 0  # noqa: S311 - a test
     while waiting or runner.rows:
-        leaving = [one for one in runner.rows if one.is_over]
-        taken = [one for one in runner.rows if not one.is_over and chance.random() < 0.1]
+        leaving = [row for row in runner.rows if row.is_over]
+        taken = [row for row in runner.rows if not row.is_over and chance.random() < 0.1]
         room = 4 - len(runner.rows) + len(leaving) + len(taken)
         joining = [waiting.pop(0) for _ in range(min(room, len(waiting)))]
         waiting += taken

@@ -62,8 +62,8 @@ def fresh(path: Path, tokens: Sequence[int], **options: Any) -> torch.Tensor:
     return logits
 
 
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    return float((one - other).abs().max())
+def distance(tensor: torch.Tensor, other: torch.Tensor) -> float:
+    return float((tensor - other).abs().max())
 
 
 def test_it_is_found(llama: Any) -> None:
@@ -209,7 +209,7 @@ def test_no_call_violates(llama: Any, tokenizer: Any, tmp_path: Path, mode: Any)
             tool_choice="required", max_new_tokens=40, max_total_tokens=1000,
         )  # fmt: skip
         assert [(event.tool, event.args) for event in session.history[2:]] == [
-            (one.tool, one.args) for one in turn.calls
+            (call.tool, call.args) for call in turn.calls
         ]
         calls += turn.calls
         backtracks += turn.backtracks

@@ -57,30 +57,30 @@ class InputBatchRunner:
         return list(self._running.values())
 
     def step(self, model: Any, leaving: list[Running], joining: list[Running], chance: random.Random) -> None:
-        for one in leaving:
-            del self._running[str(id(one))]
-            self._batch.remove_request(str(id(one)))
-        for one in joining:
-            self._running[str(id(one))] = one
-            self._batch.add_request(self._state(one))
+        for running in leaving:
+            del self._running[str(id(running))]
+            self._batch.remove_request(str(id(running)))
+        for running in joining:
+            self._running[str(id(running))] = running
+            self._batch.add_request(self._state(running))
         self._batch.condense()
         if len(self._running) > 1 and chance.random() < 0.3:
             self._batch.swap_states(*chance.sample(range(len(self._running)), 2))
         self._batch.refresh_metadata()
         rows = [self._running[name] for name in self._batch.req_ids]
         if rows:
-            logits = torch.stack([batch_runners.scores(model, one) for one in rows])
+            logits = torch.stack([batch_runners.scores(model, row) for row in rows])
             logits = self._sampler.apply_logits_processors(
                 logits, self._batch.sampling_metadata, predict_bonus_token=False
             )
-            for row, one in enumerate(rows):
-                one.choose(logits[row])
+            for row, running in enumerate(rows):
+                running.choose(logits[row])
 
     @staticmethod
-    def _state(one: Running) -> CachedRequestState:
+    def _state(running: Running) -> CachedRequestState:
         return CachedRequestState(
-            req_id=str(id(one)), prompt_token_ids=one.prompt, mm_features=[], sampling_params=one.params,
-            generator=None, block_ids=([0],), num_computed_tokens=0, output_token_ids=one.tokens,
+            req_id=str(id(running)), prompt_token_ids=running.prompt, mm_features=[], sampling_params=running.params,
+            generator=None, block_ids=([0],), num_computed_tokens=0, output_token_ids=running.tokens,
         )  # fmt: skip
 
 
@@ -104,9 +104,9 @@ def test_no_call_violates(random_model: tuple[Any, Any], tmp_path: Path, runner:
     """Of 200 turns, four at a time, preempted and moved by vLLM's own batch."""
     (model, of), rules = random_model, tiny.policies(tmp_path)
     requests = batch_runners.requests(of, rules, 200)
-    turns = [batch_runners.running(one, seed, parameters(one)) for seed, one in enumerate(requests)]
+    turns = [batch_runners.running(request, seed, parameters(request)) for seed, request in enumerate(requests)]
     assert batch_runners.run_all(runner(len(of) + 7), model, [*turns]) > 50
-    calls = [call for one in turns for call in one.request.release(one.tokens)]
+    calls = [call for turn in turns for call in turn.request.release(turn.tokens)]
     assert len(calls) > 150
     assert not [call for call in calls if tiny.violates((call.tool, call.args))]
 

@@ -35,13 +35,13 @@ def request_of(random_model: tuple[Any, Any], tmp_path: Path) -> Any:
 def alone(model: Any, of: Any, rules: Any, seed: int) -> list[int]:
     """The tokens of a turn without an engine around it."""
     turn = MaskedTurn(of, tiny.TOOLS, tiny.session(rules), tool_choice="required")
-    one = batch_runners.Running(SimpleNamespace(ends=turn.ends), None, [1, 2], torch.Generator().manual_seed(seed))  # type: ignore[arg-type]
-    while not one.is_over:
-        logits = batch_runners.scores(model, one)
+    running = batch_runners.Running(SimpleNamespace(ends=turn.ends), None, [1, 2], torch.Generator().manual_seed(seed))  # type: ignore[arg-type]
+    while not running.is_over:
+        logits = batch_runners.scores(model, running)
         allowed = turn.allowed(logits)
-        one.choose(logits if allowed is None else logits.masked_fill(~torch.from_numpy(allowed), -torch.inf))
-        turn.read(one.tokens[-1:])
-    return one.tokens
+        running.choose(logits if allowed is None else logits.masked_fill(~torch.from_numpy(allowed), -torch.inf))
+        turn.read(running.tokens[-1:])
+    return running.tokens
 
 
 def first() -> FirstRunner:
@@ -62,15 +62,15 @@ def test_in_a_batch_every_turn_is_as_alone(random_model: tuple[Any, Any], tmp_pa
     requests = batch_runners.requests(of, rules, 200)
     turns = [batch_runners.running(request, seed) for seed, request in enumerate(requests)]
     assert batch_runners.run_all(runner(), model, [*turns]) > 50
-    assert [one.tokens for one in turns[:40]] == [alone(model, of, rules, seed) for seed in range(40)]
-    calls = [call for one in turns for call in one.request.release(one.tokens)]
+    assert [turn.tokens for turn in turns[:40]] == [alone(model, of, rules, seed) for seed in range(40)]
+    calls = [call for turn in turns for call in turn.request.release(turn.tokens)]
     assert len(calls) > 150
     assert not [call for call in calls if tiny.violates((call.tool, call.args))]
 
 
 def allowed(logits: torch.Tensor) -> list[int]:
-    found: list[int] = torch.isfinite(logits).nonzero().flatten().tolist()
-    return found
+    allowed: list[int] = torch.isfinite(logits).nonzero().flatten().tolist()
+    return allowed
 
 
 def is_masked_by(rows: BatchRows, of: Any, size: int) -> list[list[int]]:
@@ -108,17 +108,17 @@ def test_rows_move(random_model: tuple[Any, Any], request_of: Any) -> None:
 
 def test_a_request_has_one_row(random_model: tuple[Any, Any], request_of: Any) -> None:
     """The latest one; an earlier one may only end."""
-    of, rows, one = random_model[1], BatchRows(), batch_runners.running(request_of())
-    rows.update(Change(2, added=[(0, one.params, [1], []), (1, one.params, [1], [])]))
+    of, rows, running = random_model[1], BatchRows(), batch_runners.running(request_of())
+    rows.update(Change(2, added=[(0, running.params, [1], []), (1, running.params, [1], [])]))
     before, now = is_masked_by(rows, of, 2)
     assert before == [of.eos_token_id] != now
 
 
 def test_a_token_that_is_not_known_yet_ends_the_turn(random_model: tuple[Any, Any], request_of: Any) -> None:
     """Nothing can be checked after a placeholder."""
-    of, rows, one = random_model[1], BatchRows(), batch_runners.running(request_of())
-    rows.update(Change(1, added=[(0, one.params, [1], one.tokens)]))
-    one.tokens.append(-1)
+    of, rows, running = random_model[1], BatchRows(), batch_runners.running(request_of())
+    rows.update(Change(1, added=[(0, running.params, [1], running.tokens)]))
+    running.tokens.append(-1)
     assert is_masked_by(rows, of, 1) == [[of.eos_token_id]]
 
 
@@ -130,22 +130,22 @@ def test_replaced_tokens_are_read_anew(random_model: tuple[Any, Any], tmp_path: 
         for call in (("refund", {"order": "W1", "amount": 7}), ("refund", {"order": "W2", "amount": 7}))
     )
     (request,) = batch_runners.requests(of, rules, 1)
-    one, rows = batch_runners.running(request), BatchRows()
-    rows.update(Change(1, added=[(0, one.params, [1], one.tokens)]))
-    one.tokens[:] = denied
+    running, rows = batch_runners.running(request), BatchRows()
+    rows.update(Change(1, added=[(0, running.params, [1], running.tokens)]))
+    running.tokens[:] = denied
     rows.apply(torch.zeros((1, len(of))))
-    one.tokens[:] = fine
+    running.tokens[:] = fine
     rows.apply(torch.zeros((1, len(of))))
-    assert [call.args for call in request.release(one.tokens)] == [{"order": "W2", "amount": 7}]
+    assert [call.args for call in request.release(running.tokens)] == [{"order": "W2", "amount": 7}]
 
 
 def test_a_part_of_a_prompt_is_not_masked(random_model: tuple[Any, Any], request_of: Any) -> None:
     """No token is generated after it."""
-    of, one = random_model[1], batch_runners.running(request_of())
+    of, running = random_model[1], batch_runners.running(request_of())
     states = batch_runners.request_states()
     states.prompt_len.np[0] = states.prefill_len.np[0] = 9
     slots = RequestSlots(states)
-    slots.add(0, one.params)
+    slots.add(0, running.params)
     step = SimpleNamespace(expanded_idx_mapping=torch.tensor([0]), pos=torch.tensor([4]), input_ids=torch.tensor([1]))
     assert len(allowed(slots.apply(torch.zeros((1, len(of))), step)[0])) == len(of)
     step.pos += 4
@@ -156,12 +156,12 @@ def test_a_problem_ends_the_turn_without_calls(random_model: tuple[Any, Any], tm
     """The engine goes on, and the caller learns of it."""
     of, session = random_model[1], tiny.session(tiny.policies(tmp_path))
     request = GuardedRequest(of, tiny.TOOLS, session, tool_choice="required")
-    one, rows = batch_runners.running(request), BatchRows()
-    rows.update(Change(1, added=[(0, one.params, [1], one.tokens)]))
-    one.tokens.append(of("x")["input_ids"][0])  # the grammar does not allow it
+    running, rows = batch_runners.running(request), BatchRows()
+    rows.update(Change(1, added=[(0, running.params, [1], running.tokens)]))
+    running.tokens.append(of("x")["input_ids"][0])  # the grammar does not allow it
     assert is_masked_by(rows, of, 1) == [[of.eos_token_id]]
     with pytest.raises(GuardError, match="could not be checked: token"):
-        request.release(one.tokens)
+        request.release(running.tokens)
 
 
 def test_calls_are_released_once_and_by_an_engine_of_this_process(

@@ -49,7 +49,7 @@ def test_with_a_guard_no_call_violates(random_model: tuple[Any, Any], tmp_path: 
         session = tiny.session(rules)
         turn = written(random_model, session, seed, mode)
         assert [(event.tool, event.args) for event in session.history[2:]] == [
-            (one.tool, one.args) for one in turn.calls
+            (call.tool, call.args) for call in turn.calls
         ]
         turns.append(turn)
     calls = [call for turn in turns for call in turn.calls]

@@ -39,7 +39,7 @@ def test_the_tokens_are_those_without_a_guard(tmp_path: Path, mode: Any, choice:
         free = guarded_generate(model, of, tiny.CHAT, tiny.TOOLS, None, **options)
         guarded = guarded_generate(model, of, tiny.CHAT, tiny.TOOLS, tiny.session(rules), mode=mode, **options)
         assert guarded.tokens == free.tokens
-        assert [(one.tool, one.args) for one in guarded.calls] == [(one.tool, one.args) for one in free.calls]
+        assert [(call.tool, call.args) for call in guarded.calls] == [(call.tool, call.args) for call in free.calls]
         assert guarded.backtracks == 0
         calls += len(guarded.calls)
     assert calls >= (12 if choice == "required" else 0)

@@ -33,7 +33,7 @@ BLOCKS = {
 
 def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, dict[str, Any], bool]]:
     """The calls that a format finds in a text that arrives in pieces."""
-    found, so_far, reader, free = [], bytearray(), None, 0
+    calls, so_far, reader, free = [], bytearray(), None, 0
     pieces = iter([*sizes, *[1] * len(text)])
     while len(so_far) < len(text):
         start = len(so_far)
@@ -45,9 +45,9 @@ def bytes_read(form: Format, text: bytes, sizes: list[int]) -> list[tuple[str, d
                     break
                 reader, start = form.reader(list(read_tools(TOOLS).values())), opening[1]
                 continue
-            found += reader.read(so_far, start)
+            calls += reader.read(so_far, start)
             start, reader, free = len(so_far), None if reader.is_closed else reader.copy(), len(so_far)
-    return [(one.tool, dict(one.args), one.is_complete) for one in found]
+    return [(call.tool, dict(call.args), call.is_complete) for call in calls]
 
 
 @given(form=st.sampled_from(sorted(BLOCKS)), sizes=st.lists(st.integers(1, 6)))
@@ -56,7 +56,7 @@ def test_the_result_does_not_depend_on_the_pieces(form: str, sizes: list[int]) -
     expected = []
     for args in (ARGS, {"to": "e"}):
         so_far = [dict(list(args.items())[:count]) for count in range(len(args) + 1)]
-        expected += [("pay", one, False) for one in so_far] + [("pay", args, True)]
+        expected += [("pay", piece, False) for piece in so_far] + [("pay", args, True)]
     assert bytes_read(find_format(form, "", []), BLOCKS[form].encode(), sizes) == expected
 
 
@@ -105,7 +105,7 @@ def test_the_grammar_lets_calls_through(kind: str, text: str, choice: str) -> No
     calls = []
     for token in of(TURNS[text])["input_ids"]:
         assert is_allowed(turn, token), of.decode(turn.tokens)
-        calls += [dict(one.args) for one in turn.push(token) if one.is_complete]
+        calls += [dict(call.args) for call in turn.push(token) if call.is_complete]
     assert calls
     assert all(args in (ARGS, {"to": "e"}) for args in calls)
     assert turn.free_text() == ""
@@ -162,12 +162,12 @@ JSON = st.recursive(
 def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_only: bool) -> None:
     """The members of an object and of the objects in it, with their values, and then the object."""
     text = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
-    found = [(one.path, parse_value(text[one.start : one.end])) for one in JsonScanner(2).read(text, 0, len(text))]
+    members = [(one.path, parse_value(text[one.start : one.end])) for one in JsonScanner(2).read(text, 0, len(text))]
     expected: list[Any] = []
-    for key, one in value.items():
-        expected += [((key, inner), part) for inner, part in one.items()] if isinstance(one, dict) else []
-        expected.append(((key,), one))
-    assert found == [*expected, ((), value)]
+    for key, child in value.items():
+        expected += [((key, inner), part) for inner, part in child.items()] if isinstance(child, dict) else []
+        expected.append(((key,), child))
+    assert members == [*expected, ((), value)]
 
 
 @pytest.mark.parametrize("text", [b'{"a": 1, "a": 2}', b"1e999", b"NaN", b'"\xff"', b"[" * 10_000, b"1" * 5000])

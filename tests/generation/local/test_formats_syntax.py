@@ -74,19 +74,19 @@ def literal(value: Any) -> str:
 
 
 def python(name: str, args: dict[str, Any]) -> str:
-    return f"{name}({', '.join(f'{key}={literal(one)}' for key, one in args.items())})"
+    return f"{name}({', '.join(f'{key}={literal(argument)}' for key, argument in args.items())})"
 
 
 def cohere(at: int, name: str, args: dict[str, Any]) -> str:
     return f'    {{"tool_call_id": "{at}", "tool_name": "{name}", "parameters": {dumps(args)}}}'
 
 
-def joined(one: Callable[[str, dict[str, Any]], str], between: str = "") -> Callable[[list[Call]], str]:
-    return lambda calls: between.join(one(*call) for call in calls)
+def joined(write_call: Callable[[str, dict[str, Any]], str], between: str = "") -> Callable[[list[Call]], str]:
+    return lambda calls: between.join(write_call(*call) for call in calls)
 
 
-def section(opening: str, one: Callable[[int, str, dict[str, Any]], str], between: str, closing: str) -> Any:
-    return lambda calls: opening + between.join(one(at, *call) for at, call in enumerate(calls)) + closing
+def section(opening: str, write_call: Callable[[int, str, dict[str, Any]], str], between: str, closing: str) -> Any:
+    return lambda calls: opening + between.join(write_call(at, *call) for at, call in enumerate(calls)) + closing
 
 
 DEEPSEEK = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
@@ -148,10 +148,10 @@ def push_all(turn: TurnBuffer, tokens: list[int]) -> Iterator[Call]:
     for token in tokens:
         mask = allowed(turn)
         assert mask is None or token in mask, f"token {token} after {bytes(turn._text)!r}"
-        for one in turn.push(token):
-            if one.is_complete:
+        for call in turn.push(token):
+            if call.is_complete:
                 turn.accept()
-                yield one.tool, dict(one.args)
+                yield call.tool, dict(call.args)
 
 
 @pytest.mark.parametrize("choice", ["auto", "required"])
@@ -192,15 +192,15 @@ def schema_typed(key: str, text: str) -> Any:
 
 def tagged(text: str, call: str, argument: str) -> list[Call]:
     return [
-        (found[1], {key: schema_typed(key, value) for key, value in re.findall(argument, found[2], re.DOTALL)})
-        for found in re.finditer(call, text, re.DOTALL)
+        (match[1], {key: schema_typed(key, value) for key, value in re.findall(argument, match[2], re.DOTALL)})
+        for match in re.finditer(call, text, re.DOTALL)
     ]
 
 
 def python_calls(text: str) -> list[Call]:
     """The calls of a list, as Python reads it."""
     tree: Any = ast.parse(text.strip(), mode="eval").body
-    return [(one.func.id, {key.arg: ast.literal_eval(key.value) for key in one.keywords}) for one in tree.elts]
+    return [(elt.func.id, {key.arg: ast.literal_eval(key.value) for key in elt.keywords}) for elt in tree.elts]
 
 
 def named(text: str, call: str) -> list[Call]:
@@ -223,10 +223,10 @@ PARSERS: dict[str, Callable[[str], list[Call]]] = {
     "kimi_k2": lambda text: named(text, r"functions\.(\w+):\d+<\|tool_call_argument_begin\|>(.*?)<\|tool_call_end"),
     "harmony": lambda text: named(text, r"functions\.(\w+)[^{]*<\|message\|>(.*)<\|call\|>"),
     "cohere": lambda text: [
-        (one["tool_name"], one["parameters"])
-        for one in json.loads(text[len("<|START_ACTION|>") : -len("<|END_ACTION|>")])
+        (load["tool_name"], load["parameters"])
+        for load in json.loads(text[len("<|START_ACTION|>") : -len("<|END_ACTION|>")])
     ],
-    "granite": lambda text: [(one["name"], one["arguments"]) for one in json.loads(text.partition("|>")[2])],
+    "granite": lambda text: [(load["name"], load["arguments"]) for load in json.loads(text.partition("|>")[2])],
 }
 
 
@@ -238,11 +238,11 @@ def random_walk(turn: TurnBuffer, of: Any, chance: random.Random) -> list[Call] 
         mask = allowed(turn)
         if mask is None:
             return calls
-        tokens = [int(one) for one in mask if one != of.eos_token_id]
-        likely = [one for one in tokens if one in ends] if chance.random() < 0.6 else []
-        for one in turn.push(chance.choice(likely or tokens)):
-            if one.is_complete:
-                calls.append((one.tool, dict(one.args)))
+        tokens = [int(token) for token in mask if token != of.eos_token_id]
+        likely = [token for token in tokens if token in ends] if chance.random() < 0.6 else []
+        for call in turn.push(chance.choice(likely or tokens)):
+            if call.is_complete:
+                calls.append((call.tool, dict(call.args)))
                 turn.accept()
     return None
 
@@ -356,22 +356,26 @@ def reader_positions(form: str, text: str) -> list[tuple[str, bytes]]:
     whole = bytearray(text.encode())
     begin = made.opening(whole, 0, 0)
     assert begin is not None
-    reader, found = made.reader(list(read_tools(TOOLS).values())), []
+    reader, positions = made.reader(list(read_tools(TOOLS).values())), []
     for end in range(begin[1] + 1, len(whole) + 1):
         reader = reader.copy()
-        found += [(one, bytes(whole[one.start : one.start + 5])) for one in reader.read(whole[:end], end - 1)]
-    return [(list(one.args)[-1] if one.args else one.tool, at) for one, at in found if not one.is_complete]
+        positions += [(one, bytes(whole[one.start : one.start + 5])) for one in reader.read(whole[:end], end - 1)]
+    return [
+        (list(position.args)[-1] if position.args else position.tool, at)
+        for position, at in positions
+        if not position.is_complete
+    ]
 
 
 @pytest.mark.parametrize("form", sorted(TURNS))
 def test_the_offsets_are_those_of_names_and_values(form: str) -> None:
     """Whatever the pieces in which the text arrives."""
     args = {"to": "xyz", "sum": 12.75}
-    found = reader_positions(form, TURNS[form]([("pay", args)]))
-    assert [key for key, _ in found] == ["pay", "to", "sum"]
-    assert found[0][1].strip(b'"').startswith(b"pay")
-    assert found[1][1].strip(b'"').startswith(b"xyz")
-    assert found[2][1] == b"12.75"
+    positions = reader_positions(form, TURNS[form]([("pay", args)]))
+    assert [key for key, _ in positions] == ["pay", "to", "sum"]
+    assert positions[0][1].strip(b'"').startswith(b"pay")
+    assert positions[1][1].strip(b'"').startswith(b"xyz")
+    assert positions[2][1] == b"12.75"
 
 
 REFUND = ("refund", {"order": "W2", "amount": 50})

@@ -37,7 +37,7 @@ def test_no_denied_call_is_completed(random_model: tuple[Any, Any], tmp_path: Pa
         session = tiny.session(rules)
         processor = GuardedLogits(random_model[1], tiny.TOOLS, session, tool_choice="required")
         calls = processor.release(generated(random_model, processor, seed))
-        assert [(event.tool, event.args) for event in session.history[2:]] == [(one.tool, one.args) for one in calls]
+        assert [(event.tool, event.args) for event in session.history[2:]] == [(call.tool, call.args) for call in calls]
         released += calls
     assert len(released) > 55
     assert len({call.tool for call in released}) > 3

@@ -47,7 +47,7 @@ def begun(of: Any, choice: Any = "auto", prompt: str = "", form: str = "hermes")
 
 def push(turn: TurnBuffer, of: Any, text: str) -> int:
     """The number of calls in a text."""
-    return sum(one.is_complete for token in of(text)["input_ids"] for one in turn.push(token))
+    return sum(call.is_complete for token in of(text)["input_ids"] for call in turn.push(token))
 
 
 CASES = [
@@ -186,7 +186,7 @@ def pushed(turn: TurnBuffer, token: int) -> bool:
     if not admitted(turn, token):
         return False
     try:
-        accepted = any(one.is_complete for one in turn.push(token))
+        accepted = any(call.is_complete for call in turn.push(token))
     except InvalidToken:
         return False
     except MalformedCall:

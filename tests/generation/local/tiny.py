@@ -188,8 +188,8 @@ class Known:
         self._prompt = len(prompt)
 
     def logits(self) -> torch.Tensor:
-        found = self._scores.get(self._tokens)
-        return self._logits({self._end: 1.0}) if found is None else found
+        score = self._scores.get(self._tokens)
+        return self._logits({self._end: 1.0}) if score is None else score
 
     def step(self, token: int) -> None:
         self._tokens = (*self._tokens, token)

@@ -14,7 +14,7 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.policy.solver.encoding import Encoding, Question, SmtError
-from guardagent.policy.solver.z3_text import INT, REAL, STRING, Enumeration, VariableDeclaration
+from guardagent.policy.solver.z3_text import INT, REAL, STRING, Sort, VariableDeclaration
 from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values
 
 pytest.importorskip("z3")
@@ -47,7 +47,7 @@ def airline() -> Question:
 def test_declarations_and_assertions() -> None:
     """Declarations, enumerations and assertions come with their lines and with the comments beside them."""
     encoding = Encoding.read(TEXT, {})
-    cabin = Enumeration("Cabin", ("basic_economy", "economy", "first class"))
+    cabin = Sort("Cabin", ("basic_economy", "economy", "first class"))
     assert encoding.constants["cabin"] == cabin
     assert encoding.constants["hours"] == INT
     assert encoding.enumerations == {"Cabin": cabin.values}
@@ -71,7 +71,7 @@ def test_declared_beside_the_text() -> None:
         "cabin": VariableDeclaration(None),
     }
     encoding = Encoding.read(f"{TEXT}(assert (> price 1.5))", declared)
-    assert encoding.constants["fast one"] == Enumeration("Speed", ("slow", "very fast"))
+    assert encoding.constants["fast one"] == Sort("Speed", ("slow", "very fast"))
     assert encoding.constants["other"] == encoding.constants["cabin"]
     assert encoding.constants["price"] == REAL
     question = encoding.question("(and can_cancel (= |fast one| |very fast|))", ["fast one"])

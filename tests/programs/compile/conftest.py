@@ -103,7 +103,7 @@ class Compiler:
 
     def __call__(self, *answers: str | Reply, options: tuple[object, ...] = ()) -> tuple[int, dict[str, Any]]:
         """(exit status, report) of compiling with a plan and these programs."""
-        replies = [text(one) if isinstance(one, str) else one for one in answers]
+        replies = [text(answer) if isinstance(answer, str) else answer for answer in answers]
         self._server = self._serve([text(PLAN), *replies])
         agent = ["--agent", "lending", "--examples", self.home / "examples.jsonl", "-o", self.out]
         agent += [] if self.strict else ["--no-properties"]

@@ -19,7 +19,7 @@ EVERY = [*ALIKE, *DENIED, OTHER, THIRD, BOTH]
 
 
 def names(*arguments: object) -> list[str]:
-    return [one.id for one in choose_examples(*arguments)]  # type: ignore[arg-type]
+    return [example.id for example in choose_examples(*arguments)]  # type: ignore[arg-type]
 
 
 def test_one_for_each_label_and_each_clause() -> None:
@@ -37,12 +37,5 @@ def test_the_others_differ_most_from_those_that_are_taken() -> None:
 def test_labels_are_shown_alike_as_long_as_there_are_any() -> None:
     """And never more than there are."""
     plain = [run(f"p{number}", f"word{number}", int(number > 2)) for number in range(12)]
-    assert sum(one.label for one in choose_examples(plain, 6)) == 3
+    assert sum(example.label for example in choose_examples(plain, 6)) == 3
     assert len(choose_examples(plain, 99)) == 12
-
-
-def test_for_a_part_its_own_sentences_come_first() -> None:
-    """Then those of which nobody said what they break."""
-    unknown = run("unknown", "never this 7", 1)
-    assert names([ALIKE[0], *DENIED, THIRD, unknown], 3, {3}) == ["a0", "third", "unknown"]
-    assert names([ALIKE[0], *DENIED, unknown], 2, {3}) == ["a0", "unknown"]

@@ -29,7 +29,7 @@ def test_a_program_that_is_wrong_is_mended(compiler: Compiler) -> None:
     exit_status, report = compiler(WRONG, GOOD)
     assert (exit_status, report["passed"], report["written"]) == (0, True, str(compiler.out))
     rounds = report["candidates"][0]["rounds"]
-    assert [{row["name"]: row["failed"] for row in one["tried"]}["examples"] for one in rounds] == [2, 0]
+    assert [{row["name"]: row["failed"] for row in attempt["tried"]}["examples"] for attempt in rounds] == [2, 0]
     mend = compiler.prompts[2]
     for words in ("Loans: 5", "label 1", "label 0", "loans, 6", "(2 in all)"):
         assert words in mend
@@ -61,7 +61,7 @@ def test_a_program_that_never_becomes_right_is_not_written(compiler: Compiler) -
     assert compiler.out.read_bytes() == before
     assert [row["id"] for row in report["examples"] if not row["passed"]] == ["e1", "e5"]
     failures = report["tests"][0]["failures"]
-    assert [(one["example"], one["expected"], one["given"]) for one in failures] == [
+    assert [(failure["example"], failure["expected"], failure["given"]) for failure in failures] == [
         ("e1", "label 1", "label 0"),
         ("e5", "label 1", "label 0"),
     ]
@@ -208,7 +208,7 @@ def test_another_profile_gets_the_verdict_of_the_required_check(compiler: Compil
     """
     exit_status, report = compiler(program(body), options=("--rounds", 0))
     assert (exit_status, failing(report)) == (1, {"substituted_profile"})
-    notes = [one["note"] for test in report["tests"] for one in test["failures"]]
+    notes = [failure["note"] for test in report["tests"] for failure in test["failures"]]
     assert notes == [f"Loans: {loans} instead of 0" for loans in (5, 7, 6, 99, 9, 1000)]
 
 
@@ -217,7 +217,7 @@ def test_a_transformation_can_be_left_out(compiler: Compiler) -> None:
     options = ("--rounds", 0, "--without", "changed_ids")
     exit_status, report = compiler(program(IDS), options=(*options, "--without", "substituted_profile"))
     assert exit_status == 0
-    assert {one["message"] for one in report["findings"] if one["kind"] == "skipped"} == {
+    assert {finding["message"] for finding in report["findings"] if finding["kind"] == "skipped"} == {
         "the transformation 'changed_ids' was excluded",
         "the transformation 'substituted_profile' was excluded",
     }
@@ -260,7 +260,7 @@ def test_a_regular_expression_in_place_of_a_parser_goes_back_once(compiler: Comp
     assert (exit_status, report["model_calls"]) == (0, 3)
     message = "matches JSON with a regular expression; expected a parser: 'JSONDecoder' or 'loads'"
     assert message in compiler.prompts[2]
-    assert [one["kind"] for one in report["findings"] if message in one["message"]] == ["unparsed"]
+    assert [finding["kind"] for finding in report["findings"] if message in finding["message"]] == ["unparsed"]
     better, worse = block(RIGHT), block(RIGHT.replace("loans, 5", "loans, 6"))
     assert "re.findall" not in compiler(odd, better)[1]["written"] + compiler.out.read_text()
     exit_status, report = compiler(odd, worse, options=("--rounds", 1))
@@ -272,7 +272,11 @@ def test_several_candidates_are_compared(compiler: Compiler) -> None:
     """The first candidate is chosen if the candidates never disagree."""
     other = block(RIGHT.replace('field(agent_input, "Loans")', 'agent_input.split("Loans: ")[1].split("\\n")[0]'))
     exit_status, report = compiler(other, text(PLAN), GOOD, options=("--candidates", 2))
-    assert (exit_status, report["chosen"], [one["passed"] for one in report["candidates"]]) == (0, 1, [True, True])
+    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
+        0,
+        1,
+        [True, True],
+    )
     assert not report["disagreements"]
 
 
@@ -283,17 +287,24 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
     exit_status, report = compiler(GOOD, text(PLAN), strict, options=("--candidates", 2))
     assert (exit_status, report["chosen"]) == (0, 2)
     assert "loans, 4" in compiler.out.read_text()
-    found = report["disagreements"]
-    assert {one["note"] for one in found} == {"Loans: 4 instead of 3", "Loans: 4 instead of 5"}
-    assert (found[0]["example"], found[0]["given"]) == ("e1", {"1": "label 0", "2": "label 1: 4 of 4"})
-    assert "Loans: 4" in found[0]["agent_input"]
+    disagreements = report["disagreements"]
+    assert {disagreement["note"] for disagreement in disagreements} == {
+        "Loans: 4 instead of 3",
+        "Loans: 4 instead of 5",
+    }
+    assert (disagreements[0]["example"], disagreements[0]["given"]) == ("e1", {"1": "label 0", "2": "label 1: 4 of 4"})
+    assert "Loans: 4" in disagreements[0]["agent_input"]
 
 
 @pytest.mark.slow
 def test_a_candidate_that_fails_is_left_behind(compiler: Compiler) -> None:
     """One that passes is enough, also where the model falls silent after it."""
     exit_status, report = compiler(WRONG, text(PLAN), GOOD, options=("--candidates", 2, "--rounds", 0))
-    assert (exit_status, report["chosen"], [one["passed"] for one in report["candidates"]]) == (0, 2, [False, True])
+    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
+        0,
+        2,
+        [False, True],
+    )
     exit_status, report = compiler(GOOD, status(401), options=("--candidates", 3))
     assert (exit_status, len(report["candidates"])) == (0, 1)
 
@@ -317,6 +328,7 @@ def test_a_model_that_does_not_answer_is_exit_3(compiler: Compiler, reply: Reply
         ([{"id": "x", "agent_input": "a", "agent_ouput": "b", "label": 1}], "did you mean 'agent_ouput'"),
         ([EXAMPLES[0] | {"agent_output": " "}], "'agent_output' is empty"),
         ([EXAMPLES[0] | {"facts": [1]}], "'facts' is not an object"),
+        ([EXAMPLES[0], EXAMPLES[1] | {"clauses": [3]}], "example 'e1': key 'clauses' has the unknown sentence 3"),
         ([EXAMPLES[1] | {"label": 0}, EXAMPLES[3]], "a required check of the specification denies it"),
     ],
 )

@@ -70,7 +70,7 @@ def compiled(request: str, source: str, folder: Path, inputs: int = 2000, rounds
     answer = block(source) + block((home / "properties.py").read_text())
     means = CompileContext(Meter(ScriptedModel([PLAN, answer, answer])), load_sandbox(), Prompts())
     subject = CompileTarget(request_text, specification, Toolbox.load(tools))
-    return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, crosshair=0, inputs=inputs).report
+    return compile_program(subject, home / "examples.jsonl", means, rounds=rounds, inputs=inputs).report
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_fault_is_found(request_name: str, fault: str, tmp_path: Path) -> None
     report = compiled(request_name, dict(mutants(request_name))[fault], tmp_path, inputs=300, rounds=0)
     assert not report.passed
     assert FEW[request_name][fault] in {tried.name for tried in report.attempt.results if tried.failures}
-    assert [one[:60] for one in report.attempt.advice] == ADVICE.get(fault, [])
+    assert [hint[:60] for hint in report.attempt.advice] == ADVICE.get(fault, [])
 
 
 @pytest.mark.slow

@@ -92,9 +92,9 @@ def test_the_report_maps_sentences_to_lines_and_examples(compiler: Compiler) -> 
     assert any("check_loans(loans, 5)" in written[line - 1] for line in first["lines"])
     assert first["examples"] == ["e0", "e1", "e2", "e3", "e4", "e5"]
     assert (second["lines"], second["examples"]) == ([], [])
-    found = {one["kind"]: one for one in report["findings"]}
-    assert written[found["unexecuted"]["line"] - 1].strip() == "denied = True"
-    assert found["uncovered"]["clause"] == 2
+    by_kind = {finding["kind"]: finding for finding in report["findings"]}
+    assert written[by_kind["unexecuted"]["line"] - 1].strip() == "denied = True"
+    assert by_kind["uncovered"]["clause"] == 2
 
 
 def test_an_example_that_is_only_undecided_is_a_finding(compiler: Compiler) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,6 @@ from guardagent.programs.compile import Example
 from guardagent.programs.compile.examples import CompileTarget
 from guardagent.programs.compile.properties import (
     Change,
-    _crosshair_answers,
     apply_changes,
     possible_changes,
     random_changes,
@@ -23,9 +20,7 @@ from guardagent.programs.compile.properties import (
 )
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import Properties, read_properties
-from guardagent.sandbox.hardening import problems as problems_here
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.sandbox.worker import command
 from tests.programs.generation.answers import block
 from tests.tiers import slow_after
 
@@ -41,7 +36,6 @@ SECOND = """
 def property_2(agent_input, agent_output, facts):
     return None
 """
-FAST = ("--crosshair", 0)
 GOOD = block(RIGHT) + block(PROPERTY)
 TWELVE_ARE_FINE = block(RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "0" if loans == str(12) else loans\n', 1))
 
@@ -51,29 +45,29 @@ def tried(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def findings(report: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(one["kind"], one["message"]) for one in report["findings"]]
+    return [(finding["kind"], finding["message"]) for finding in report["findings"]]
 
 
 @pytest.mark.slow
 def test_the_report_says_on_how_many_runs_a_property_was_tried(compiler: Compiler) -> None:
     """And which clauses have none, or one that says nothing."""
-    exit_status, report = compiler(GOOD, options=FAST)
-    one = tried(report)["property_1"]
-    assert (exit_status, one["failures"], report["properties"].strip()) == (0, [], PROPERTY.strip())
-    assert one["runs"] > 50
-    assert "distinct runs: deny" in one["about"]
+    exit_status, report = compiler(GOOD)
+    property_1 = tried(report)["property_1"]
+    assert (exit_status, property_1["failures"], report["properties"].strip()) == (0, [], PROPERTY.strip())
+    assert property_1["runs"] > 50
+    assert "distinct runs: deny" in property_1["about"]
     assert ("unchecked", "no property for clause 2") in findings(report)
-    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=FAST)
+    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND))
     assert "the property of clause 2 makes no claim about any of" in str(findings(report))
 
 
 @pytest.mark.slow
 def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
     """No example has twelve loans, and no transformation finds it; a run with one change does."""
-    exit_status, report = compiler(TWELVE_ARE_FINE + block(PROPERTY), block(RIGHT), options=FAST)
+    exit_status, report = compiler(TWELVE_ARE_FINE + block(PROPERTY), block(RIGHT))
     assert exit_status == 0
     first, second = report["candidates"][0]["rounds"]
-    assert [one["name"] for one in first["tried"] if one["failed"]] == ["property_1"]
+    assert [row["name"] for row in first["tried"] if row["failed"]] == ["property_1"]
     assert {"name": "property_1", "failed": 0} in second["tried"]
     mend = compiler.prompts[2]
     assert "property_1 says deny; the Loans of agent_input: 12\n" in mend
@@ -85,7 +79,7 @@ def test_a_counterexample_goes_back_shrunk(compiler: Compiler) -> None:
 @pytest.mark.slow
 def test_the_same_runs_each_time(compiler: Compiler) -> None:
     """A failure is reproducible, and leaves nothing in the working directory."""
-    reports = [compiler(TWELVE_ARE_FINE + block(PROPERTY), options=(*FAST, "--rounds", 0)) for _ in range(2)]
+    reports = [compiler(TWELVE_ARE_FINE + block(PROPERTY), options=("--rounds", 0)) for _ in range(2)]
     assert reports[0][0] == 1
     assert failing(reports[0][1]) == {"property_1"}
     assert reports[0][1]["tests"] == reports[1][1]["tests"]
@@ -96,11 +90,11 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
     """Undecided it may be; a crash is no answer."""
     never = RIGHT.replace('"Loans")\n', '"Loans")\n    loans = "9" if loans == "4" else loans\n', 1)
     for odd in (never, never.replace('"9"', "str(1 // 0)")):
-        exit_status, report = compiler(block(odd) + block(PROPERTY), options=(*FAST, "--rounds", 0))
+        exit_status, report = compiler(block(odd) + block(PROPERTY), options=("--rounds", 0))
         assert (exit_status, failing(report)) == (1, {"property_1"})
         assert tried(report)["property_1"]["failures"][0]["expected"] == "label 0, or undecided"
     unknown = RIGHT.replace('"Loans")\n', '"Loans")\n    if loans == "4":\n        raise ValueError("four")\n', 1)
-    assert compiler(block(unknown) + block(PROPERTY), options=FAST)[0] == 0
+    assert compiler(block(unknown) + block(PROPERTY))[0] == 0
 
 
 @pytest.mark.slow
@@ -119,7 +113,7 @@ def test_a_program_that_denies_what_must_pass_is_refused(compiler: Compiler) -> 
 )
 def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wrong: str, message: str) -> None:
     """It goes back; a person reads that it was changed."""
-    exit_status, report = compiler(block(RIGHT) + block(wrong), GOOD, options=FAST)
+    exit_status, report = compiler(block(RIGHT) + block(wrong), GOOD)
     assert exit_status == 0, report["tests"]
     assert ("changed", "the model changed this property after its first version; review it") in findings(report)
     assert message in compiler.prompts[2]
@@ -136,7 +130,7 @@ def test_a_property_that_an_example_contradicts_is_wrong(compiler: Compiler, wro
 )
 def test_properties_pass_the_gate_before_any_of_them_runs(compiler: Compiler, wrong: str, message: str) -> None:
     """As programs do; what is wrong goes back."""
-    exit_status, report = compiler(block(RIGHT) + block(wrong), options=(*FAST, "--rounds", 0))
+    exit_status, report = compiler(block(RIGHT) + block(wrong), options=("--rounds", 0))
     assert (exit_status, len(report["problems"])) == (1, 1)
     assert message in report["problems"][0]
     assert report["problems"][0].startswith("the properties: ")
@@ -147,7 +141,7 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
     """An answer without properties keeps those before; one that leaves some out is refused."""
     other = PROPERTY.replace("property_1", "property_2").replace('"allow"', "None")
     exit_status, report = compiler(
-        TWELVE_ARE_FINE + block(PROPERTY), TWELVE_ARE_FINE + block(other), options=(*FAST, "--rounds", 1)
+        TWELVE_ARE_FINE + block(PROPERTY), TWELVE_ARE_FINE + block(other), options=("--rounds", 1)
     )
     assert (exit_status, report["problems"]) == (
         1,
@@ -159,7 +153,7 @@ def test_a_property_does_not_go_away(compiler: Compiler) -> None:
 @pytest.mark.parametrize("first", [block(RIGHT.replace("check_loans", "check_lones")), "No program yet.\n"])
 def test_properties_outlive_a_program_that_cannot_run(compiler: Compiler, first: str) -> None:
     """They stood beside it and were right: the next version is held to them, and the model is shown them."""
-    exit_status, report = compiler(first + block(PROPERTY), TWELVE_ARE_FINE, options=(*FAST, "--rounds", 1))
+    exit_status, report = compiler(first + block(PROPERTY), TWELVE_ARE_FINE, options=("--rounds", 1))
     assert (exit_status, failing(report)) == (1, {"property_1"})
     assert "def property_1" in compiler.prompts[2]
 
@@ -169,18 +163,18 @@ def test_each_clause_has_a_property_or_a_reason(compiler: Compiler) -> None:
     """Else nothing is written, the model is told, and so is the person; who may say that it need not be."""
     compiler.strict = True
     lacks = "no property for clause 2; expected 'property_N' for each clause"
-    exit_status, report = compiler(GOOD, options=(*FAST, "--rounds", 1))
+    exit_status, report = compiler(GOOD, options=("--rounds", 1))
     assert (exit_status, compiler.out.exists(), failing(report)) == (1, False, set())
     assert tried(report)["properties"]["lacks"].startswith(lacks)
     assert lacks in compiler.prompts[2]
-    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=(*FAST, "--rounds", 0))
+    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + SECOND), options=("--rounds", 0))
     assert exit_status == 1
     assert "the property of clause 2 only returns None, without a reason" in tried(report)["properties"]["lacks"]
     reason = SECOND.replace("    return", '    """It says how to deny."""\n    return')
-    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + reason), options=FAST)
+    exit_status, report = compiler(block(RIGHT) + block(PROPERTY + reason))
     assert (exit_status, compiler.out.exists()) == (0, True)
     assert ("context", "the model claims that this sentence sets no rule: It says how to deny.") in findings(report)
-    exit_status, report = compiler(GOOD, options=(*FAST, "--no-properties"))
+    exit_status, report = compiler(GOOD, options=("--no-properties",))
     assert (exit_status, ("unchecked", "no property for clause 2") in findings(report)) == (0, True)
 
 
@@ -190,14 +184,14 @@ def test_what_a_required_check_denies_no_property_lets_pass(compiler: Compiler) 
     everyone = PROPERTY.replace(
         '"deny" if loans >= 5 else "allow"', '"allow" if loans not in (5, 7) and not facts else None'
     )
-    assert compiler(block(RIGHT) + block(everyone), options=FAST)[0] == 0
+    assert compiler(block(RIGHT) + block(everyone))[0] == 0
     both = PROPERTY + everyone.replace("property_1", "property_2").replace("not in (5, 7)", "< 99")
-    assert compiler(block(RIGHT) + block(both), options=FAST)[0] == 0
+    assert compiler(block(RIGHT) + block(both))[0] == 0
 
 
 def test_nothing_is_left_out_silently(compiler: Compiler) -> None:
     """Without runs that are made of the examples, the report says so."""
-    _, report = compiler(GOOD, options=(*FAST, "--inputs", 0))
+    _, report = compiler(GOOD, options=("--inputs", 0))
     assert ("unchecked", "properties were tested on the examples only: '--inputs' is 0") in findings(report)
     assert tried(report)["property_1"]["runs"] == 6
 
@@ -206,7 +200,7 @@ def test_nothing_is_left_out_silently(compiler: Compiler) -> None:
 def test_properties_run_in_the_sandbox_only(compiler: Compiler) -> None:
     """One that never ends is stopped there, and is wrong."""
     endless = PROPERTY.replace("    return", "    while True:\n        pass\n    return")
-    exit_status, report = compiler(block(RIGHT) + block(endless), options=(*FAST, "--rounds", 0))
+    exit_status, report = compiler(block(RIGHT) + block(endless), options=("--rounds", 0))
     assert (exit_status, "time limit" in str(tried(report)["property_1"]["failures"])) == (1, True)
 
 
@@ -219,8 +213,8 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
     first = Example("a", "Role: nurse\nAge: 17", '{"rows": 3, "ok": true}', 0, {"role": "nurse", "limit": 2})
     second = Example("b", "Role: cook\nAge: 40", "free words", 1, {"role": "cook"})
     here = replace(world(first, second), sources=("x > 18",))
-    made = {(one.origin, one.name): one for of in possible_changes(here) for one in of}
-    every = [str(one) for of in possible_changes(here) for one in of]
+    made = {(change.origin, change.name): change for of in possible_changes(here) for change in of}
+    every = [str(change) for of in possible_changes(here) for change in of]
     for note in (
         "the Role of agent_input: cook",
         "the Role of agent_input missing",
@@ -246,10 +240,10 @@ def test_runs_are_made_of_the_shape_of_the_examples() -> None:
 
 def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     """Each number of the request, one less and one more, alone and as a sum; a run that fails is made simple."""
-    one = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
-    place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [one])
+    example = Example("a", "Role: nurse\nAge: 40", '{"n": {"x": 3}}\n{"n": {"x": 4}}', 0)
+    place = Suite(CompileTarget("At most 1,500, or twenty-one.", "", Toolbox.load()), [example])
     assert place.limits == [1500, 21]
-    notes = [apply_changes(*run)[1] for run in single_changes([one], possible_changes(place), place.limits)]
+    notes = [apply_changes(*run)[1] for run in single_changes([example], possible_changes(place), place.limits)]
     for note in (
         "the Age of agent_input: 22",
         "the n.x of agent_output: 1499",
@@ -257,9 +251,9 @@ def test_the_sweep_reaches_every_limit_before_anything_random() -> None:
     ):
         assert note in notes
     assert notes.index("the Age of agent_input missing") < notes.index("the Age of agent_input: unknown")
-    runs = list(random_changes([one], possible_changes(place), 50))
-    assert runs == list(random_changes([one], possible_changes(place), 50))
-    old = (one, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
+    runs = list(random_changes([example], possible_changes(place), 50))
+    assert runs == list(random_changes([example], possible_changes(place), 50))
+    old = (example, (Change("agent_input", "Role", '"cook"'), Change("agent_input", "Age", '"7"')))
     run, note = shrink(old, lambda run, _note: "Age: 7" in run.agent_input)
     assert (run.agent_input, note) == ("Role: nurse\nAge: 7", "the Age of agent_input: 7")
 
@@ -270,44 +264,3 @@ def test_properties_stand_in_a_block_of_their_own() -> None:
     assert read_properties(inside) == Properties()
     assert read_properties(GOOD).numbers == (1,)
     assert program("pass") not in GOOD
-
-
-@pytest.mark.skipif("CROSSHAIR" not in os.environ, reason="CROSSHAIR=1 asks for it: a minute may not be enough for it")
-def test_crosshair_solves_for_what_no_run_happened_to_hold(compiler: Compiler) -> None:
-    """Behind the hardening layers; what it suggests is tried in the sandbox, and goes back as any failing run."""
-    pytest.importorskip("crosshair")
-    pytest.importorskip("z3")
-    hidden = '"Loans")\n    loans = "0" if loans == "61" + "7" else loans\n'
-    never = block(RIGHT.replace('"Loans")\n', hidden, 1)) + block(PROPERTY)
-    exit_status, report = compiler(never, options=("--rounds", 0, "--crosshair", 60, "--inputs", 20))
-    if problems := {one for one in problems_here().values() if one}:
-        pytest.skip(str(problems))
-    assert (exit_status, failing(report)) == (1, {"symbolic"})
-    assert "(CrossHair)" in tried(report)["symbolic"]["failures"][0]["note"]
-
-
-def test_what_crosshair_suggests_is_not_believed(compiler: Compiler) -> None:
-    """A program can say what it likes there: a value that breaks nothing is none."""
-    lines = [
-        "nonsense",
-        '{"question": 99, "value": "6"}',
-        '{"question": 0, "value": [1]}',
-        '{"question": 0, "value": "4"}',
-    ]
-    assert list(_crosshair_answers("\n".join(lines), 1)) == [(0, "4")]
-
-
-@pytest.mark.parametrize("deed", ["open('/etc/passwd')", "__import__('socket').socket()", "__import__('os').fork()"])
-def test_what_crosshair_executes_reaches_nothing(deed: str) -> None:
-    """Even a program that the gate would never let through: no file of others, no network, no process."""
-    pytest.importorskip("crosshair")
-    work = {"program": f"{deed}\ndef check(**run): pass", "properties": "def check(**run): pass", "toolbox": []}
-    ran = subprocess.run(
-        command("symbolic", libraries=("crosshair",)),
-        input=json.dumps({**work, "readable": [], "questions": [], "seconds": 1, "each": 1}),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-    )
-    assert ran.stderr.strip().splitlines()[-1].startswith("PermissionError")

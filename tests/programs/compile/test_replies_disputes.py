@@ -44,7 +44,7 @@ def test_a_disputed_run_is_that_of_its_example(mislabelled: Compiler) -> None:
     """By its number among the failures; beside a program whose failures it explains it ends the rounds, too."""
     for answer in (disputed("run 1"), disputed("Run 1") + GOOD.replace("Lends", "Never lends")):
         _, report = mislabelled(GOOD, answer, GOOD)
-        assert ([one["id"] for one in report["disputes"]], report["model_calls"]) == (["e6"], 3)
+        assert ([dispute["id"] for dispute in report["disputes"]], report["model_calls"]) == (["e6"], 3)
 
 
 def test_a_person_who_agrees_sets_the_example_aside(mislabelled: Compiler) -> None:
@@ -131,5 +131,5 @@ def test_a_dispute_of_nothing_goes_back(compiler: Compiler, answer: str, message
 def test_a_program_that_passes_is_written_whatever_the_model_thinks_of_a_label(compiler: Compiler) -> None:
     """It gives every example its label; what the model says of one is in the report."""
     exit_status, report = compiler(disputed("example 1", "odd") + GOOD)
-    assert (exit_status, [one["id"] for one in report["disputes"]]) == (0, ["e0"])
+    assert (exit_status, [dispute["id"] for dispute in report["disputes"]]) == (0, ["e0"])
     assert Path(report["written"]) == compiler.out

@@ -102,6 +102,6 @@ def test_no_word_of_a_shipped_request_is_lost(agent: str) -> None:
 @given(st.text(alphabet="ab1.)-*#|: \n", max_size=80))
 def test_any_text_has_numbered_sentences(request: str) -> None:
     """Counted from 1, and none of them empty."""
-    found = clauses_of(request)
-    assert [clause.number for clause in found] == list(range(1, len(found) + 1))
-    assert all(clause.text.strip() for clause in found)
+    clauses = clauses_of(request)
+    assert [clause.number for clause in clauses] == list(range(1, len(clauses) + 1))
+    assert all(clause.text.strip() for clause in clauses)

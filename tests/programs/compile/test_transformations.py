@@ -20,7 +20,7 @@ from guardagent.programs.compile.trial import RunOutcome
 
 def made(name: str, *examples: Example, request: str = "Keep the rules.", specification: str = "") -> list[Variant]:
     """The variants of the first example."""
-    [transformation] = transformations.load(frozenset(transformations.names()) - {name})
+    [transformation] = [candidate for candidate in transformations.load() if candidate.name == name]
     world = Suite(CompileTarget(request, specification, Toolbox([])), examples)
     return list(transformation.variants(examples[0], world))
 
@@ -33,8 +33,8 @@ def run(
 
 def test_each_has_words_for_the_report() -> None:
     """Also those of SQL, in a module of their own."""
-    assert len(transformations.names()) == 15
-    assert all(one.about for one in transformations.load())
+    assert len(transformations.load()) == 15
+    assert all(transformation.about for transformation in transformations.load())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_field_is_repeated_with_the_values_of_others() -> None:
     others = [run("Identity: doctor\nQuestion: a?"), run("Identity: nurse\nQuestion: b?")]
     variants = made("repeated_fields", example, *others)
     assert len(variants) == 5
-    assert all("Identity: doctor" in one.example.agent_input + one.example.agent_output for one in variants)
+    assert all("Identity: doctor" in variant.example.agent_input + variant.example.agent_output for variant in variants)
     assert not made("repeated_fields", run("Identity: nurse\nQuestion: what?", label=0), *others)
     assert {
         v.note.rpartition(": ")[2] for v in made("repeated_fields", run("age: 17\nok: true\nQuestion: may I?"))
@@ -92,16 +92,19 @@ def test_a_field_in_conflict_or_missing_is_compared_with_the_other_value_alone()
     """In its section, and where that has no indent at the ends of the text; empty and missing; never the free text."""
     rows = [run("Task: go\nRole: nurse", label=0), run("Task: walk\nRole: cook"), run("Task: run\nRole: nurse")]
     conflicts = made("conflicting_fields", *rows)
-    texts = [one.example.agent_input for one in conflicts]
+    texts = [conflict.example.agent_input for conflict in conflicts]
     assert texts == [
         "Task: go\nRole: nurse\nRole: cook",
         "Task: go\nRole: cook\nRole: nurse",
         "Role: cook\nTask: go\nRole: nurse",
     ]
-    assert {one.other.agent_input for one in conflicts if one.other} == {"Task: go\nRole: cook"}
-    assert [one.example.agent_input for one in made("missing_fields", *rows)] == ["Task: go", "Task: go\nRole: "]
+    assert {conflict.other.agent_input for conflict in conflicts if conflict.other} == {"Task: go\nRole: cook"}
+    assert [variant.example.agent_input for variant in made("missing_fields", *rows)] == [
+        "Task: go",
+        "Task: go\nRole: ",
+    ]
     record = run('{"n": {"x": 3}}', label=0)
-    assert [one.example.agent_input for one in made("missing_fields", record)][:2] == [
+    assert [variant.example.agent_input for variant in made("missing_fields", record)][:2] == [
         '{"n": {}}',
         '{"n": {"x": null}}',
     ]
@@ -118,7 +121,7 @@ def test_facts_win_over_the_field_of_their_name_or_value() -> None:
     assert known.other is not None
     assert (known.other.facts, known.other.agent_input) == ({}, "Role: cook\nAge: 40")
     who = replace(rows[0], facts={"who": "nurse"})
-    assert {str(one.example.facts) for one in made("contradicting_facts", who, rows[1], run("Role: cook"))} == {
+    assert {str(variant.example.facts) for variant in made("contradicting_facts", who, rows[1], run("Role: cook"))} == {
         "{'who': 'cook'}"
     }
     assert not made("contradicting_facts", *rows, run("Role: cook"))
@@ -152,24 +155,24 @@ def test_words_that_are_no_query() -> None:
 def test_a_query_is_written_another_way_and_holds_a_denied_one() -> None:
     """Every form parses; those of an allowed run with a denied query are compared with that one alone."""
     allowed, denied = run("a", f"SQL: {SQL}\nAnswer: x", 0), run("b", "SQL: SELECT pay FROM wages\nAnswer: x")
-    forms = [one.example.agent_output for one in made("sql_forms", allowed, denied)]
+    forms = [variant.example.agent_output for variant in made("sql_forms", allowed, denied)]
     assert len(set(forms)) > 15
     for word in ("UNION", "; SELECT pay", "WITH", "EXISTS", "/* SELECT pay FROM wages */", 'FROM "staff"', "AS v"):
         assert any(word in text for text in forms), word
-    hidden = [one.example.agent_output for one in made("sql_forms", denied)]
+    hidden = [variant.example.agent_output for variant in made("sql_forms", denied)]
     assert any("OR" in text for text in hidden)
-    assert all(one.other is None for one in made("sql_forms", denied))
+    assert all(variant.other is None for variant in made("sql_forms", denied))
 
 
 def test_json_says_the_same_another_way() -> None:
     """In any layout; a record that is cut off keeps what stands around it."""
     log = '{"tool": "send", "args": {"to": "a\\"b", "n": [1, true]}}\n{"tool": "reply"}'
-    forms = [one.example.agent_output for one in made("json_layout", run("x", log))]
+    forms = [variant.example.agent_output for variant in made("json_layout", run("x", log))]
     assert [[json.loads(line) for line in text.split("\n")] for text in forms] == 4 * [
         [json.loads(x) for x in log.split("\n")]
     ]
     assert any("\\u0074ool" in text for text in forms)
-    first, second = (one.example.agent_output for one in made("broken_records", run("x", log)))
+    first, second = (variant.example.agent_output for variant in made("broken_records", run("x", log)))
     assert first.endswith('\n{"tool": "reply"}')
     assert not made("json_layout", run("x", '{"a":' * 600 + "1" + "}" * 600))
     assert second.startswith(log.split("\n", maxsplit=1)[0])
@@ -180,10 +183,14 @@ def test_a_json_object_stays_one(name: str) -> None:
     """Text added to a JSON object goes to its longest value, like hostile text."""
     call = {"tool": "send", "args": {"text": "Hello to you", "to": ["a"]}}
     variants = made(name, run(json.dumps({"facts": {}}), json.dumps(call)))
-    outputs = [one.example.agent_output for one in variants if one.note.startswith(("below the output", "words below"))]
+    outputs = [
+        variant.example.agent_output
+        for variant in variants
+        if variant.note.startswith(("below the output", "words below"))
+    ]
     read: list[Mapping[str, Any]] = [json.loads(text) for text in outputs if text != json.dumps(call)]
     assert read
-    assert all(one["args"]["text"].startswith("Hello to you ") and one["tool"] == "send" for one in read)
+    assert all(record["args"]["text"].startswith("Hello to you ") and record["tool"] == "send" for record in read)
 
 
 @pytest.mark.parametrize(

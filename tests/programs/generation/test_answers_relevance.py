@@ -142,7 +142,7 @@ def test_compile_asks_at_no_loss_of_a_round(tools: Path) -> None:
     ]
     model = ScriptedModel([PLAN, ask, CODE, good])
     with GuardAgent("No parcel over two.", model=model, toolbox=tools.parent) as guard:
-        compiled = guard.compile(rows, rounds=1, inputs=0, crosshair=0, properties=False)
+        compiled = guard.compile(rows, rounds=1, inputs=0, properties=False)
     assert len(compiled.report.candidates[0].attempts) == 2
     system = [messages[0].content for messages in model.requests]
     assert ["no such country is served" in text for text in system] == [False, False, True, True]

@@ -45,8 +45,8 @@ def test_what_was_executed_waits_for_a_person(memory: Path) -> None:
     judge(memory, PLAN, MISSPELT, CODE)
     judge(memory, PLAN, CODE)
     (waiting,) = pending_guards(memory / "ehragent")
-    found = waiting.demonstration
-    assert (found.agent_input, found.code, len(found.plan), waiting.label) == (
+    demonstration = waiting.demonstration
+    assert (demonstration.agent_input, demonstration.code, len(demonstration.plan), waiting.label) == (
         ehr_input("nursing"),
         PROGRAM + "\n",
         4,

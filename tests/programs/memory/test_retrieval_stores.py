@@ -54,7 +54,7 @@ def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
     """The commands say where it went, and all of it is read."""
     memory, items = agent_folder(), runs(3000)
     add = ("memory", "add", "--agent", "echo", "--memory", memory)
-    lines = [one.to_json() + "\n" for one in items]
+    lines = [item.to_json() + "\n" for item in items]
     assert cli(*add, write("few.jsonl", "".join(lines[:10]))).out.endswith("demonstrations.jsonl\n")
     assert cli(*add, write("many.jsonl", "".join(lines[10:-1]))).out == (
         f"added 2989 to {memory / 'echo' / 'learned' / 'demonstrations.db'}\n"
@@ -95,13 +95,13 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(agent_folder
     """Several processes, two of them ended in the middle; whole entries only, in the file and in the database."""
     folder = agent_folder() / "echo"
     running = [writer(folder, str(number), 60) for number in range(4)]
-    for one in running[:2]:
-        assert one.stdout is not None
-        one.stdout.readline()
+    for process in running[:2]:
+        assert process.stdout is not None
+        process.stdout.readline()
         time.sleep(0.2)
-        os.kill(one.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
     acknowledged = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
-    there = [one.code for one in load_agent(folder).demonstrations]
+    there = [demonstration.code for demonstration in load_agent(folder).demonstrations]
     assert {line.strip() for line in acknowledged if line.endswith("\n")} <= set(there)
     assert len(there) == len(set(there)) >= 1 + 2 * 60
     assert (folder / "learned" / "demonstrations.db").exists()
@@ -117,8 +117,8 @@ def test_threads_share_a_memory_that_another_process_adds_to(runs: Runs, agent_f
     missed: list[Demonstration] = []
 
     def ask() -> None:
-        for one in items[::100]:
-            missed.extend({one} - set(retrieve(memory, one.agent_input, one.agent_output, 1)))
+        for item in items[::100]:
+            missed.extend({item} - set(retrieve(memory, item.agent_input, item.agent_output, 1)))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     adding = writer(folder, "w", 20)
@@ -140,9 +140,9 @@ def test_what_a_person_deletes_is_not_found(runs: Runs, agent_folder: Folder) ->
     with sqlite3.connect(folder / "learned" / "demonstrations.db") as db:
         db.execute("DELETE FROM demonstrations WHERE code = ?", (gone.code,))
     db.close()
-    for found in (memory, load_agent(folder).demonstrations):
-        assert gone not in retrieve(found, gone.agent_input, gone.agent_output, 5)
-        assert len(found) == 3000
+    for collection in (memory, load_agent(folder).demonstrations):
+        assert gone not in retrieve(collection, gone.agent_input, gone.agent_output, 5)
+        assert len(collection) == 3000
 
 
 @pytest.mark.parametrize("damage", slow_after(1, [b"no database at all" * 100, b""]))
@@ -166,7 +166,8 @@ def test_a_memory_that_nobody_can_write_is_read(runs: Runs, tmp_path: Path) -> N
     try:
         assert list(store) == items
         assert [
-            one.demonstration for one in store.nearest(Query(items[7].agent_input, items[7].agent_output, 1))
+            neighbour.demonstration
+            for neighbour in store.nearest(Query(items[7].agent_input, items[7].agent_output, 1))
         ] == items[7:8]
     finally:
         (tmp_path / "ro").chmod(0o700)

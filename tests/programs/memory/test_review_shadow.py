@@ -53,10 +53,14 @@ def test_a_model_judges_again_what_the_program_decided(memory: Path, mode: str) 
     """The verdict is the program's, free of any model call; the disagreement waits, for its owner's eyes alone."""
     verdict = judge(memory, writing(STRICT), mode=mode)
     assert (verdict.label, verdict.model_calls, verdict.checked_by) == (0, 0, "program")
-    (one,) = found(memory)
-    assert (one.agent_input, one.agent_output, one.enforced_side) == (ehr_input("nursing"), MAY, "program")
-    assert (one.sides["program"].label, one.sides["generated"].label) == (0, 1)
-    path = memory / "ehragent" / "disagreements" / f"{one.id}.json"
+    (disagreement,) = found(memory)
+    assert (disagreement.agent_input, disagreement.agent_output, disagreement.enforced_side) == (
+        ehr_input("nursing"),
+        MAY,
+        "program",
+    )
+    assert (disagreement.sides["program"].label, disagreement.sides["generated"].label) == (0, 1)
+    path = memory / "ehragent" / "disagreements" / f"{disagreement.id}.json"
     assert path.stat().st_mode & 0o077 == 0
     assert path.parent.stat().st_mode & 0o077 == 0
 
@@ -66,8 +70,8 @@ def test_the_program_judges_again_what_a_model_wrote(memory: Path) -> None:
     model = writing(STRICT)
     verdict = judge(memory, model, mode="generate", remember="review")
     assert (verdict.label, verdict.model_calls, len(model.requests)) == (1, 2, 2)
-    (one,) = found(memory)
-    assert (one.enforced_side, one.sides["program"].label) == ("generated", 0)
+    (disagreement,) = found(memory)
+    assert (disagreement.enforced_side, disagreement.sides["program"].label) == ("generated", 0)
 
 
 def test_agreement_leaves_nothing(memory: Path) -> None:
@@ -83,8 +87,8 @@ def test_an_error_of_the_other_side_is_kept_and_changes_nothing(memory: Path) ->
     """A model that does not answer; at most a hundred, so that an outage leaves room for disagreements."""
     verdict = judge(memory, ScriptedModel(lambda _: ModelError("unreachable")))
     assert (verdict.label, verdict.errors) == (0, ())
-    (one,) = found(memory)
-    assert "unreachable" in one.sides["generated"].errors[0]
+    (disagreement,) = found(memory)
+    assert "unreachable" in disagreement.sides["generated"].errors[0]
     model = ScriptedModel(lambda _: ModelError("unreachable"))
     with GuardAgent(agent="ehragent", memory=memory, model=model, shadow=1.0) as guarding:
         for number in range(MAX_ERRORS + 3):
@@ -110,7 +114,7 @@ def test_the_sample_follows_from_the_runs_alone(memory: Path) -> None:
                 guarding.guard(ehr_input("nursing"), log)
                 guarding.close()
     wanted = {name for name in (run_id(ehr_input("nursing"), log, {}) for log in logs) if sampled(name, 0.5)}
-    assert {one.id for one in found(memory)} == wanted
+    assert {disagreement.id for disagreement in found(memory)} == wanted
     assert 0 < len(wanted) < 8
 
 
@@ -184,7 +188,7 @@ def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..
     assert f"{third}  " in shown
     done = cli(*review, "--right", f"{first}=program", "--right", f"{second}=generated", "--reject", third)
     assert (done.status, done.out) == (0, "2 accepted, 1 rejected, 0 waiting\n")
-    assert {one.id: one.label for one in read_examples(folder / "examples.jsonl")} == {first: 0, second: 1}
+    assert {example.id: example.label for example in read_examples(folder / "examples.jsonl")} == {first: 0, second: 1}
     for number in range(2):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))
     assert found(memory) == []
@@ -200,7 +204,7 @@ def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
 
     for number in range(4):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))
-    ids = [one.id for one in found(memory)]
+    ids = [disagreement.id for disagreement in found(memory)]
 
     class Typing(Console):
         answers = iter("pgds")
@@ -216,22 +220,22 @@ def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
 def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Callable[..., CommandResult]) -> None:
     """An unknown id or side, `neither` of two labels, an id for two things, an example that says otherwise."""
     judge(memory, writing(STRICT))
-    (one,) = found(memory)
+    (disagreement,) = found(memory)
     review = ("memory", "review", "--agent", "ehragent", "--memory", memory)
     for options in (
         ("--right", "run-1=program"),
-        ("--right", f"{one.id}=both"),
-        ("--right", f"{one.id}=neither"),
-        ("--right", f"{one.id}=program", "--reject", one.id),
-        ("--right", f"{one.id}=program", "--accept", "abc"),
+        ("--right", f"{disagreement.id}=both"),
+        ("--right", f"{disagreement.id}=neither"),
+        ("--right", f"{disagreement.id}=program", "--reject", disagreement.id),
+        ("--right", f"{disagreement.id}=program", "--accept", "abc"),
     ):
         assert cli(*review, *options).status == 2
-    row = {"id": "mine", "agent_input": one.agent_input, "agent_output": one.agent_output, "label": 1}
+    row = {"id": "mine", "agent_input": disagreement.agent_input, "agent_output": disagreement.agent_output, "label": 1}
     (memory / "ehragent" / "examples.jsonl").write_text(json.dumps(row))
-    ran = cli(*review, "--right", f"{one.id}=program")
+    ran = cli(*review, "--right", f"{disagreement.id}=program")
     assert (ran.status, "'mine' is the same run as" in ran.err) == (2, True)
-    assert found(memory) == [one]
-    assert cli(*review, "--right", f"{one.id}=generated").status == 0
+    assert found(memory) == [disagreement]
+    assert cli(*review, "--right", f"{disagreement.id}=generated").status == 0
     assert (memory / "ehragent" / "examples.jsonl").read_text() == json.dumps(row)
 
 

@@ -24,23 +24,23 @@ texts = st.text(alphabet="aab é漢🙂\0\n", max_size=12) | st.text(max_size=6)
 pairs = st.tuples(texts, texts)
 
 
-def far(one: Run, other: Run) -> int:
-    return distance(one[0], other[0]) + distance(one[1], other[1])
+def far(run: Run, other: Run) -> int:
+    return distance(run[0], other[0]) + distance(run[1], other[1])
 
 
 def scan(runs: Sequence[Run], target: Run, k: int, *, least: bool) -> list[tuple[int, int]]:
     every = [(far(run, target), at) for at, run in enumerate(runs)]
-    return sorted(every, key=lambda one: (-one[0] if least else one[0], one[1]))[:k]
+    return sorted(every, key=lambda pair: (-pair[0] if least else pair[0], pair[1]))[:k]
 
 
 @given(pairs, pairs)
-def test_no_distance_is_outside_its_bounds(one: Run, other: Run) -> None:
+def test_no_distance_is_outside_its_bounds(run: Run, other: Run) -> None:
     """For the input and for the output; for equal texts both are nothing."""
-    made, target = profile(*one), profile(*other)
+    made, target = profile(*run), profile(*other)
     low = lower_bounds(made, target)[0]
-    assert low[0] <= distance(one[0], other[0])
-    assert low[1] <= distance(one[1], other[1])
-    assert far(one, other) <= upper_bounds(made, target)[0]
+    assert low[0] <= distance(run[0], other[0])
+    assert low[1] <= distance(run[1], other[1])
+    assert far(run, other) <= upper_bounds(made, target)[0]
     assert lower_bounds(made, made).sum() == 0
 
 
@@ -53,8 +53,8 @@ def test_a_surrogate_alone_has_a_profile() -> None:
 def test_the_search_is_a_full_scan(runs: list[Run], target: Run, k: int, least: bool) -> None:
     """Distances and positions, with empty and equal texts, more asked for than there are, and ties in their order."""
     profiles = np.concatenate([profile("", "")[:0], *(profile(*run) for run in runs)])
-    found = search(Query(*target, k, least), profiles, lambda chosen: {at: runs[at] for at in chosen})
-    assert found == scan(runs, target, k, least=least)
+    match = search(Query(*target, k, least), profiles, lambda chosen: {at: runs[at] for at in chosen})
+    assert match == scan(runs, target, k, least=least)
 
 
 @settings(max_examples=examples(10))
@@ -84,7 +84,12 @@ def test_a_long_list_is_searched_as_a_short_one(runs: Runs, tmp_path: Path, leas
         store.add(items)
         for memory in (items, DemonstrationCollection((), store)):
             every = list(memory)
-            ranked = scan([(one.agent_input, one.agent_output) for one in every], query, 5, least=least)
+            ranked = scan(
+                [(demonstration.agent_input, demonstration.agent_output) for demonstration in every],
+                query,
+                5,
+                least=least,
+            )
             assert retrieve(memory, *query, 5, least_similar=least) == [every[at] for _, at in ranked]
 
 
@@ -101,7 +106,7 @@ def test_max_distance_limits_the_result(runs: list[Run], target: Run, k: int, le
     query = Query(*target, k, least, cap)
     assert [at for _, at in search(query, profiles, lambda chosen: {at: runs[at] for at in chosen})] == expected
     items = [Demonstration(*run, (), str(at)) for at, run in enumerate(runs)]
-    assert [int(one.demonstration.code) for one in nearest(items, query)] == expected
+    assert [int(neighbour.demonstration.code) for neighbour in nearest(items, query)] == expected
 
 
 def test_a_distance_is_a_share_of_the_greatest_one() -> None:

@@ -55,7 +55,7 @@ def test_anything_else_is_nobody(store: TokenStore, headers: Callable[[str], lis
 def test_an_operation_needs_its_role(store: TokenStore) -> None:
     """An agent calls and reads no metrics, an auditor the reverse; there are no other operations."""
     control = AccessControl(store)
-    agent, auditor = ([f"Bearer {token_of(store, one)}"] for one in (CallerRole.AGENT, CallerRole.AUDITOR))
+    agent, auditor = ([f"Bearer {token_of(store, role)}"] for role in (CallerRole.AGENT, CallerRole.AUDITOR))
     assert control.admit(agent, "call").value == {"id": "bot", "roles": ("agent",), "tenant": "shop"}
     assert control.admit(auditor, "read metrics").roles == frozenset({"auditor"})
     for headers, operation in ((agent, "read metrics"), (auditor, "call"), (agent, "answer approvals"), (agent, "x")):

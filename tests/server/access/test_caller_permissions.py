@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from guardagent.errors import ForbiddenError, InputError
 from guardagent.server.access import EVERY_TENANT, AccessedOperation, Caller, CallerRole, authorize
 
-SETS = [frozenset(one) for size in range(5) for one in combinations(CallerRole, size)]
+SETS = [frozenset(combination) for size in range(5) for combination in combinations(CallerRole, size)]
 OPERATIONS = st.sampled_from(AccessedOperation)
 
 
@@ -39,7 +39,7 @@ def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOper
     except InputError:
         assert (CallerRole.AGENT in roles and len(roles) > 1) or (tenant == EVERY_TENANT and "admin" not in roles)
         return
-    allowed = {one for one in ("shop", "bank") if may(caller, operation, one)}
+    allowed = {name for name in ("shop", "bank") if may(caller, operation, name)}
     assert allowed <= ({"shop", "bank"} if tenant == EVERY_TENANT else {tenant})
     if "agent" in roles:
         assert bool(allowed) is (operation in AGENTS)
@@ -62,5 +62,5 @@ def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOper
 )
 def test_the_table(operation: AccessedOperation, roles: set[str]) -> None:
     """Each operation belongs to the roles that the page names."""
-    found = {str(one) for one in CallerRole if may(Caller("p", frozenset({one}), "shop"), operation, "shop")}
-    assert found == roles
+    allowed_roles = {str(one) for one in CallerRole if may(Caller("p", frozenset({one}), "shop"), operation, "shop")}
+    assert allowed_roles == roles

@@ -59,15 +59,15 @@ class Provider:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    found = Provider()
+    provider = Provider()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.count += 1
-            time.sleep(found.delay)
+            provider.count += 1
+            time.sleep(provider.delay)
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(found.body)
+            self.wfile.write(provider.body)
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -75,8 +75,8 @@ def provider() -> Iterator[Provider]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     serving = threading.Thread(target=server.serve_forever, args=(0.01,))
     serving.start()
-    found.url = f"http://127.0.0.1:{server.server_port}/keys"
-    yield found
+    provider.url = f"http://127.0.0.1:{server.server_port}/keys"
+    yield provider
     server.shutdown()
     serving.join()
     server.server_close()
@@ -91,7 +91,7 @@ def control(provider: Provider, tmp_path: Path) -> AccessControl:
 
 def claims(**changes: Any) -> dict[str, Any]:
     now = time.time()
-    found = {
+    payload = {
         "iss": ISSUER,
         "aud": AUDIENCE,
         "sub": "ann",
@@ -101,7 +101,7 @@ def claims(**changes: Any) -> dict[str, Any]:
         "https://example.com/org": "4711",
         **changes,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 def signed(key: Any = RSA_KEY, algorithm: str = "RS256", kid: str | None = "one", /, **changes: Any) -> str:

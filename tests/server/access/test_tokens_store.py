@@ -42,9 +42,9 @@ def test_the_file_has_no_secret(path: Path) -> None:
     """Neither the token nor its secret part is in any file, which only the owner may read."""
     store = TokenStore(path, create=True)
     _, text = store.create(AGENT, None)
-    files = [one for one in path.parent.iterdir() if one.is_file()]
-    assert not any(text[-64:].encode() in one.read_bytes() for one in files)
-    assert all(one.stat().st_mode & 0o077 == 0 for one in files)
+    files = [path for path in path.parent.iterdir() if path.is_file()]
+    assert not any(text[-64:].encode() in file.read_bytes() for file in files)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
     assert text[-64:] not in repr(store.list())
 
 
@@ -64,7 +64,7 @@ def test_expired_and_revoked_tokens_are_refused(path: Path) -> None:
     store.revoke(kept)
     with pytest.raises(UnauthenticatedError):
         other.caller(kept)
-    assert sorted(one.status(now[0]) for one in other.list()) == ["expired", "revoked"]
+    assert sorted(token.status(now[0]) for token in other.list()) == ["expired", "revoked"]
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_another_token_is_refused(path: Path, change: Callable[[str], str]) -> N
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        *(("roles", one) for one in ("root", "agent admin", 7, b"agent")),
-        *(("tenant", one) for one in ("*", "", b"7")),
-        *(("principal", one) for one in ("", "a\nb", b"7")),
-        *(("expires", one) for one in ("never", float("inf"), -1.0, b"")),
-        *(("hash", one) for one in ("", b"", 7)),
+        *(("roles", value) for value in ("root", "agent admin", 7, b"agent")),
+        *(("tenant", value) for value in ("*", "", b"7")),
+        *(("principal", value) for value in ("", "a\nb", b"7")),
+        *(("expires", value) for value in ("never", float("inf"), -1.0, b"")),
+        *(("hash", value) for value in ("", b"", 7)),
     ],
 )
 def test_a_changed_row_admits_nobody(path: Path, column: str, value: Any) -> None:

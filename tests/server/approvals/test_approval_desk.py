@@ -32,9 +32,9 @@ class Desk:
         return LocalServer(self.folder, self.tokens, self.settings)
 
     def requested(self) -> Any:
-        found = self.agent.post(f"/v1/sessions/{self.session}/check", {"call": LARGE}, idempotency_key="k1")
-        assert (found["verdict"]["decision"], found["in_flight"]) == ("escalate", False)
-        return found["approval"]
+        post = self.agent.post(f"/v1/sessions/{self.session}/check", {"call": LARGE}, idempotency_key="k1")
+        assert (post["verdict"]["decision"], post["in_flight"]) == ("escalate", False)
+        return post["approval"]
 
     def answer(self, approval: Any, choice: str, status: int = 200, who: str = "shop.approver", **more: Any) -> Any:
         body = {"choice": choice, "version": approval["version"], **more}
@@ -67,8 +67,8 @@ def test_a_rejected_call_is_denied_with_the_reason(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     approval = desk.requested()
     desk.answer(approval, "reject", reason="<b>too much</b>")
-    found = desk.resolved(approval)["verdict"]
-    assert (found["decision"], found["reasons"]) == ("deny", ["a reviewer rejected this call: <b>too much</b>"])
+    verdict = desk.resolved(approval)["verdict"]
+    assert (verdict["decision"], verdict["reasons"]) == ("deny", ["a reviewer rejected this call: <b>too much</b>"])
     again = desk.answer(desk.server.client("shop.approver").get(f"/v1/approvals/{approval['id']}"), "approve", 409)
     assert again["error"]["message"] == "this approval is rejected; decided by approver-1"
 
@@ -122,7 +122,7 @@ def test_who_may_do_what(tmp_path: Path) -> None:
     desk.server.client("shop.other").get(f"/v1/approvals/{approval['id']}", 404)
     desk.server.client("bank.approver").get(f"/v1/approvals/{approval['id']}", 404)
     assert desk.server.client("bank.approver").get("/v1/approvals")["approvals"] == []
-    assert [one["id"] for one in desk.server.client("shop.approver").get("/v1/approvals")["approvals"]] == [
+    assert [approval["id"] for approval in desk.server.client("shop.approver").get("/v1/approvals")["approvals"]] == [
         approval["id"]
     ]
     desk.answer(approval, "approve")
@@ -135,17 +135,17 @@ def test_who_may_do_what(tmp_path: Path) -> None:
 def test_two_answers_at_once(tmp_path: Path, choices: tuple[str, str]) -> None:
     desk = Desk(tmp_path)
     approval = desk.requested()
-    servers, found = [desk.new(), desk.new()], []
+    servers, answers = [desk.new(), desk.new()], []
 
     def answer(at: int) -> None:
         more = {"args": {"order": "W1", "amount": 1}} if choices[at] == "edit" else {}
         body = {"choice": choices[at], "version": approval["version"], **more}
         path = f"/v1/approvals/{approval['id']}/answer"
-        found.append(servers[at].client("shop.approver").request("POST", path, body).status_code)
+        answers.append(servers[at].client("shop.approver").request("POST", path, body).status_code)
 
     threads = [threading.Thread(target=answer, args=[at]) for at in (0, 1)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert sorted(found) == [200, 409]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200, 409]

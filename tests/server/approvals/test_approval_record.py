@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from guardagent.enforcement.approval import Approval
 from guardagent.errors import ForbiddenError
 from guardagent.server.approval_record import ApprovalRecord
-from guardagent.server.service.errors import RequestConflictError
+from guardagent.server.service.requests import RequestConflictError
 
 
 def record(**more: Any) -> ApprovalRecord:
@@ -30,15 +30,15 @@ ANSWERS = st.tuples(
 
 @given(st.lists(ANSWERS, max_size=8), st.integers(1, 3))
 def test_answers_follow_a_simple_model(answers: list[tuple[str, Approval, float]], quorum: int) -> None:
-    found, status, args = record(quorum=quorum), "pending", None
+    approval_record, status, args = record(quorum=quorum), "pending", None
     agreeing: list[str] = []
-    for by, answer, now in sorted(answers, key=lambda one: one[2]):
+    for by, answer, now in sorted(answers, key=lambda answer: answer[2]):
         refused = status != "pending" or now >= 200 or by in ("ann", "bot") or by in agreeing
         if refused:
             with pytest.raises((RequestConflictError, ForbiddenError)):
-                found.answered(answer, by, now)
+                approval_record.answered(answer, by, now)
             continue
-        found = found.answered(answer, by, now)
+        approval_record = approval_record.answered(answer, by, now)
         if answer.choice == "reject":
             status = "rejected"
             continue
@@ -47,12 +47,12 @@ def test_answers_follow_a_simple_model(answers: list[tuple[str, Approval, float]
         agreeing.append(by)
         if len(agreeing) >= quorum:
             status = "approved" if args is None else "edited"
-    assert (found.status, found.args) == (status, args)
-    assert found.at(200.0).status == ("rejected" if status == "rejected" else "expired")
+    assert (approval_record.status, approval_record.args) == (status, args)
+    assert approval_record.at(200.0).status == ("rejected" if status == "rejected" else "expired")
     if status in ("approved", "edited"):
-        assert found.answer.choice == ("approve" if args is None else "edit")
+        assert approval_record.answer.choice == ("approve" if args is None else "edit")
     else:
-        assert found.answer.choice == "reject"
+        assert approval_record.answer.choice == "reject"
 
 
 def test_without_four_eyes_the_caller_may_approve() -> None:

@@ -89,7 +89,7 @@ def server(folder: Path) -> Iterator[Server]:
 
 def with_results(answer: Any, messages: Any = HELLO) -> list[Any]:
     message = answer.choices[0].message
-    results = [{"role": "tool", "tool_call_id": one.id, "content": "ok"} for one in message.tool_calls]
+    results = [{"role": "tool", "tool_call_id": tool_call.id, "content": "ok"} for tool_call in message.tool_calls]
     return [*messages, message.model_dump(exclude_none=True), *results]
 
 
@@ -110,8 +110,9 @@ def test_a_stream_is_the_whole_answer_in_parts(server: Server) -> None:
         deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
         calls = [call.function for delta in deltas for call in delta.tool_calls or ()]
         assert "".join(delta.content or "" for delta in deltas) == (whole.choices[0].message.content or "")
-        assert [(one.name, one.arguments) for one in calls] == [
-            (one.function.name, one.function.arguments) for one in whole.choices[0].message.tool_calls or ()
+        assert [(call.name, call.arguments) for call in calls] == [
+            (tool_call.function.name, tool_call.function.arguments)
+            for tool_call in whole.choices[0].message.tool_calls or ()
         ]
         assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason
         assert chunks[-1].usage == whole.usage
@@ -237,7 +238,7 @@ def test_a_request_without_a_session_or_of_another_model_is_refused(server: Serv
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         with pytest.raises(openai.BadRequestError, match="names no conversation"):
             client.chat.completions.create(model="tiny", messages=HELLO)
-        assert [one.id for one in client.models.list()] == ["tiny"]
+        assert [model.id for model in client.models.list()] == ["tiny"]
         with pytest.raises(openai.NotFoundError, match="expected 'tiny'"):
             client.chat.completions.create(model="gpt", messages=HELLO, extra_headers={"X-GuardAgent-Session": "x"})
 
@@ -253,6 +254,6 @@ def test_a_conversation_lasts_over_a_restart_with_a_state(folder: Path) -> None:
     second = Server(folder, *options, log="lasting.jsonl")
     try:
         assert second.ask(session, with_results(answer), seed=3, **CALLING).choices
-        assert all(one.id in second.log.read_text() for one in answer.choices[0].message.tool_calls)
+        assert all(tool_call.id in second.log.read_text() for tool_call in answer.choices[0].message.tool_calls)
     finally:
         second.close()

@@ -46,15 +46,15 @@ class Visitor:
         return answer
 
     def csrf(self) -> str:
-        found = re.search(r'name="csrf" value="([0-9a-f]{64})"', self.get("/live").text)
-        assert found
-        return found[1]
+        match = re.search(r'name="csrf" value="([0-9a-f]{64})"', self.get("/live").text)
+        assert match
+        return match[1]
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LocalServer]:
-    with local_server(tmp_path, "shop", "bank") as found:
-        yield found
+    with local_server(tmp_path, "shop", "bank") as running_server:
+        yield running_server
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def pending(server: LocalServer) -> str:
     agent = server.client()
     session = agent.session("s1")
     agent.run(session, "c1", "login", user="ann")
-    found: str = agent.check(session, "c2", "refund", order=HOSTILE, amount=900)["approval"]["id"]
-    return found
+    pending: str = agent.check(session, "c2", "refund", order=HOSTILE, amount=900)["approval"]["id"]
+    return pending
 
 
 def _address(page: Any, pending: str) -> str:
-    one = pending if page.path.startswith("/approvals") else "s1"
+    shown_id = pending if page.path.startswith("/approvals") else "s1"
     name = "default" if page.path.startswith("/policies") else "none"
-    return str(page.path.format(id=one, name=name))
+    return str(page.path.format(id=shown_id, name=name))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -112,8 +112,8 @@ def test_who_is_not_signed_in_comes_back_after_signing_in(server: LocalServer) -
 def test_a_revoked_token_is_signed_out_at_once(server: LocalServer) -> None:
     visitor, admin = Visitor(server).sign_in("shop.auditor"), server.client("shop.admin")
     visitor.get("/live")
-    found = next(one for one in admin.get("/v1/tokens")["tokens"] if one["principal"] == "auditor-1")
-    assert admin.request("DELETE", f"/v1/tokens/{found['id']}").status_code == 200
+    reply = next(token for token in admin.get("/v1/tokens")["tokens"] if token["principal"] == "auditor-1")
+    assert admin.request("DELETE", f"/v1/tokens/{reply['id']}").status_code == 200
     visitor.get("/live", 303)
 
 

@@ -73,8 +73,8 @@ class Site:
         """An agent proposes a call that needs an approval. Returns its id."""
         name = self.agent.session(session, policy=policy)
         self.agent.run(name, "c1", "login", user="ann")
-        found: str = self.agent.check(name, "c2", "refund", order="a1", amount=amount)["approval"]["id"]
-        return found
+        wants: str = self.agent.check(name, "c2", "refund", order="a1", amount=amount)["approval"]["id"]
+        return wants
 
     def resolve(self, session: str, approval: str, amount: int = 900) -> Any:
         call = {"id": "c2", "tool": "refund", "args": {"order": "a1", "amount": amount}}
@@ -83,10 +83,10 @@ class Site:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("console")
-    (found / "policies.yaml").write_text(POLICIES)
-    (found / "flow.json").write_text(json.dumps(GRAPH))
-    return found
+    mktemp = tmp_path_factory.mktemp("console")
+    (mktemp / "policies.yaml").write_text(POLICIES)
+    (mktemp / "flow.json").write_text(json.dumps(GRAPH))
+    return mktemp
 
 
 @contextlib.contextmanager
@@ -113,9 +113,9 @@ def site(folder: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as found:
+    with playwright.sync_playwright() as sync_playwright:
         # no sandbox: tests may run as root, and the pages are our own
-        browser = found.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = sync_playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -136,8 +136,8 @@ def visit(browser: Any, site: Site) -> Iterator[Any]:
         return page
 
     yield sign_in
-    for one in contexts:
-        one.close()
+    for opened in contexts:
+        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -150,8 +150,8 @@ def test_every_page_is_accessible(site: Site, visit: Any, scheme: str) -> None:
     for path, text in {**PAGES, f"approvals/{approval}": "What the agent wants to do"}.items():
         page.goto(f"{site.url}/console/{path}")
         assert text in page.inner_text("main"), path
-        found = axe.Axe().run(page).response["violations"]
-        assert not found, [(path, one["id"], one["nodes"][0]["html"]) for one in found]
+        violations = axe.Axe().run(page).response["violations"]
+        assert not violations, [(path, violation["id"], violation["nodes"][0]["html"]) for violation in violations]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
     assert not complaints, "the content security policy forbids nothing that a page needs"
 

@@ -68,8 +68,8 @@ def test_another_cookie_signs_nobody_in(sessions: ConsoleSessions, secret: str) 
 
 
 def test_a_form_of_another_session_is_refused(sessions: ConsoleSessions) -> None:
-    one, other = sessions.begin(TOKEN), sessions.begin(TOKEN)
-    one.require_form(one.csrf)
+    begin, other = sessions.begin(TOKEN), sessions.begin(TOKEN)
+    begin.require_form(begin.csrf)
     for value in (other.csrf, "", "ü"):
         with pytest.raises(InputError, match="does not come from this session"):
-            one.require_form(value)
+            begin.require_form(value)

@@ -16,7 +16,7 @@ from guardagent.server.access.caller import PERMITTED
 from guardagent.server.http.routes import ROUTES, ApiRoute
 from tests.server.servers import ROLES, LocalServer, local_server
 
-NAMES = [f"{one.method} {one.path}" for one in ROUTES]
+NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,9 @@ def test_other_methods_are_refused(server: LocalServer) -> None:
 # --- other tenants
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if "/sessions/{id}" in one.path], ids=lambda one: one.path)
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if "/sessions/{id}" in route.path], ids=lambda route: route.path
+)
 @pytest.mark.parametrize("tenant", ["bank", "shop"])
 def test_sessions_of_others_are_as_unknown_as_those_that_do_not_exist(
     route: ApiRoute, tenant: str, server: LocalServer
@@ -89,19 +91,19 @@ def test_sessions_of_others_are_as_unknown_as_those_that_do_not_exist(
         "answer": {"input": "x", "output": "x"},
     }
     body = None if route.body is None else bodies.get(route.path.rpartition("/")[2], {})
-    found, missing = (client.request(route.method, address(route, name), body) for name in ("s1", "s2"))
-    assert (found.status_code, missing.status_code) == (404, 404)
-    assert found.text.replace("s1", "s2") == missing.text
+    existing, missing = (client.request(route.method, address(route, name), body) for name in ("s1", "s2"))
+    assert (existing.status_code, missing.status_code) == (404, 404)
+    assert existing.text.replace("s1", "s2") == missing.text
 
 
 def test_an_attachment_of_another_tenant_opens_no_session(server: LocalServer) -> None:
-    found = server.client().post("/v1/attachments", {"tools": []}, 201)["id"]
-    answer = server.client("bank.agent").request("POST", "/v1/sessions", {"attachment": found})
+    attachment = server.client().post("/v1/attachments", {"tools": []}, 201)["id"]
+    answer = server.client("bank.agent").request("POST", "/v1/sessions", {"attachment": attachment})
     assert answer.status_code == 404
 
 
 def test_a_reader_sees_its_tenant_alone(server: LocalServer) -> None:
-    assert [one["id"] for one in server.client("shop.auditor").get("/v1/sessions")["sessions"]] == ["s1"]
+    assert [session["id"] for session in server.client("shop.auditor").get("/v1/sessions")["sessions"]] == ["s1"]
     assert server.client("bank.auditor").get("/v1/sessions")["sessions"] == []
     assert server.client("bank.admin").request("GET", "/v1/sessions?tenant=shop").status_code == 404
     assert server.client("bank.auditor").get("/v1/log")["entries"] == []
@@ -196,21 +198,22 @@ def values_of(schema: Any) -> SearchStrategy[Any]:
         "array": st.lists(values_of(schema.get("items", {})), max_size=2) if "items" in schema else st.just([]),
     }
     anything = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.just({"$object": ["decimal", "x"]})
-    found = [simple.get(one, anything) for one in kinds if one != "object"]
+    choices = [simple.get(kind, anything) for kind in kinds if kind != "object"]
     if "object" in kinds:
         fields = schema.get("properties", {})
         needed = {name: values_of(fields[name]) for name in schema.get("required", ())}
-        more = {name: values_of(one) for name, one in fields.items() if name not in needed}
-        found.append(st.fixed_dictionaries(needed, optional=more))
-    return st.one_of(*found, anything) if found else anything
+        more = {name: values_of(field) for name, field in fields.items() if name not in needed}
+        choices.append(st.fixed_dictionaries(needed, optional=more))
+    return st.one_of(*choices, anything) if choices else anything
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.body is not None], ids=lambda one: one.path)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.body is not None], ids=lambda route: route.path)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, server: LocalServer) -> None:
     role = min(PERMITTED[route.operation])
-    body = data.draw(values_of(route.body))
+    assert route.body is not None
+    body = data.draw(values_of(route.body.schema))
     answer = server.client(f"shop.{role}").request(route.method, address(route), body)
     assert answer.status_code < 500, answer.text
     assert ("error" in answer.json()) == (answer.status_code >= 400)
@@ -218,9 +221,11 @@ def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, ser
 
 def test_the_document_has_every_route(server: LocalServer) -> None:
     document = server.client().get("/v1/openapi.json")
-    found = {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
-    assert found == set(NAMES)
-    assert len({one["operationId"] for path in document["paths"].values() for one in path.values()}) == len(NAMES)
+    documented = {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
+    assert documented == set(NAMES)
+    assert len({operation["operationId"] for path in document["paths"].values() for operation in path.values()}) == len(
+        NAMES
+    )
 
 
 def test_metrics_have_no_text_of_users(server: LocalServer) -> None:

@@ -47,35 +47,35 @@ def program(*parts: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def spans(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run(
+    spans: list[dict[str, Any]] = run(
         program(SPANS, REQUESTS.format(client=CLIENT), SHOWN, folder=tmp_path_factory.mktemp("server"))
     )
-    return found
+    return spans
 
 
 def test_each_request_has_a_span_in_the_clients_trace(spans: list[dict[str, Any]]) -> None:
-    requests = [one for one in spans if one["kind"] == "SERVER"]
-    assert [one["name"] for one in requests] == [
+    requests = [span for span in spans if span["kind"] == "SERVER"]
+    assert [request["name"] for request in requests] == [
         "POST /v1/attachments",
         "POST /v1/sessions",
         "POST /v1/sessions/{id}/check",
         "POST /v1/sessions/{id}/check",
         "GET /v1/sessions/{id}",
     ]
-    assert [one["parent"] for one in requests] == [None, None, "b2" * 8, "b2" * 8, "b2" * 8]
-    assert {one["trace"] for one in requests[2:]} == {"a1" * 16}
-    assert [one["http.response.status_code"] for one in requests] == [201, 201, 200, 200, 403]
+    assert [request["parent"] for request in requests] == [None, None, "b2" * 8, "b2" * 8, "b2" * 8]
+    assert {request["trace"] for request in requests[2:]} == {"a1" * 16}
+    assert [request["http.response.status_code"] for request in requests] == [201, 201, 200, 200, 403]
 
 
 def test_the_span_of_a_check_has_its_verdict_and_the_guards_own_span(spans: list[dict[str, Any]]) -> None:
-    allowed, denied = (one for one in spans if one["name"].endswith("/check"))
+    allowed, denied = (span for span in spans if span["name"].endswith("/check"))
     assert (allowed["guardagent.decision"], allowed["guardagent.label"], allowed["ok"]) == ("allow", 0, True)
     assert (denied["guardagent.decision"], denied["guardagent.label"]) == ("deny", 1)
     assert "login_first" in denied["guardagent.rules"]
     assert allowed["guardagent.tenant"] == "shop"
-    assert [one["parent"] for one in spans if one["name"] == "check login"] == [allowed["id"]]
+    assert [span["parent"] for span in spans if span["name"] == "check login"] == [allowed["id"]]
     assert "hunter2" not in json.dumps(spans)
-    assert "s1" not in json.dumps([one for one in spans if one["kind"] == "SERVER"])
+    assert "s1" not in json.dumps([span for span in spans if span["kind"] == "SERVER"])
 
 
 @pytest.mark.parametrize("fails", ["on_start", "on_end"])

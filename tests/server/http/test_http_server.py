@@ -47,9 +47,9 @@ def state(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 def test_a_call_survives_the_server_that_checked_it(state: str, folder: Path) -> None:
     token = tokens_of(folder)["shop.agent"]
     with server_processes(folder, state, 2) as (first, second):
-        one, other = first.client(token), second.client(token)
-        one.session()
-        assert one.check("s1", "c1", "login", key="k")["in_flight"]
+        client, other = first.client(token), second.client(token)
+        client.session()
+        assert client.check("s1", "c1", "login", key="k")["in_flight"]
         first.kill()
         assert other.check("s1", "c1", "login", key="k")["in_flight"]
         assert not other.check("s1", "c1", "login", key="other")["in_flight"]
@@ -131,11 +131,15 @@ def test_no_call_runs_twice_while_servers_are_killed_and_stopped(state: str, fol
     token = tokens_of(folder)["shop.agent"]
     with server_processes(folder, state, 3) as servers:
         sessions = ["a", "b"]
-        for one in sessions:
-            servers[0].client(token).session(one)
-            servers[0].client(token).run(one, "login", "login")
+        for session in sessions:
+            servers[0].client(token).session(session)
+            servers[0].client(token).run(session, "login", "login")
         attack = Attack(servers, token)
-        workers = [threading.Thread(target=attack.pay, args=(one, number)) for one in sessions for number in range(2)]
+        workers = [
+            threading.Thread(target=attack.pay, args=(session_id, number))
+            for session_id in sessions
+            for number in range(2)
+        ]
         for worker in workers:
             worker.start()
         while time.monotonic() < attack.over - 3:
@@ -152,10 +156,12 @@ def test_no_call_runs_twice_while_servers_are_killed_and_stopped(state: str, fol
             worker.join(60)
         assert set(attack.paid.values()) == {1}
         assert attack.recorded == attack.paid.keys()
-        for one in sessions:
+        for session in sessions:
             for order in range(ORDERS):
-                found = servers[0].client(token).check(one, f"again-{order}", "refund", order=f"W{order}", amount=1)
-                assert found["in_flight"] == (f"{one} W{order}" not in attack.paid)
+                response = (
+                    servers[0].client(token).check(session, f"again-{order}", "refund", order=f"W{order}", amount=1)
+                )
+                assert response["in_flight"] == (f"{session} W{order}" not in attack.paid)
 
 
 # --- clients

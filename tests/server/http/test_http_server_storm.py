@@ -68,14 +68,14 @@ class RoundRobin:
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         for _ in itertools.count():
             ready, _, _ = select.select([client, server], [], [], 30)
-            for one in ready:
-                data = one.recv(65536)
+            for connection in ready:
+                data = connection.recv(65536)
                 if not data:
                     return
                 if random.random() < 0.01:  # noqa: S311
                     self.cuts += 1
                     return
-                (server if one is client else client).sendall(data)
+                (server if connection is client else client).sendall(data)
 
     def close(self) -> None:
         self._socket.close()
@@ -136,18 +136,18 @@ def state(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 def servers(
     state: str, folder: Path, tokens: dict[str, str]
 ) -> Iterator[tuple[list[ServerProcess], RoundRobin, list[str]]]:
-    found: list[ServerProcess] = []
-    front = RoundRobin(found)
+    server_processes: list[ServerProcess] = []
+    front = RoundRobin(server_processes)
     options = ["--allow-host", front.host]
-    found += [ServerProcess(folder, state, *options) for _ in range(3)]
+    server_processes += [ServerProcess(folder, state, *options) for _ in range(3)]
     try:
-        for one in found:
-            one.wait()
-        yield found, front, options
+        for server_process in server_processes:
+            server_process.wait()
+        yield server_processes, front, options
     finally:
         front.close()
-        for one in found:
-            one.kill()
+        for server_process in server_processes:
+            server_process.kill()
 
 
 def kill_at_random(servers: list[ServerProcess], state: str, folder: Path, options: list[str]) -> None:
@@ -165,7 +165,7 @@ def test_nothing_runs_twice_or_against_a_rule_and_nothing_is_lost(
     kills = 0
     with ThreadPoolExecutor(WORKERS) as pool:
         running = [pool.submit(agents.converse, number) for number in range(CONVERSATIONS)]
-        while not all(one.done() for one in running):
+        while not all(future.done() for future in running):
             kill_at_random(processes, state, folder, options)
             kills += 1
             time.sleep(1.0)
@@ -190,7 +190,7 @@ def test_nothing_runs_twice_or_against_a_rule_and_nothing_is_lost(
                 session.record("done")
     assert logged == agents.ran.keys(), "each call that ran is in the log"
     for name, call_id in agents.recorded:
-        calls = {one["id"]: one["status"] for one in auditor.get(f"/v1/sessions/{name}")["calls"]}
+        calls = {call["id"]: call["status"] for call in auditor.get(f"/v1/sessions/{name}")["calls"]}
         assert calls[call_id] == "ok", "an acknowledged outcome is lost"
     assert auditor.get("/v1/log/verify")["status"] == "end_unchecked"
 
@@ -203,15 +203,15 @@ def test_an_approval_is_used_once_while_servers_are_killed(
         "version: 1\npolicies:\n  - id: small\n    on_violation: escalate\n"
         "    temporal: forall(refund(amount=a), a <= 10)\n"
     )
-    for at, one in enumerate(processes):
-        one.kill()
+    for at, process in enumerate(processes):
+        process.kill()
         processes[at] = ServerProcess(folder, state, *options)
-    for one in processes:
-        one.wait()
+    for process in processes:
+        process.wait()
     book = Approvals(f"http://{front.host}", tokens)
     with ThreadPoolExecutor(WORKERS) as pool:
         running = [pool.submit(book.want, number) for number in range(40)]
-        while not all(one.done() for one in running):
+        while not all(future.done() for future in running):
             kill_at_random(processes, state, folder, options)
             time.sleep(1.0)
     for done in running:
@@ -220,8 +220,8 @@ def test_an_approval_is_used_once_while_servers_are_killed(
     assert set(book.ran.values()) == {1}
     auditor = processes[0].client(tokens["shop.auditor"])
     for name, choice in book.acknowledged.items():
-        found = auditor.get(f"/v1/approvals/{name}")
-        assert found["status"] in {"approve": ("approved", "used"), "reject": ("rejected",)}[choice]
+        approval = auditor.get(f"/v1/approvals/{name}")
+        assert approval["status"] in {"approve": ("approved", "used"), "reject": ("rejected",)}[choice]
 
 
 class Approvals:
@@ -259,14 +259,14 @@ class Approvals:
         resolves = [
             threading.Thread(target=self._resolve, args=(name, call, approval, f"{name}-r{at}")) for at in (0, 1)
         ]
-        for one in answers:
-            one.start()
-        for one in answers:
-            one.join()
-        for one in resolves:
-            one.start()
-        for one in resolves:
-            one.join()
+        for answer in answers:
+            answer.start()
+        for answer in answers:
+            answer.join()
+        for answer in resolves:
+            answer.start()
+        for answer in resolves:
+            answer.join()
 
     def _answer(self, approval: str, choice: str, key: str) -> None:
         body = {"choice": choice, "version": 1, "reason": "because"}

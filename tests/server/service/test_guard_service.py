@@ -40,9 +40,9 @@ def test_a_session_moves_between_servers(pair: tuple[ServerClient, ServerClient]
     assert "refunded already" in first.check("s1", "c4", "refund", order="W1", amount=5)["verdict"]["reasons"]
     ended = second.post("/v1/sessions/s1/finish", {})
     assert (ended["verdict"]["decision"], first.post("/v1/sessions/s1/finish", {})) == ("deny", ended)
-    for one in pair:
-        assert one.check("s1", "c5", "login")["verdict"]["decision"] == "deny"
-        one.record("s1", "c3", status=409)
+    for server_client in pair:
+        assert server_client.check("s1", "c5", "login")["verdict"]["decision"] == "deny"
+        server_client.record("s1", "c3", status=409)
 
 
 def test_two_tenants_share_nothing(tmp_path: Path) -> None:
@@ -58,16 +58,16 @@ def test_two_tenants_share_nothing(tmp_path: Path) -> None:
             client.run("s1", "c1", "login")
             assert client.check("s1", "c2", "login")["verdict"]["decision"] == "deny"
             entries = server.client(f"{tenant}.auditor").get("/v1/log")["entries"]
-            assert {one["conversation"] for one in entries} == {f"{tenant}/s1"}
-            assert {one["principal"]["tenant"] for one in entries if one["kind"] == "verdict"} == {tenant}
+            assert {entry["conversation"] for entry in entries} == {f"{tenant}/s1"}
+            assert {entry["principal"]["tenant"] for entry in entries if entry["kind"] == "verdict"} == {tenant}
 
 
 def test_a_session_is_opened_once(server: LocalServer) -> None:
     client, other = server.client(), server.client("shop.other")
     assert client.session() == client.session() == "s1"
     attachment = client.post("/v1/attachments", {"tools": []}, 201)["id"]
-    for one in (client, other):
-        one.post("/v1/sessions", {"attachment": attachment, "id": "s1"}, 409)
+    for caller in (client, other):
+        caller.post("/v1/sessions", {"attachment": attachment, "id": "s1"}, 409)
     opened = [client.post("/v1/sessions", {"attachment": attachment}, 201, idempotency_key="k") for _ in range(2)]
     assert opened[0] == opened[1]
     client.post("/v1/sessions", {"attachment": attachment, "id": "s9"}, 422, idempotency_key="k")
@@ -93,7 +93,7 @@ def test_a_host_names_the_user_only_where_the_policy_says_so(tmp_path: Path) -> 
         client.post("/v1/sessions", {"attachment": host, "on_behalf_of": {**user, "tenant": "bank"}}, 422)
         client.post("/v1/sessions", {"attachment": host, "on_behalf_of": user, "id": "a"}, 201)
         client.post("/v1/sessions", {"attachment": caller, "id": "b"}, 201)
-        assert [client.check(one, "c1", "login")["verdict"]["label"] for one in "ab"] == [0, 1]
+        assert [client.check(session_id, "c1", "login")["verdict"]["label"] for session_id in "ab"] == [0, 1]
 
 
 def test_a_host_sends_the_state(tmp_path: Path) -> None:
@@ -142,11 +142,11 @@ def test_a_reloaded_policy_is_for_new_sessions(tmp_path: Path) -> None:
             [changed["version"], before],
         )
         client.session("new")
-        assert [client.check(one, "c1", "login")["verdict"]["label"] for one in ("old", "new")] == [0, 1]
+        assert [client.check(session_id, "c1", "login")["verdict"]["label"] for session_id in ("old", "new")] == [0, 1]
         (tmp_path / "policies.yaml").write_text("version: 1\npolicies: 5\n")
         admin.post("/v1/policies/default/reload", {}, 422)
         assert admin.get("/v1/policies/default")["version"] == changed["version"]
-        kinds = [one["kind"] for one in server.client("shop.auditor").get("/v1/log")["entries"]]
+        kinds = [entry["kind"] for entry in server.client("shop.auditor").get("/v1/log")["entries"]]
         assert kinds.count("policy") == 1
 
 
@@ -156,14 +156,14 @@ def test_the_log_is_read_in_order_and_verified(server: LocalServer) -> None:
     client.run("s1", "c1", "login")
     client.check("s1", "c2", "refund", order="W1", amount=500)
     entries = auditor.get("/v1/log")["entries"]
-    assert [one["kind"] for one in entries] == ["verdict", "outcome", "verdict"]
+    assert [entry["kind"] for entry in entries] == ["verdict", "outcome", "verdict"]
     assert auditor.get("/v1/log?after=1&limit=1")["entries"] == entries[1:2]
     assert auditor.get("/v1/log?decision=escalate&session=s1")["entries"] == entries[2:]
     assert auditor.get("/v1/log/verify")["status"] == "end_unchecked"
     shown = auditor.get("/v1/sessions/s1")
-    assert [(one["id"], one["status"]) for one in shown["calls"]] == [("c1", "ok")]
+    assert [(call["id"], call["status"]) for call in shown["calls"]] == [("c1", "ok")]
     assert shown["rules"]["receipt"] == "open"
-    steps = [(one["kind"], one["call_id"], one.get("decision")) for one in shown["timeline"]]
+    steps = [(entry["kind"], entry["call_id"], entry.get("decision")) for entry in shown["timeline"]]
     assert steps == [("verdict", "c1", "allow"), ("outcome", "c1", None), ("verdict", "c2", "escalate")]
 
 
@@ -212,5 +212,5 @@ def test_a_finished_run_is_judged_for_the_tenants_of_its_agent(tmp_path: Path) -
 
 
 def _attached(client: ServerClient) -> str:
-    found: str = client.post("/v1/attachments", {"tools": [{"name": "login"}]}, 201)["id"]
-    return found
+    attached: str = client.post("/v1/attachments", {"tools": [{"name": "login"}]}, 201)["id"]
+    return attached

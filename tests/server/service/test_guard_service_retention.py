@@ -18,8 +18,8 @@ DAY = 86_400.0
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[LocalServer]:
-    with local_server(tmp_path) as found:
-        yield found
+    with local_server(tmp_path) as running_server:
+        yield running_server
 
 
 def sweep(server: LocalServer, days: float, settings: RetentionSettings | None = None) -> None:
@@ -50,7 +50,7 @@ def test_sessions_that_ended_are_deleted_and_their_names_stay_taken(server: Loca
     sweep(server, 89)
     assert len(auditor.get("/v1/sessions")["sessions"]) == 2
     sweep(server, 91)
-    assert [one["id"] for one in auditor.get("/v1/sessions")["sessions"]] == ["open"]
+    assert [session["id"] for session in auditor.get("/v1/sessions")["sessions"]] == ["open"]
     agent.session("ended")
     assert agent.check("ended", "c2", "login", user="ann")["verdict"]["label"] == 1, "not without its history"
 
@@ -63,9 +63,9 @@ def test_an_abandoned_session_is_ended_only_if_the_settings_say_so(server: Local
     sweep(server, 1000)
     assert auditor.get(f"/v1/sessions/{session}")["status"] == "open"
     sweep(server, 8, RetentionSettings(abandoned_days=7))
-    found = auditor.get(f"/v1/sessions/{session}")
-    assert found["status"] == "ended"
-    assert [one["policy"] for one in found["verdict"]["violations"]] == ["receipt"]
+    shown_session = auditor.get(f"/v1/sessions/{session}")
+    assert shown_session["status"] == "ended"
+    assert [violation["policy"] for violation in shown_session["verdict"]["violations"]] == ["receipt"]
 
 
 def test_only_decided_approvals_are_deleted(server: LocalServer) -> None:

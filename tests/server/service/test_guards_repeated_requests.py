@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.service.errors import RepeatedKeyError, RequestRunningError
-from guardagent.server.service.guards import RUNNING_SECONDS, RepeatedRequests
+from guardagent.server.service.requests import (
+    RUNNING_SECONDS,
+    RepeatedKeyError,
+    RepeatedRequests,
+    RequestRunningError,
+)
 from guardagent.server.state import open_state
 
 

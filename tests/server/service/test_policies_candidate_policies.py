@@ -31,7 +31,7 @@ def test_a_candidate_judges_new_sessions_without_effect(server: LocalServer) -> 
         if entries:
             break
         time.sleep(0.05)
-    assert [(one["conversation"], one["rules"]) for one in entries] == [("shop/after", ["none"])]
+    assert [(entry["conversation"], entry["rules"]) for entry in entries] == [("shop/after", ["none"])]
     assert admin.post("/v1/policies/default/shadow", {})["candidate"] == ""
 
 

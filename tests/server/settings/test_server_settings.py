@@ -16,14 +16,18 @@ def read(folder: Path, text: str) -> ServerSettings:
 
 
 def test_a_file_names_policies_and_agents(tmp_path: Path) -> None:
-    found = read(
+    settings = read(
         tmp_path,
         "policies:\n  a: a.yaml\n  b: {files: [b.yaml, c.yaml], tenants: [shop], principal: host, deadline: 5}\n"
         "agents: {nurse: ehr}\nstate: sqlite:here\n",
     )
-    assert found.policies["a"].files == (tmp_path / "a.yaml",)
-    assert [found.policies["b"].may_be_used_by(tenant) for tenant in ("shop", "bank")] == [True, False]
-    assert (found.state, found.agents["nurse"].agent, found.agents["nurse"].mode) == ("sqlite:here", "ehr", "program")
+    assert settings.policies["a"].files == (tmp_path / "a.yaml",)
+    assert [settings.policies["b"].may_be_used_by(tenant) for tenant in ("shop", "bank")] == [True, False]
+    assert (settings.state, settings.agents["nurse"].agent, settings.agents["nurse"].mode) == (
+        "sqlite:here",
+        "ehr",
+        "program",
+    )
 
 
 @pytest.mark.parametrize(

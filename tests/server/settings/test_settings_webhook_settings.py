@@ -44,7 +44,7 @@ def test_what_is_invalid_is_named(tmp_path: Path, change: dict[str, Any], proble
 def test_an_address_occurs_once(tmp_path: Path) -> None:
     (tmp_path / "good").write_text(GOOD)
     (tmp_path / "rules.yaml").write_text("version: 1\npolicies: [{id: a, temporal: G !tool:x}]\n")
-    one = "  - {url: https://hooks.example/, secret_file: good}\n"
-    (tmp_path / "server.yaml").write_text(f"policies: {{p: rules.yaml}}\nwebhooks:\n{one}{one}")
+    entry = "  - {url: https://hooks.example/, secret_file: good}\n"
+    (tmp_path / "server.yaml").write_text(f"policies: {{p: rules.yaml}}\nwebhooks:\n{entry}{entry}")
     with pytest.raises(InputError, match="twice"):
         read_server_settings(tmp_path / "server.yaml")

@@ -39,15 +39,15 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    found = Receiver()
+    receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            found.messages.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            status = found.statuses.pop(0) if len(found.statuses) > 1 else found.statuses[0]
+            receiver.messages.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
             self.send_response(status)
-            self.send_header("Location", f"{found.url}elsewhere")
+            self.send_header("Location", f"{receiver.url}elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -55,16 +55,16 @@ def receiver() -> Iterator[Receiver]:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}/"
+    receiver.url = f"http://127.0.0.1:{server.server_port}/"
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
+    yield receiver
     server.shutdown()
     server.server_close()
 
 
 @pytest.fixture
 def settings(tmp_path: Path, receiver: Receiver) -> ServerSettings:
-    lines = [f"whsec_{base64.b64encode(one).decode()}" for one in SECRETS]
+    lines = [f"whsec_{base64.b64encode(secret).decode()}" for secret in SECRETS]
     (tmp_path / "secret").write_text("\n".join(lines))
     webhook = read_webhook({"url": receiver.url, "secret_file": "secret"}, "webhook 1", tmp_path)
     return replace(local_settings(tmp_path), webhooks={receiver.url: webhook})
@@ -72,16 +72,16 @@ def settings(tmp_path: Path, receiver: Receiver) -> ServerSettings:
 
 @pytest.fixture
 def server(tmp_path: Path, settings: ServerSettings) -> Iterator[LocalServer]:
-    with local_server(tmp_path, settings=settings) as found:
-        yield found
+    with local_server(tmp_path, settings=settings) as running_server:
+        yield running_server
 
 
 def wants(server: LocalServer, session: str = "s1") -> str:
     agent = server.client()
     agent.session(session)
     agent.run(session, "c1", "login", user="ann")
-    found: str = agent.check(session, "c2", "refund", order="a1", amount=900)["approval"]["id"]
-    return found
+    wants: str = agent.check(session, "c2", "refund", order="a1", amount=900)["approval"]["id"]
+    return wants
 
 
 def answer(server: LocalServer, approval: str, **more: Any) -> None:
@@ -104,8 +104,8 @@ def outbox_at(server: LocalServer, receiver: Receiver, seconds: float) -> tuple[
     def clock() -> float:
         return time.time() + seconds
 
-    found = WebhookOutbox(state, webhooks, clock)
-    return found, WebhookDelivery(found, ApprovalDesk(state, clock=clock), webhooks, clock)
+    webhook_outbox = WebhookOutbox(state, webhooks, clock)
+    return webhook_outbox, WebhookDelivery(webhook_outbox, ApprovalDesk(state, clock=clock), webhooks, clock)
 
 
 def send_all(outbox: WebhookOutbox, delivery: WebhookDelivery, url: str) -> None:
@@ -129,8 +129,8 @@ def test_a_request_and_its_answer_are_sent_with_signatures_by_each_secret(
     assert "args" not in requested["data"]
     for head, body in receiver.messages:
         signed = f"{head['webhook-id']}.{head['webhook-timestamp']}.".encode() + body
-        expected = [base64.b64encode(hmac.new(one, signed, hashlib.sha256).digest()).decode() for one in SECRETS]
-        assert head["webhook-signature"].split() == [f"v1,{one}" for one in expected]
+        expected = [base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode() for secret in SECRETS]
+        assert head["webhook-signature"].split() == [f"v1,{signature}" for signature in expected]
     assert server.client("shop.admin").request("GET", "/metrics").text.count("guardagent_webhooks_total{") == 1
 
 
@@ -150,13 +150,13 @@ def test_a_message_that_is_not_accepted_is_sent_again_with_the_same_id(
 def test_an_expiry_is_sent_although_nobody_looks(server: LocalServer, receiver: Receiver) -> None:
     wants(server)
     send_all(*outbox_at(server, receiver, 3700), receiver.url)
-    assert "approval.expired" in [one["type"] for one in receiver.bodies()]
+    assert "approval.expired" in [body["type"] for body in receiver.bodies()]
 
 
 def test_what_was_decided_does_not_expire(server: LocalServer, receiver: Receiver) -> None:
     answer(server, wants(server), choice="reject", reason="no")
     send_all(*outbox_at(server, receiver, 3700), receiver.url)
-    assert sorted(one["type"] for one in receiver.bodies()) == ["approval.answered", "approval.requested"]
+    assert sorted(body["type"] for body in receiver.bodies()) == ["approval.answered", "approval.requested"]
 
 
 @pytest.mark.slow
@@ -174,11 +174,11 @@ def test_two_servers_send_each_message_once(server: LocalServer, receiver: Recei
     for at in range(5):
         wants(server, f"s{at}")
     first, second = (outbox_at(server, receiver, 0) for _ in range(2))
-    pairs = [threading.Thread(target=send_all, args=(*one, receiver.url)) for one in (first, second)]
-    for one in pairs:
-        one.start()
-    for one in pairs:
-        one.join()
+    pairs = [threading.Thread(target=send_all, args=(*outbox, receiver.url)) for outbox in (first, second)]
+    for pair in pairs:
+        pair.start()
+    for pair in pairs:
+        pair.join()
     assert len(receiver.messages) == len({head["webhook-id"] for head, _ in receiver.messages}) == 5
 
 
@@ -213,15 +213,21 @@ def test_a_message_is_abandoned_after_days(server: LocalServer, receiver: Receiv
     for days in (0, 1, 2, 4, 5):
         outbox, delivery = outbox_at(server, receiver, days * 86_400)
         with contextlib.suppress(StopIteration):
-            delivery.send(next(one for one in outbox.claim(receiver.url) if one.event == "approval.requested"))
+            delivery.send(
+                next(
+                    webhook_message
+                    for webhook_message in outbox.claim(receiver.url)
+                    if webhook_message.event == "approval.requested"
+                )
+            )
     assert delivery is not None
     assert len(receiver.messages) == 4
 
 
 @pytest.mark.slow
 def test_other_tenants_and_events_are_left_out(tmp_path: Path, receiver: Receiver, settings: ServerSettings) -> None:
-    [one] = settings.webhooks.values()
-    other = replace(one, tenants=frozenset({"bank"}))
+    [webhook] = settings.webhooks.values()
+    other = replace(webhook, tenants=frozenset({"bank"}))
     with local_server(tmp_path, settings=replace(settings, webhooks={receiver.url: other})) as server:
         wants(server)
         send_all(*outbox_at(server, receiver, 0), receiver.url)
@@ -232,9 +238,9 @@ def test_other_tenants_and_events_are_left_out(tmp_path: Path, receiver: Receive
 def test_arguments_are_sent_if_the_operator_wants_it(
     tmp_path: Path, receiver: Receiver, settings: ServerSettings
 ) -> None:
-    [one] = settings.webhooks.values()
+    [webhook] = settings.webhooks.values()
     with local_server(
-        tmp_path, settings=replace(settings, webhooks={receiver.url: replace(one, include_arguments=True)})
+        tmp_path, settings=replace(settings, webhooks={receiver.url: replace(webhook, include_arguments=True)})
     ) as server:
         wants(server)
         send_all(*outbox_at(server, receiver, 0), receiver.url)

@@ -22,11 +22,11 @@ Cli = Callable[..., CommandResult]
 
 
 def records(lines: str) -> dict[str, Any]:
-    return {one["id"]: one for one in map(json.loads, lines.splitlines())}
+    return {load["id"]: load for load in map(json.loads, lines.splitlines())}
 
 
 def kinds(assembly: PolicyAssembly) -> list[str]:
-    return [one.kind for one in assembly.problems]
+    return [problem.kind for problem in assembly.problems]
 
 
 def test_a_policy_passes_its_own_tests(cli: Cli, tmp_path: Path) -> None:
@@ -34,32 +34,38 @@ def test_a_policy_passes_its_own_tests(cli: Cli, tmp_path: Path) -> None:
     end = {"id": "end", "events": [{"tool": "open", "args": {}, "output": "ok"}], "label": 1, "rules": ["closed"]}
     closed = plain("after(open(), true, close(), true)", "closed", 3)
     closed = replace(closed, rules=(replace(closed.rules[0], cases=(end,)),))
-    found = assemble([limit("refund", 500), limit("refund", 900, "most", 2), closed], context(), title="The shop")
-    assert found.problems == ()
-    for name, text in (("policies.yaml", found.text), ("policies.cases.jsonl", found.cases), ("t.jsonl", found.traces)):
+    assembled = assemble([limit("refund", 500), limit("refund", 900, "most", 2), closed], context(), title="The shop")
+    assert assembled.problems == ()
+    for name, text in (
+        ("policies.yaml", assembled.text),
+        ("policies.cases.jsonl", assembled.cases),
+        ("t.jsonl", assembled.traces),
+    ):
         (tmp_path / name).write_text(text)
     assert cli("test", tmp_path / "policies.yaml", tmp_path / "policies.cases.jsonl").status == 0
     assert cli("audit", tmp_path / "t.jsonl", "--policies", tmp_path / "policies.yaml").status == 1
-    assert records(found.cases)["most/over"]["rules"] == ["limit", "most"]
-    assert records(found.cases)["most/at"]["label"] == 1  # the other rule denies it
-    assert records(found.traces)["closed/end"]["rules"] == ["closed"]
+    assert records(assembled.cases)["most/over"]["rules"] == ["limit", "most"]
+    assert records(assembled.cases)["most/at"]["label"] == 1  # the other rule denies it
+    assert records(assembled.traces)["closed/end"]["rules"] == ["closed"]
 
 
 def test_one_id_for_two_rules() -> None:
     """The later rule is renamed, also in its cases; an id that a third draft has is left to it."""
-    found = assemble([limit("refund", 500), limit("pay", 300), limit("close", 5, "limit_2")], context())
-    assert [one.id for one in found.rules] == ["limit", "limit_3", "limit_2"]
-    assert found.renamed == ({}, {"limit": "limit_3"}, {})
-    assert records(found.cases)["limit_3/over"]["rules"] == ["limit_3"]
-    assert found.problems == ()
+    assembled = assemble([limit("refund", 500), limit("pay", 300), limit("close", 5, "limit_2")], context())
+    assert [rule.id for rule in assembled.rules] == ["limit", "limit_3", "limit_2"]
+    assert assembled.renamed == ({}, {"limit": "limit_3"}, {})
+    assert records(assembled.cases)["limit_3/over"]["rules"] == ["limit_3"]
+    assert assembled.problems == ()
 
 
 def test_one_rule_for_two_sentences() -> None:
     """It stands once, with the quotes of both, whichever its id; another response makes another rule."""
-    found = assemble([limit("pay", 5), limit("pay", 5, "b", 2), limit("pay", 5, "c", 3)], context())
-    assert [(one.id, dict(one.quotes)) for one in found.rules] == [("limit", dict.fromkeys((1, 2, 3), "at most 5"))]
-    assert found.renamed == ({}, {"b": "limit"}, {"c": "limit"})
-    assert found.problems == ()
+    assembled = assemble([limit("pay", 5), limit("pay", 5, "b", 2), limit("pay", 5, "c", 3)], context())
+    assert [(rule.id, dict(rule.quotes)) for rule in assembled.rules] == [
+        ("limit", dict.fromkeys((1, 2, 3), "at most 5"))
+    ]
+    assert assembled.renamed == ({}, {"b": "limit"}, {"c": "limit"})
+    assert assembled.problems == ()
     other = plain("forall(pay(amount=a), a <= 5)", "b", 2, on_violation="escalate")
     assert len(assemble([limit("pay", 5), other], context()).rules) == 2
 
@@ -101,14 +107,16 @@ def part(condition: str, tool: str = "pay", **declarations: Any) -> Draft:
 def test_one_name_with_two_meanings(second: Draft, names: set[str]) -> None:
     """Each rule keeps the meaning that it has alone: the expanded syntax trees are equal."""
     first = part("a <= most", constants={"most": 5})
-    found = assemble([first, second], context())
-    assert found.policies is not None, found.problems
-    assert {key.split("(")[0] for section in ("constants", "define") for key in found.content.get(section, {})} == names
+    assembled = assemble([first, second], context())
+    assert assembled.policies is not None, assembled.problems
+    assert {
+        key.split("(")[0] for section in ("constants", "define") for key in assembled.content.get(section, {})
+    } == names
     for draft in (first, second):
         alone = draft.policies(context())
         (rule,) = draft.rules
         expected = read_rule(str(rule.rule["temporal"]), declarations_of(alone))
-        assert [tree for one in found.policies.rules if one.id == rule.id for tree in one.rules] == [expected]
+        assert [tree for one in assembled.policies.rules if one.id == rule.id for tree in one.rules] == [expected]
 
 
 def test_names_of_solver_rules() -> None:
@@ -117,10 +125,10 @@ def test_names_of_solver_rules() -> None:
     solver = {"smt": "(declare-const most Int)", "tools": {"pay": {"permit": "(<= a 0)", "variables": {"a": variable}}}}
     cases = (proposed("at", "pay", {"amount": 9}), proposed("over", "pay", {"amount": 10}, "s"))
     draft = Draft((2,), (RuleDraft("s", {"solver": solver}, {2: "x"}, cases),), {"constants": {"most": 9}})
-    found = assemble([limit("refund", "most", constants={"most": 5}), draft], context())
-    assert found.problems == ()
-    assert "from: args.amount - most_2\n" in found.text
-    assert "(declare-const most Int)" in found.text
+    assembled = assemble([limit("refund", "most", constants={"most": 5}), draft], context())
+    assert assembled.problems == ()
+    assert "from: args.amount - most_2\n" in assembled.text
+    assert "(declare-const most Int)" in assembled.text
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -130,19 +138,21 @@ def test_a_variable_with_the_name_of_a_constant(*, swapped: bool) -> None:
         part("a <= most", constants={"most": 5}),
         plain('forall(refund(amount=most), most != "most")', "other"),
     )
-    found = assemble([second, first] if swapped else [first, second], context())
-    assert found.problems == ()
+    assembled = assemble([second, first] if swapped else [first, second], context())
+    assert assembled.problems == ()
     text = 'forall(refund(amount=most_2), most_2 != "most")'
-    assert swapped == (text not in found.text)
-    assert swapped == ("most_2: 5" in found.text)
+    assert swapped == (text not in assembled.text)
+    assert swapped == ("most_2: 5" in assembled.text)
 
 
 def test_a_label_with_two_meanings_needs_another_draft() -> None:
     """Labels are in strings, which are no names in the syntax tree."""
     parts = [part('!("own" in sources(a))', tool, labels={"own": tool}) for tool in ("pay", "refund")]
-    found = assemble([parts[0], replace(parts[1], sentences=(7,))], context())
-    assert [(one.kind, one.sentences, one.fatal) for one in found.problems] == [("name", (7,), True)]
-    assert (found.text, found.cases, found.content) == ("", "", {})
+    assembled = assemble([parts[0], replace(parts[1], sentences=(7,))], context())
+    assert [(problem.kind, problem.sentences, problem.fatal) for problem in assembled.problems] == [
+        ("name", (7,), True)
+    ]
+    assert (assembled.text, assembled.cases, assembled.content) == ("", "", {})
     assert (
         assemble([parts[0], replace(parts[0], rules=(replace(parts[0].rules[0], id="b"),))], context()).problems == ()
     )
@@ -154,22 +164,24 @@ def test_a_label_with_two_meanings_needs_another_draft() -> None:
 )
 def test_an_invalid_rule_is_a_problem(rule: str) -> None:
     """Never an error, and never a policy without the rule."""
-    found = assemble([limit("pay", 5), plain(rule, "bad", 2)], context())
-    assert [(one.kind, one.fatal) for one in found.problems] == [("syntax", True)]
-    assert found.text == ""
+    assembled = assemble([limit("pay", 5), plain(rule, "bad", 2)], context())
+    assert [(problem.kind, problem.fatal) for problem in assembled.problems] == [("syntax", True)]
+    assert assembled.text == ""
 
 
 def test_unknown_declarations_are_a_problem() -> None:
     """They are never left out."""
-    found = assemble([replace(limit("pay", 5), declarations={"ids": {"a": 1}})], context())
-    assert [one.message.split(";")[0] for one in found.problems] == ["unknown key 'ids' in the declarations"]
+    assembled = assemble([replace(limit("pay", 5), declarations={"ids": {"a": 1}})], context())
+    assert [problem.message.split(";")[0] for problem in assembled.problems] == [
+        "unknown key 'ids' in the declarations"
+    ]
 
 
 @pytest.mark.parametrize("parts", [[], [Draft((1, 2))], [Draft((1,), declarations=CONSTANT)]])
 def test_an_empty_policy_is_a_problem(parts: list[Draft]) -> None:
     """There is no file without rules."""
-    found = assemble(parts, context())
-    assert (kinds(found), found.text, found.policies) == (["empty"], "", None)
+    parts_assemble = assemble(parts, context())
+    assert (kinds(parts_assemble), parts_assemble.text, parts_assemble.policies) == (["empty"], "", None)
 
 
 def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
@@ -190,25 +202,27 @@ def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
         proposed("limit/h", "pay", {"amount": 3}),
     ]
     (rule,) = limit("pay", 5).rules
-    found = assemble([Draft((1,), (replace(rule, cases=(*contradicted, *fine)),))], context())
-    assert [one.message.split("'")[1] for one in found.problems] == [f"limit/{one['id']}" for one in contradicted]
-    assert not any(one.fatal for one in found.problems)
-    assert list(records(found.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]
+    assembled = assemble([Draft((1,), (replace(rule, cases=(*contradicted, *fine)),))], context())
+    assert [problem.message.split("'")[1] for problem in assembled.problems] == [
+        f"limit/{one['id']}" for one in contradicted
+    ]
+    assert not any(problem.fatal for problem in assembled.problems)
+    assert list(records(assembled.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]
 
 
 def test_forty_rules_with_two_hundred_cases_take_little_time() -> None:
     """As a document of some pages has."""
     parts = [
         replace(
-            one,
+            draft,
             rules=tuple(
                 replace(rule, cases=rule.cases + tuple({**rule.cases[0], "id": name} for name in "abc"))
-                for rule in one.rules
+                for rule in draft.rules
             ),
         )
-        for one in (limit("pay", "most", f"r{at}", at, constants={"most": at}) for at in range(1, 41))
+        for draft in (limit("pay", "most", f"r{at}", at, constants={"most": at}) for at in range(1, 41))
     ]
     start = time.process_time()
-    found = assemble(parts, context())
+    parts_assemble = assemble(parts, context())
     assert time.process_time() - start < 1.4  # 0.4 alone; other tests share the processors
-    assert (len(found.rules), len(found.cases.splitlines()), found.problems) == (40, 200, ())
+    assert (len(parts_assemble.rules), len(parts_assemble.cases.splitlines()), parts_assemble.problems) == (40, 200, ())

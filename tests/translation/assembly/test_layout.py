@@ -42,12 +42,12 @@ def test_every_string_survives(message: str, words: str, value: str, formula: st
         "remedy": f"{message}{message}",
     }
     draft = Draft((1,), (RuleDraft("a", rule, {1: words, 7: message}),), {"constants": {"text": value}})
-    found = assemble([draft], context(), title=words)
-    assert found.problems == ()
-    assert content_of(found.text) == found.content
-    assert found.content["policies"] == [{"id": "a", **rule}]
-    assert found.content["constants"] == {"text": value}
-    assert all(sign.isprintable() or sign == "\n" for sign in found.text)
+    assembled = assemble([draft], context(), title=words)
+    assert assembled.problems == ()
+    assert content_of(assembled.text) == assembled.content
+    assert assembled.content["policies"] == [{"id": "a", **rule}]
+    assert assembled.content["constants"] == {"text": value}
+    assert all(sign.isprintable() or sign == "\n" for sign in assembled.text)
 
 
 def test_people_can_read_it() -> None:
@@ -111,9 +111,9 @@ def drafts_of(lines: Any) -> list[Draft]:
 def test_unchanged_lines_stay_as_they_are(tmp_path: Path) -> None:
     """Comments, quotes and layout; only the quotes from the document are written anew."""
     lines = earlier(tmp_path)
-    found = assemble(drafts_of(lines), context(), previous=lines)
+    assembled = assemble(drafts_of(lines), context(), previous=lines)
     expected = EARLIER.replace('    #> 1: "old words"\n    # mine\n', '    # mine\n    #> 2: "new words"\n')
-    assert found.text == expected
+    assert assembled.text == expected
     assert assemble(drafts_of(lines), context(), previous=earlier(tmp_path, expected)).text == expected
 
 
@@ -121,13 +121,13 @@ def test_new_rules_stand_between_lines_that_stay(tmp_path: Path) -> None:
     """A name that the earlier file declares keeps its meaning, used or not."""
     lines = earlier(tmp_path)
     new = limit("pay", "limit", "limit", 1, constants={"limit": 9})
-    found = assemble([*drafts_of(lines), new], context(), previous=lines)
-    assert found.problems == ()
-    assert content_of(found.text) == found.content
-    assert found.content["constants"] == {"limit": 500, "unused": 1, "limit_2": 9}
-    assert "    # asked Ann\n    limit: 500   # dollars\n    unused: 1\n    limit_2: 9\npolicies:\n" in found.text
-    assert [one.id for one in found.rules] == ["limit_2", "limit", "mine"]
-    assert found.text.endswith(
+    assembled = assemble([*drafts_of(lines), new], context(), previous=lines)
+    assert assembled.problems == ()
+    assert content_of(assembled.text) == assembled.content
+    assert assembled.content["constants"] == {"limit": 500, "unused": 1, "limit_2": 9}
+    assert "    # asked Ann\n    limit: 500   # dollars\n    unused: 1\n    limit_2: 9\npolicies:\n" in assembled.text
+    assert [rule.id for rule in assembled.rules] == ["limit_2", "limit", "mine"]
+    assert assembled.text.endswith(
         '- {id: mine, temporal: "forall(pay(), true)"}   # by hand\n    # the last\n# The end.\n'
     )
     without = assemble([new], context(), previous=lines)
@@ -173,15 +173,15 @@ def test_other_styles_keep_their_lines(tmp_path: Path, old: str, new: str) -> No
     text = EARLIER.replace(old, new)
     (tmp_path / "policies.yaml").write_bytes(text.encode())
     lines = read_policy_lines(tmp_path / "policies.yaml")
-    same = assemble([replace_quotes(one) for one in drafts_of(lines)], context(), previous=lines)
-    assert same.text == "".join(one for one in text.splitlines(keepends=True) if "#>" not in one)
+    same = assemble([replace_quotes(draft) for draft in drafts_of(lines)], context(), previous=lines)
+    assert same.text == "".join(line for line in text.splitlines(keepends=True) if "#>" not in line)
     more = assemble([*drafts_of(lines), limit("pay", "limit", "n", constants={"limit": 9})], context(), previous=lines)
     assert content_of(more.text) == more.content
     assert more.content["constants"] == {"limit": 500, "unused": 1, "limit_2": 9}
 
 
 def replace_quotes(draft: Draft) -> Draft:
-    return replace(draft, rules=tuple(replace(one, quotes={}) for one in draft.rules))
+    return replace(draft, rules=tuple(replace(rule, quotes={}) for rule in draft.rules))
 
 
 def test_a_comment_that_would_be_lost_is_an_error(tmp_path: Path) -> None:

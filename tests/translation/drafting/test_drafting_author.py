@@ -38,7 +38,7 @@ def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | Non
 def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=lambda user: DRAFT if "allows the sixth book" in user else WRONG))
     result = author(tmp_path).draft((4, 5))
-    assert result.is_usable
+    assert usable_part(result) == result.draft
     assert not result.problems
     user = server.requests[1]["messages"][-1]["content"]
     assert "1. rule loan_limit: allows the sixth book" in user
@@ -48,11 +48,11 @@ def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
 def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=WRONG))
     result = author(tmp_path).draft((4, 5))
-    assert [one.message for one in result.problems] == ["allows the sixth book"]
+    assert [problem.message for problem in result.problems] == ["allows the sixth book"]
     assert len(server.requests) == 3
     part = usable_part(result)
     assert part is not None
-    assert ([one.id for one in part.rules], part.sentences) == (["card_checked"], (5,))
+    assert ([rule.id for rule in part.rules], part.sentences) == (["card_checked"], (5,))
 
 
 def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
 
     def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
-        return (replace(one, fatal=False) for one in limit_problem(draft, inputs))
+        return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
 
     result = DraftAuthor("draft", context(tmp_path), model, harmless).draft((4, 5))
     assert len(result.problems) == 1
@@ -89,6 +89,6 @@ def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path
     result = author(tmp_path, cache=cache).draft((4, 5))
     assert result.draft is None
     assert "no ```yaml block" in result.error
-    assert author(tmp_path, cache=cache).draft((4, 5)).is_usable
-    assert author(tmp_path, cache=cache).draft((4, 5)).is_usable
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
     assert len(server.requests) == 3

@@ -76,7 +76,7 @@ def case(name: str, label: int, rules: list[str] | None = None, tool: str = "ref
 
 def rule(temporal: Any = "forall(refund(amount=a), a <= 500)", **changes: Any) -> RuleDraft:
     """The rule of the second sentence, with changes."""
-    found = RuleDraft(
+    rule_draft = RuleDraft(
         "refund_limit",
         {"temporal": temporal, "message": "A refund is at most 500 dollars."},
         {2: "must not refund more than 500 dollars"},
@@ -87,7 +87,7 @@ def rule(temporal: Any = "forall(refund(amount=a), a <= 500)", **changes: Any) -
             case("unknown", 1, []),
         ),
     )
-    return replace(found, **changes)
+    return replace(rule_draft, **changes)
 
 
 def draft(*rules: RuleDraft, **changes: Any) -> Draft:
@@ -97,4 +97,4 @@ def draft(*rules: RuleDraft, **changes: Any) -> Draft:
 
 def problems(of: Draft, kind: str = "", **changes: Any) -> list[Problem]:
     """The problems of a draft, all or of one kind."""
-    return [one for one in examine(of, replace(context(), **changes)) if kind in ("", one.kind)]
+    return [problem for problem in examine(of, replace(context(), **changes)) if kind in ("", problem.kind)]

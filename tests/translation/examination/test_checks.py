@@ -33,6 +33,9 @@ def test_checks_of_other_packages_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(examination, "CHECKS", replace(CHECKS, group="tests.draft_checks"))
     policy = json.dumps({**context().frame, "policies": [{"id": "a", "temporal": "G !tool:cancel"}]})
     every, fatal = (examine(draft(), replace(context()), only_fatal=only_fatal) for only_fatal in (False, True))
-    assert [[problem.message for problem in found] for found in (every, fatal)] == [["NEVER_FATAL"], []]
+    assert [[problem.message for problem in draft_problems] for draft_problems in (every, fatal)] == [
+        ["NEVER_FATAL"],
+        [],
+    ]
     messages = [problem.message for problem in examine_policy(policy, context(), {}) if problem.kind == "acme"]
     assert messages == ["WHOLE_POLICY"]

@@ -8,12 +8,12 @@ from guardagent.translation.drafts import Draft
 from guardagent.translation.tools import ToolSchema
 from tests.translation.examination.shop import problems, rule
 
-TOOLS = tuple(ToolSchema(one, "", {"type": "object"}) for one in ("refund", "cancel", "rename", "get_order"))
+TOOLS = tuple(ToolSchema(name, "", {"type": "object"}) for name in ("refund", "cancel", "rename", "get_order"))
 
 
 def found(temporal: str, words: str = "before any other change") -> list[str]:
     draft = Draft((2,), (rule(temporal, quotes={2: words}, cases=()),))
-    return [one.message for one in problems(draft, "any_tool", tools=TOOLS)]
+    return [problem.message for problem in problems(draft, "any_tool", tools=TOOLS)]
 
 
 def test_a_writing_tool_that_is_left_out_is_named() -> None:

@@ -13,7 +13,7 @@ from tests.translation.examination.shop import case, problems, rule
 def found(temporal: str, **known: Any) -> list[str]:
     denied = case("denied", 1, ["refund_limit"], args={"order_id": "W1"}, **known)
     draft = Draft((2,), (rule(temporal, cases=(denied,)),))
-    return [one.message for one in problems(draft, "missing_value")]
+    return [problem.message for problem in problems(draft, "missing_value")]
 
 
 @pytest.mark.parametrize(

@@ -29,18 +29,18 @@ RULE = "before(exchange_items(order_id=o), true, f:get_items(order_id=o), true)"
 
 
 def found(*rules: str, **frame: Any) -> list[str]:
-    tools = tools_of({name: {"type": "object", "properties": one} for name, one in TOOLS.items()}, "tools")
+    tools = tools_of({name: {"type": "object", "properties": tool} for name, tool in TOOLS.items()}, "tools")
     inputs = replace(context(), tools=tools, samples=None)
-    policies = [{"id": f"r{at}", "temporal": one} for at, one in enumerate(rules)]
+    policies = [{"id": f"r{at}", "temporal": rule} for at, rule in enumerate(rules)]
     text = json.dumps({**inputs.frame, **frame, "policies": policies})
-    problems = [one for one in examine_policy(text, inputs, {}) if one.kind == "unread_argument"]
-    assert not any(one.fatal for one in problems)
-    return [one.message.partition(";")[0].removeprefix("no rule reads ") for one in problems]
+    problems = [problem for problem in examine_policy(text, inputs, {}) if problem.kind == "unread_argument"]
+    assert not any(problem.fatal for problem in problems)
+    return [problem.message.partition(";")[0].removeprefix("no rule reads ") for problem in problems]
 
 
 def test_ids_and_amounts_that_no_rule_reads_are_named() -> None:
     """Free text, choices and reading tools are not."""
-    assert found(RULE) == [f"`{one}` of `exchange_items`" for one in ("item_ids", "amount", "message_ids")]
+    assert found(RULE) == [f"`{argument}` of `exchange_items`" for argument in ("item_ids", "amount", "message_ids")]
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ def solver(sort: str, argument: str) -> dict[str, Any]:
     return {"solver": json.loads(text), "message": "No."}
 
 
-def farther(one: Mapping[str, Any]) -> dict[str, Any]:
+def farther(record: Mapping[str, Any]) -> dict[str, Any]:
     """A case far away from the limit."""
-    amount = one["proposed"]["args"].get("amount")
+    amount = record["proposed"]["args"].get("amount")
     args = {} if amount is None else {"amount": 900 if amount > 500 else 10}
-    return {**one, "proposed": {"tool": "refund", "args": args}}
+    return {**record, "proposed": {"tool": "refund", "args": args}}
 
 
 def test_a_draft_without_problems() -> None:
@@ -206,9 +206,9 @@ KINDS = {
 def test_each_kind_of_problem_is_found(name: str) -> None:
     """All of the kind, and nothing else of it."""
     of, kind, expected = KINDS[name]
-    found = problems(of, kind)
-    assert len(found) == len(expected), problems(of)
-    for one, text in zip(found, expected, strict=True):
+    reported = problems(of, kind)
+    assert len(reported) == len(expected), problems(of)
+    for one, text in zip(reported, expected, strict=True):
         assert text in one.message
 
 
@@ -219,14 +219,14 @@ def test_what_cannot_be_used_is_fatal() -> None:
     """Missing cases and short quotes are not."""
     mild = {"a short quote", "no cases", "a quote of another sentence, beside a good one"}
     for name, (of, kind, _) in KINDS.items():
-        found = problems(of, kind)
-        assert all(one.fatal is (kind in FATAL and name not in mild) for one in found), name
+        reported = problems(of, kind)
+        assert all(one.fatal is (kind in FATAL and name not in mild) for one in reported), name
 
 
 def test_a_wrong_quote_beside_a_good_one_is_not_fatal() -> None:
     """The rule is grounded."""
     quotes = {2: "must not refund more than 500 dollars", 3: "must refund everything"}
-    assert [one.fatal for one in problems(draft(rule(quotes=quotes)), "grounding")] == [False]
+    assert [problem.fatal for problem in problems(draft(rule(quotes=quotes)), "grounding")] == [False]
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_a_wrong_quote_beside_a_good_one_is_not_fatal() -> None:
 )
 def test_layout_case_and_gaps_do_not_matter(number: int, quote: str) -> None:
     """A heading can be quoted too, but it is short."""
-    found = problems(draft(rule(quotes={number: quote}), sentences=(number,)), "grounding")
-    assert [one.message for one in found if "short" not in one.message] == []
+    reported = problems(draft(rule(quotes={number: quote}), sentences=(number,)), "grounding")
+    assert [one.message for one in reported if "short" not in one.message] == []
 
 
 def test_parts_of_a_quote_keep_their_order() -> None:
@@ -253,16 +253,16 @@ def test_parts_of_a_quote_keep_their_order() -> None:
 def test_declared_facts_are_known() -> None:
     """In the context, in the draft, and in samples; a path within them too."""
     paths = 'fact("context.age").years > 1 && state.shop.open && fact(user) == "a"'
-    one = rule(f"forall(refund(), fact(user_confirmed) && {paths})")
-    of = draft(one, facts=(NeededFact("context.age"), NeededFact("state.shop")))
+    draft_rule = rule(f"forall(refund(), fact(user_confirmed) && {paths})")
+    of = draft(draft_rule, facts=(NeededFact("context.age"), NeededFact("state.shop")))
     assert problems(of, "fact") == []
     assert len(problems(of, "fact", samples=None, facts=(FactDescription("user"),))) == 1
 
 
 def test_nothing_is_compared_without_samples_and_schemas() -> None:
     """An unknown shape is no problem."""
-    one = rule(BEFORE.format('output(f).state == 5 && fact(user) == "a"'))
-    assert problems(draft(one), "output", samples=None) == []
+    draft_rule = rule(BEFORE.format('output(f).state == 5 && fact(user) == "a"'))
+    assert problems(draft(draft_rule), "output", samples=None) == []
 
 
 def test_an_output_schema_counts() -> None:
@@ -271,7 +271,7 @@ def test_an_output_schema_counts() -> None:
         "anyOf": [{"type": "null"}, {"$ref": "#/$defs/order"}],
         "$defs": {"order": {"properties": {"status": {"enum": ["paid"]}, "next": {"$ref": "#/$defs/order"}}}},
     }
-    tools = tuple(replace(one, output_schema=schema) if one.name == "get_order" else one for one in context().tools)
+    tools = tuple(replace(tool, output_schema=schema) if tool.name == "get_order" else tool for tool in context().tools)
     options: dict[str, Any] = {"tools": tools, "samples": None}
     assert problems(draft(rule(BEFORE.format('output(f).next.next.status == "paid"'))), "output", **options) == []
     assert len(problems(draft(rule(BEFORE.format('output(f).next.total == "paid"'))), "output", **options)) == 1
@@ -286,8 +286,8 @@ def test_a_tool_without_properties_takes_any_argument() -> None:
 def test_an_unknown_failed_output_is_reported_with_the_outputs_that_look_like_failures() -> None:
     """Of the tools that a rule needs."""
     needs = rule("forall(get_order(order_id=o), some(f:refund(order_id=o), true))")
-    found = problems(draft(needs), "failure", failed_output="")
-    assert "outputs begin with 'Error:'" in found[0].message
+    reported = problems(draft(needs), "failure", failed_output="")
+    assert "outputs begin with 'Error:'" in reported[0].message
     assert problems(draft(), "failure", failed_output="") == []
     assert problems(draft(needs), "failure", failed_output="", samples=None) == []
 
@@ -300,8 +300,8 @@ def test_a_draft_without_rules_is_fine_if_it_says_why() -> None:
 
 def test_a_broken_frame_is_one_problem() -> None:
     """Not one for each rule."""
-    found = problems(draft(rule(), rule(id="b")), "syntax", failed_output="[")
-    assert ["the rest of the policy file is wrong: failed_output" in one.message for one in found] == [True]
+    reported = problems(draft(rule(), rule(id="b")), "syntax", failed_output="[")
+    assert ["the rest of the policy file is wrong: failed_output" in one.message for one in reported] == [True]
 
 
 HOSTILE: list[Any] = [
@@ -336,20 +336,20 @@ CYCLIC["proposed"] = CYCLIC
 @pytest.mark.parametrize("value", HOSTILE)
 def test_hostile_rules_are_problems(value: Any) -> None:
     """Never exceptions."""
-    found = examine(draft(replace(rule(), rule=value)), context())
-    assert found
-    json.dumps([one.message for one in found])
+    reported = examine(draft(replace(rule(), rule=value)), context())
+    assert reported
+    json.dumps([one.message for one in reported])
 
 
 @pytest.mark.parametrize("value", [float("nan"), [10**5000], "\ud800", DEEP, {1}, CYCLIC, None])
 def test_hostile_cases_are_problems(value: Any) -> None:
     """Also those that JSON cannot hold."""
-    for one in (
+    for record in (
         value,
         {"id": value, "proposed": {"tool": "refund", "args": {"amount": value}}, "label": 1, "rules": []},
     ):
-        found = problems(draft(rule(cases=(*rule().cases, one))))
-        assert [one.kind for one in found if one.fatal] or value is None
+        reported = problems(draft(rule(cases=(*rule().cases, record))))
+        assert [one.kind for one in reported if one.fatal] or value is None
 
 
 def test_long_rules_are_not_even_loaded() -> None:

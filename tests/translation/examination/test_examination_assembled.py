@@ -17,13 +17,13 @@ LIMIT = "forall(refund(amount=a), a <= 500)"
 
 def policy(**rules: str) -> str:
     """The text of a policy file."""
-    written = [{"id": name, "temporal": one} for name, one in rules.items()]
+    written = [{"id": name, "temporal": rule} for name, rule in rules.items()]
     return json.dumps({**context().frame, "unlisted": "allow", "policies": written})
 
 
 def found(kind: str, text: str, **options: object) -> list[Problem]:
     cases = options.pop("cases", {})
-    return [one for one in examine_policy(text, context(), cases, **options) if one.kind == kind]  # type: ignore[arg-type]
+    return [problem for problem in examine_policy(text, context(), cases, **options) if problem.kind == kind]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_cases_that_another_rule_denies_hold() -> None:
 def test_cases_that_their_rule_decides_otherwise_do_not_hold() -> None:
     """As after an answer moved the limit; each problem shows the case."""
     changed = found("case", policy(refund_limit=LIMIT.replace("500", "400")), cases={"refund_limit": rule().cases})
-    assert [one.message for one in changed] == [
+    assert [problem.message for problem in changed] == [
         "case 'at the limit' violates the rule in the whole policy; alone it does not violate",
         "case 'below' violates the rule in the whole policy; alone it does not violate",
     ]
@@ -55,19 +55,19 @@ def test_cases_that_their_rule_decides_otherwise_do_not_hold() -> None:
 
 def test_executed_calls_that_a_rule_denies_are_counted(traces: Path) -> None:
     """Failed calls are not among them."""
-    one = found("too_tight", policy(refund_limit=LIMIT), traces=traces)[0]
-    assert "1 of 2 executed calls of 'refund' violate the rule" in one.message
-    assert (one.rule, one.fatal) == ("refund_limit", False)
-    assert one.example == """'t1' events[1]: refund {"order_id": "W1", "amount": 700}"""
+    problem = found("too_tight", policy(refund_limit=LIMIT), traces=traces)[0]
+    assert "1 of 2 executed calls of 'refund' violate the rule" in problem.message
+    assert (problem.rule, problem.fatal) == ("refund_limit", False)
+    assert problem.example == """'t1' events[1]: refund {"order_id": "W1", "amount": 700}"""
 
 
 def test_executed_calls_that_are_only_unknown_are_counted(traces: Path) -> None:
     """The message says what is unknown."""
     text = policy(confirmed="forall(refund(amount=a), a < 10 || fact(user_confirmed) == true)")
-    one = found("unknown_in_traces", text, traces=traces)[0]
-    assert "2 of 2 executed calls of 'refund' are denied only because something is unknown" in one.message
-    assert "the fact 'user_confirmed' is unknown" in one.message
-    assert one.rule == "confirmed"
+    problem = found("unknown_in_traces", text, traces=traces)[0]
+    assert "2 of 2 executed calls of 'refund' are denied only because something is unknown" in problem.message
+    assert "the fact 'user_confirmed' is unknown" in problem.message
+    assert problem.rule == "confirmed"
 
 
 def test_a_file_of_cases_counts_their_histories(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ def test_the_history_of_a_case_is_not_judged_by_its_state_and_facts(tmp_path: Pa
         known="forall(refund(), known(fact(role)))",
         opened="forall(refund(), state.open == true)",
     )
-    assert {one.rule for one in found("too_tight", text, traces=path)} == {"refund_limit"}
+    assert {problem.rule for problem in found("too_tight", text, traces=path)} == {"refund_limit"}
     assert found("unknown_in_traces", text, traces=path) == []
 
 
 def test_contradictions_are_fatal_and_loose_ends_are_not() -> None:
     """All that lint finds is here."""
     text = policy(a="forall(refund(amount=a), a < 5)", b="forall(refund(amount=a), a > 5)")
-    assert {(one.kind, one.fatal) for one in examine_policy(text, context(), {})} == {
+    assert {(problem.kind, problem.fatal) for problem in examine_policy(text, context(), {})} == {
         ("contradictory", True),
         ("uncovered", False),
         ("unread_argument", False),
@@ -107,8 +107,8 @@ def test_a_policy_that_does_not_load_is_one_problem(tmp_path: Path) -> None:
     """From a text or a file; traces that cannot be read are an error of their owner."""
     path = tmp_path / "policies.yaml"
     path.write_text(policy(a="forall(refund("))
-    for one in (path, path.read_text()):
-        assert [problem.kind for problem in examine_policy(one, context(), {})] == ["syntax"]
+    for source in (path, path.read_text()):
+        assert [problem.kind for problem in examine_policy(source, context(), {})] == ["syntax"]
     path.write_text(policy(a=LIMIT))
     with pytest.raises(InputError, match=r"none\.jsonl"):
         examine_policy(path, context(), {}, tmp_path / "none.jsonl")

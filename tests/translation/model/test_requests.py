@@ -70,7 +70,10 @@ def test_an_endpoint_that_fails_is_an_error(serve: Serve) -> None:
 
 def test_calls_are_made_at_the_same_time_and_keep_their_order(serve: Serve) -> None:
     server = serve([text("fine", seconds=0.05)])
-    asking = ModelRequests(Meter(load_model("openai/test")), Prompts(), parallel=4)
-    assert asking.map(lambda one: (one, asking.ask(request(one), fine)), range(8)) == [(n, "fine") for n in range(8)]
+    meter = Meter(load_model("openai/test"))
+    asking = ModelRequests(meter, Prompts(), parallel=4)
+    assert asking.map(lambda number: (number, asking.ask(request(number), fine)), range(8)) == [
+        (n, "fine") for n in range(8)
+    ]
     assert server.most > 1
-    assert asking.calls == 8
+    assert meter.usage.calls == 8

@@ -99,8 +99,8 @@ def _rule(
         own = {key: value for key, value in args.items() if key != "_"}
         return _case(name, label, tool, own, rules, **args.get("_", {}))
 
-    cases = [case(f"allowed {at}", 0, one, []) for at, one in enumerate(allowed, 1)]
-    cases += [case(f"violating {at}", 1, one, [id]) for at, one in enumerate(violating, 1)]
+    cases = [case(f"allowed {at}", 0, call, []) for at, call in enumerate(allowed, 1)]
+    cases += [case(f"violating {at}", 1, call, [id]) for at, call in enumerate(violating, 1)]
     cases += [] if unknown is None else [case("unknown", 1, unknown, [])]
     return {"id": id, "temporal": temporal, "message": f"The rule {id} does not hold.", "cases": cases, **more}
 
@@ -262,9 +262,9 @@ def draft_of(sentence: str) -> dict[str, Any]:
 
 def survey_answer(numbers: Iterable[int], changes: Mapping[int, Mapping[str, Any]] | None = None) -> str:
     """The survey of the sentences; `changes` replace keys by number."""
-    found = [_surveyed(number) | dict((changes or {}).get(number, {})) for number in numbers]
+    sentences = [_surveyed(number) | dict((changes or {}).get(number, {})) for number in numbers]
     facts = [{"name": name, "description": about} for name, about in FACTS.items()]
-    return json.dumps({"failed_output": "^Error", "facts": facts, "sentences": found}, indent=1)
+    return json.dumps({"failed_output": "^Error", "facts": facts, "sentences": sentences}, indent=1)
 
 
 def _surveyed(number: int) -> dict[str, Any]:
@@ -317,4 +317,4 @@ def pharmacist(
 
 def numbered(words: str) -> int:
     """The number of the sentence that begins with some words."""
-    return next(FIRST + at for at, (one, _) in enumerate(SENTENCES) if re.match(words, one))
+    return next(FIRST + at for at, (sentence, _) in enumerate(SENTENCES) if re.match(words, sentence))

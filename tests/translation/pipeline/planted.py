@@ -33,7 +33,7 @@ _TOOLS: Mapping[str, Mapping[str, Any]] = {
 }
 TOOLS = {
     "tools": [
-        *({"name": one.name, "inputSchema": one.parameters} for one in CONTEXT.tools),
+        *({"name": tool.name, "inputSchema": tool.parameters} for tool in CONTEXT.tools),
         *(
             {"name": name, "inputSchema": {"type": "object", "properties": properties}}
             for name, properties in _TOOLS.items()
@@ -126,14 +126,14 @@ CONTRADICTIONS = (
 
 
 def _ambiguities(*, are_planted: bool) -> Iterator[Clause]:
-    for at, one in enumerate(PLANTED):
+    for at, planted in enumerate(PLANTED):
         behaviour = BEHAVIOURS[at % 3]
-        other = one.second if are_planted and behaviour == "drafts differ" else one.first
+        other = planted.second if are_planted and behaviour == "drafts differ" else planted.first
         first, second = (
-            each.rule if isinstance(each.rule, dict) else {"temporal": each.rule} for each in (one.first, other)
+            each.rule if isinstance(each.rule, dict) else {"temporal": each.rule} for each in (planted.first, other)
         )
-        declared = {**one.first.declarations, **other.declarations}
-        yield Clause(one.sentence, first, second, declared, behaviour if are_planted else None)
+        declared = {**planted.first.declarations, **other.declarations}
+        yield Clause(planted.sentence, first, second, declared, behaviour if are_planted else None)
 
 
 class PlantedDocument:
@@ -146,26 +146,28 @@ class PlantedDocument:
     """
 
     def __init__(self, *, is_twin: bool = False, are_apart: bool = True) -> None:
-        others = [one.twin if is_twin else one.second for one in CONTRADICTIONS]
-        pairs = [(one.first, other) for one, other in zip(CONTRADICTIONS, others, strict=True)]
-        firsts = [one for one, _ in pairs] if are_apart else [one for pair in pairs for one in pair]
+        others = [contradiction.twin if is_twin else contradiction.second for contradiction in CONTRADICTIONS]
+        pairs = [(contradiction.first, other) for contradiction, other in zip(CONTRADICTIONS, others, strict=True)]
+        firsts = [clause for clause, _ in pairs] if are_apart else [clause for pair in pairs for clause in pair]
         self.sections = {
             "Rentals": firsts,
             "Trade": list(_ambiguities(are_planted=not is_twin)),
             "Instructions of the owners": others if are_apart else [],
         }
-        headed = [f"## {name}\n\n" + "\n\n".join(one.sentence for one in part) for name, part in self.sections.items()]
+        headed = [
+            f"## {name}\n\n" + "\n\n".join(clause.sentence for clause in part) for name, part in self.sections.items()
+        ]
         self.text = "# Bicycles and parcels\n\n" + "\n\n".join(headed) + "\n"
 
     @property
     def clauses(self) -> dict[int, Clause]:
         """The clauses by the numbers of their sentences; each heading has one too."""
-        found, number = {}, 1
+        clauses, number = {}, 1
         for part in self.sections.values():
             number += 1  # the heading
-            for one in part:
-                found[number := number + 1] = one
-        return found
+            for clause in part:
+                clauses[number := number + 1] = clause
+        return clauses
 
     def reply(self, request: dict[str, Any]) -> Reply:
         """The script of the model: it repeats its draft, whatever is found."""
@@ -176,15 +178,15 @@ class PlantedDocument:
     def _survey(self, numbers: Sequence[int]) -> dict[str, Any]:
         clauses = self.clauses
         sentences = [
-            {"number": one, "fate": "definition" if one not in clauses else "rule"}
-            | (_question(one) if one in clauses and clauses[one].behaviour == "survey flags it" else {})
-            for one in numbers
+            {"number": number, "fate": "definition" if number not in clauses else "rule"}
+            | (_question(number) if number in clauses and clauses[number].behaviour == "survey flags it" else {})
+            for number in numbers
         ]
-        return {"facts": [{"name": one, "description": f"the {one}"} for one in FACTS], "sentences": sentences}
+        return {"facts": [{"name": fact, "description": f"the {fact}"} for fact in FACTS], "sentences": sentences}
 
     def _draft(self, numbers: Sequence[int], template: str) -> dict[str, Any]:
-        clauses = {one: self.clauses[one] for one in numbers}
-        flagged = [one for one, clause in clauses.items() if clause.behaviour == "drafts flag it"]
+        clauses = {number: self.clauses[number] for number in numbers}
+        flagged = [name for name, clause in clauses.items() if clause.behaviour == "drafts flag it"]
         declarations: dict[str, dict[str, Any]] = {}
         for clause in clauses.values():
             for key, value in clause.declarations.items():
@@ -200,7 +202,7 @@ class PlantedDocument:
                 }
                 for number, clause in clauses.items()
             ],
-            "ambiguous": [{"sentence": one, **_question(one)} for one in flagged],
+            "ambiguous": [{"sentence": unclear, **_question(unclear)} for unclear in flagged],
         }
 
 

@@ -21,7 +21,7 @@ def translated(document: PlantedDocument, serve: Serve, folder: Path) -> Transla
 
 
 def hash_of(sentence: str, review: Review) -> str:
-    return next(one.hash for one in review.sentences if one.text == sentence)
+    return next(reviewed.hash for reviewed in review.sentences if reviewed.text == sentence)
 
 
 @pytest.mark.slow
@@ -33,21 +33,26 @@ def test_every_planted_ambiguity_and_contradiction_is_reported(
     document = PlantedDocument(are_apart=are_apart)
     result = translated(document, serve, tmp_path)
     review = result.review
-    ambiguous = [one.sentence for one in document.clauses.values() if one.behaviour]
+    ambiguous = [clause.sentence for clause in document.clauses.values() if clause.behaviour]
     assert len(ambiguous) == 12
-    in_question = {sentence for one in review.open_questions for sentence in one.sentences}
-    assert [one for one in ambiguous if hash_of(one, review) not in in_question] == []
-    found = [{*one.sentences} for one in review.findings if one.blocking]
-    pairs = [{hash_of(one.first.sentence, review), hash_of(one.second.sentence, review)} for one in CONTRADICTIONS]
-    assert [one for one, pair in zip(CONTRADICTIONS, pairs, strict=True) if pair not in found] == []
-    assert all(one in pairs for one in found), "nothing else is blocking"
+    in_question = {sentence for open_question in review.open_questions for sentence in open_question.sentences}
+    assert [wording for wording in ambiguous if hash_of(wording, review) not in in_question] == []
+    conflicts = [{*finding.sentences} for finding in review.findings if finding.blocking]
+    pairs = [
+        {hash_of(contradiction.first.sentence, review), hash_of(contradiction.second.sentence, review)}
+        for contradiction in CONTRADICTIONS
+    ]
+    assert [
+        contradiction for contradiction, pair in zip(CONTRADICTIONS, pairs, strict=True) if pair not in conflicts
+    ] == []
+    assert all(conflict in pairs for conflict in conflicts), "nothing else is blocking"
     assert result.outcome == 1
-    assert {one.fate for one in review.sentences} == {"definition", "rule"}
+    assert {sentence.fate for sentence in review.sentences} == {"definition", "rule"}
 
 
 @pytest.mark.slow
 def test_the_twin_has_no_question_and_nothing_that_blocks(serve: Serve, tmp_path: Path) -> None:
     result = translated(PlantedDocument(is_twin=True), serve, tmp_path)
     assert result.review.questions == ()
-    assert [one for one in result.review.findings if one.blocking] == []
+    assert [finding for finding in result.review.findings if finding.blocking] == []
     assert result.outcome == 0

@@ -31,7 +31,7 @@ WHEN = "2026-05-01T10:00:00+00:00"
 @pytest.fixture
 def context(tmp_path: Path) -> TranslationContext:
     (tmp_path / "POLICY.md").write_text(DOCUMENT)
-    tools = tuple(ToolSchema(one, "", {"type": "object"}) for one in ("book", "clean", "give_key", "let_boat"))
+    tools = tuple(ToolSchema(name, "", {"type": "object"}) for name in ("book", "clean", "give_key", "let_boat"))
     return TranslationContext(read_document(tmp_path / "POLICY.md"), tools, folder=tmp_path)
 
 
@@ -42,8 +42,10 @@ def answers(context: TranslationContext, *texts: tuple[int, str], **more: Any) -
         ReviewQuestion(f"ambiguity-{at}", (context.sentence(number).hash,), more.get("rules", ()), text, choices)
         for at, (number, text) in enumerate(texts)
     ]
-    found = {one.id: RecordedAnswer(one.id, 0, "Ann", WHEN, more.get("applied", False)) for one in questions}
-    return OwnerAnswers(context, questions, found, POLICY)
+    recorded_answers = {
+        question.id: RecordedAnswer(question.id, 0, "Ann", WHEN, more.get("applied", False)) for question in questions
+    }
+    return OwnerAnswers(context, questions, recorded_answers, POLICY)
 
 
 def draft(sentence: int, temporal: str, rulings: tuple[str, ...] = ()) -> Draft:
@@ -54,7 +56,7 @@ def test_the_most_relevant_answers_come_first(context: TranslationContext) -> No
     """The own ones, then those under the same heading or with words in common."""
     texts = ((ENGINE, "Is a motor an engine?"), (KEY, "Is a card a key?"), (SUITE, "Is a large room a suite?"))
     shown = list(answers(context, *texts, (CLEANED, "Is a wiped room clean?")).shown([CLEANED]).values())
-    words = [next(word for word in ("motor", "card", "suite", "wiped") if word in one) for one in shown]
+    words = [next(word for word in ("motor", "card", "suite", "wiped") if word in text) for text in shown]
     assert words == ["wiped", "suite", "card", "motor"]
 
 
@@ -86,9 +88,9 @@ def test_an_answer_concerns_rules_with_the_same_definition(context: TranslationC
 
 def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationContext, tmp_path: Path) -> None:
     owner = answers(context, (ENGINE, "Is a motor an engine?"))
-    (question,) = (one.question for one in owner.rulings)
+    (question,) = (ruling.question for ruling in owner.rulings)
     (tmp_path / "POLICY.md").write_text(DOCUMENT.replace("with an engine", "with a sail"))
     changed = TranslationContext(read_document(tmp_path / "POLICY.md"), context.tools)
     known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    assert OwnerAnswers(changed, [question], known).rulings == ()
-    assert len(OwnerAnswers(context, [question], known).rulings) == 1
+    assert OwnerAnswers(changed, [question], known, {}).rulings == ()
+    assert len(OwnerAnswers(context, [question], known, {}).rulings) == 1

@@ -28,5 +28,5 @@ def test_a_finding_with_the_same_words_about_another_rule_is_new(
 ) -> None:
     review = replace(review_of(shop(tmp_path)), findings=(FINDING,))
     now = replace(review, findings=(FINDING, new))
-    confirmed = {rule for one in kept_confirmations(review, now).confirmations for rule in one.rules}
+    confirmed = {rule for confirmation in kept_confirmations(review, now).confirmations for rule in confirmation.rules}
     assert {"refunds", "managers", "own"} - confirmed == voided

@@ -54,17 +54,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def translated(folder: Path, **options: Any) -> Translation:
-    found: dict[str, Any] = {"model": "openai/test", "out": folder / "policies.yaml", **options}
-    return translate(folder / "POLICY.md", str(folder / "tools.json"), **found)
+    arguments: dict[str, Any] = {"model": "openai/test", "out": folder / "policies.yaml", **options}
+    return translate(folder / "POLICY.md", str(folder / "tools.json"), **arguments)
 
 
 def numbers(server: ScriptedServer, template: str) -> list[int]:
     """The sentences that requests with a template were about."""
     return sorted(
-        one
+        number
         for request in server.requests
         for name, group in [sentences_of(request)]
-        for one in group
+        for number in group
         if name == template
     )
 
@@ -74,8 +74,10 @@ def answered(folder: Path, choice: Callable[[Any], bool]) -> None:
     path = review_path(folder / "policies.yaml")
     review = read_review(path)
     answers = [
-        RecordedAnswer(one.id, next(at for at, it in enumerate(one.choices) if choice(it)), "Ann", WHEN)
-        for one in review.open_questions
+        RecordedAnswer(
+            open_question.id, next(at for at, it in enumerate(open_question.choices) if choice(it)), "Ann", WHEN
+        )
+        for open_question in review.open_questions
     ]
     write_review(path, replace(review, answers=(*review.answers, *answers)))
 
@@ -84,17 +86,17 @@ def confirmed(folder: Path) -> None:
     """Confirms all sentences as they are."""
     path = folder / "policies.yaml"
     review, hashes = read_review(review_path(path)), rule_hashes(load_policies(path))
-    found = [
-        Confirmation(one.hash, one.fate, {rule: hashes[rule] for rule in one.rules}, "Ann", WHEN)
-        for one in review.sentences
+    confirmations = [
+        Confirmation(sentence.hash, sentence.fate, {rule: hashes[rule] for rule in sentence.rules}, "Ann", WHEN)
+        for sentence in review.sentences
     ]
-    write_review(review_path(path), replace(review, confirmations=tuple(found)))
+    write_review(review_path(path), replace(review, confirmations=tuple(confirmations)))
 
 
 def fates(review: Review) -> dict[str, int]:
     count: dict[str, int] = {}
-    for one in review.sentences:
-        count[one.fate] = count.get(one.fate, 0) + (one.kind != "heading")
+    for sentence in review.sentences:
+        count[sentence.fate] = count.get(sentence.fate, 0) + (sentence.kind != "heading")
     return count
 
 
@@ -103,16 +105,20 @@ def test_all_thirty_sentences_are_accounted_for(serve: Serve, folder: Path, cli:
     server = serve(pharmacist())
     result = translated(folder)
     assert fates(result.review) == {"definition": 4, "not_enforceable": 9, "rule": 14, "implied": 2, "fact": 1}
-    assert all(one.reason for one in result.review.sentences if one.fate in ("not_enforceable", "fact", "implied"))
+    assert all(
+        sentence.reason
+        for sentence in result.review.sentences
+        if sentence.fate in ("not_enforceable", "fact", "implied")
+    )
     assert result.outcome == 0
-    assert {one.readings for one in result.review.rules} == {"agree"}
+    assert {rule.readings for rule in result.review.rules} == {"agree"}
     assert len(server.requests) <= 3 * 14
     policy = folder / "policies.yaml"
     assert len(load_policies(policy).ids) == 14
     assert cli("test", policy, folder / "policies.cases.jsonl").status == 0
-    traces = [json.loads(one) for one in (folder / "policies.traces.jsonl").read_text().splitlines()]
-    assert "change_notified" in {one["id"]: one["rules"] for one in traces}["change_notified/never"]
-    assert not [one for one in result.review.findings if one.kind == "untested"]
+    traces = [json.loads(line) for line in (folder / "policies.traces.jsonl").read_text().splitlines()]
+    assert "change_notified" in {trace["id"]: trace["rules"] for trace in traces}["change_notified/never"]
+    assert not [finding for finding in result.review.findings if finding.kind == "untested"]
 
 
 @pytest.mark.slow
@@ -157,14 +163,14 @@ def test_a_new_finding_voids_the_confirmation_of_its_rule(serve: Serve, folder: 
     translated(folder)
     confirmed(folder)
     policy = folder / "policies.yaml"
-    before = {one.sentence for one in read_review(review_path(policy)).confirmations}
+    before = {confirmation.sentence for confirmation in read_review(review_path(policy)).confirmations}
     text = policy.read_text()
     policy.write_text(text.rstrip() + "\n  - id: none_at_all\n    temporal: forall(dispense(tablets=n), n > 40)\n")
     result = translated(folder)
-    about = {one for finding in result.review.findings if finding.blocking for one in finding.rules}
+    about = {rule for finding in result.review.findings if finding.blocking for rule in finding.rules}
     assert {"none_at_all"} <= about
-    voided = before - {one.sentence for one in result.review.confirmations}
-    rules = {rule for one in result.review.sentences if one.hash in voided for rule in one.rules}
+    voided = before - {confirmation.sentence for confirmation in result.review.confirmations}
+    rules = {rule for sentence in result.review.sentences if sentence.hash in voided for rule in sentence.rules}
     assert "tablet_limit" in rules
 
 
@@ -198,7 +204,7 @@ def test_a_model_that_gives_nothing_ends_with_status_3_and_no_policy(serve: Serv
     result = translated(folder)
     assert result.outcome == 3
     assert result.written == ()
-    assert {one.fate for one in result.review.sentences} == {"open"}
+    assert {sentence.fate for sentence in result.review.sentences} == {"open"}
     assert not (folder / "policies.yaml").exists()
 
 
@@ -214,7 +220,7 @@ def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None
     server = serve(pharmacist(first=other, second=other))
     result = translated(folder)
     assert (result.outcome, result.written) == (3, ())
-    assert any("launch_rocket" in one.reason for one in result.review.sentences)
+    assert any("launch_rocket" in sentence.reason for sentence in result.review.sentences)
     assert len(server.requests) <= 3 * 14
 
 
@@ -231,8 +237,8 @@ def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, fol
     server = serve(pharmacist(second=EXCLUSIVE, answered=mended))
     result = translated(folder)
     assert "n <= 30" in (folder / "policies.yaml").read_text()
-    assert result.outcome == 0, [one for one in result.review.findings if one.blocking]
-    assert all(one.applied for one in result.review.answers)
+    assert result.outcome == 0, [finding for finding in result.review.findings if finding.blocking]
+    assert all(answer.applied for answer in result.review.answers)
     assert numbers(server, "second_draft") == [LIMIT], "only the draft that contradicts the answer is mended"
     assert not numbers(server, "draft")
 
@@ -252,7 +258,7 @@ def test_what_the_model_calls_ambiguous_becomes_a_question(serve: Serve, folder:
     }
     serve(pharmacist(survey={LIMIT: question}))
     result = translated(folder)
-    assert [one.text for one in result.review.open_questions if "blister" in one.text]
+    assert [open_question.text for open_question in result.review.open_questions if "blister" in open_question.text]
     assert result.outcome == 1
 
 
@@ -309,14 +315,14 @@ def test_a_rule_that_a_person_changed_is_edited(serve: Serve, folder: Path) -> N
     policy = folder / "policies.yaml"
     policy.write_text(policy.read_text().replace("n <= 30", "n <= 20"))
     review = translated(folder).review
-    assert [one.id for one in review.rules if one.readings == "edited"] == ["tablet_limit"]
-    (finding,) = (one for one in review.findings if one.rules == ("tablet_limit",))
+    assert [rule.id for rule in review.rules if rule.readings == "edited"] == ["tablet_limit"]
+    (finding,) = (finding for finding in review.findings if finding.rules == ("tablet_limit",))
     assert (finding.kind, finding.blocking) == ("edited", False)
     assert finding.message.endswith("left out: 'allowed 1', 'allowed 2'.")
     assert "n <= 20" in policy.read_text()
     policy.write_text(policy.read_text().replace("version: 1", "version: 1\nunlisted: allow"))
     review = translated(folder).review
-    assert [one.id for one in review.rules if one.readings == "edited"] == ["tablet_limit"], "a new frame is no edit"
+    assert [rule.id for rule in review.rules if rule.readings == "edited"] == ["tablet_limit"], "a new frame is no edit"
 
 
 @pytest.mark.slow
@@ -326,9 +332,9 @@ def test_a_contradiction_that_a_person_resolved_is_gone(serve: Serve, folder: Pa
     policy = folder / "policies.yaml"
     before = policy.read_text()
     policy.write_text(before + "\n  - {id: silence, temporal: 'G !tool:notify', message: No.}\n")
-    found = [one for one in translated(folder).review.findings if one.blocking]
-    assert {one.kind for one in found} == {"contradictory"}
-    assert all("silence" in one.rules and one.sentences for one in found)
+    findings = [finding for finding in translated(folder).review.findings if finding.blocking]
+    assert {finding.kind for finding in findings} == {"contradictory"}
+    assert all("silence" in finding.rules and finding.sentences for finding in findings)
     policy.write_text(before)
     assert translated(folder).outcome == 0
 
@@ -385,7 +391,7 @@ def test_the_cap_on_the_cost_holds_over_all_runs(serve: Serve, folder: Path) -> 
     assert result.outcome == 3
     assert 0 < len(server.requests) * 0.011 <= 0.22
     assert result.written == ()
-    assert any("cap" in one.message for one in result.review.findings)
+    assert any("cap" in finding.message for finding in result.review.findings)
 
 
 @pytest.mark.parametrize(
@@ -459,10 +465,12 @@ def test_an_answer_about_old_words_is_named(serve: Serve, folder: Path) -> None:
     (folder / "POLICY.md").write_text(pharmacy.DOCUMENT.replace("than 30 tablets at once", "than 20 tablets at once"))
     serve(pharmacist(first=TWENTY, second=TWENTY))
     for result in (translated(folder), translated(folder)):
-        (finding,) = (one for one in result.review.findings if one.kind == "outdated_answer")
+        (finding,) = (finding for finding in result.review.findings if finding.kind == "outdated_answer")
         assert "answer of Ann" in finding.message
         assert "was about the old words" in finding.message
-        assert [one.number for one in result.review.sentences if one.hash in finding.sentences] == [LIMIT]
+        assert [sentence.number for sentence in result.review.sentences if sentence.hash in finding.sentences] == [
+            LIMIT
+        ]
         assert (result.review.answers, result.review.open_questions, result.outcome) == ((), (), 0)
 
 
@@ -471,8 +479,8 @@ def test_an_interrupted_translation_compares_nothing(serve: Serve, folder: Path)
     serve(lambda request: script(request) if next(left, None) is not None else status(401))
     result = translated(folder, parallel=1, progress=lines.append)
     assert (result.outcome, result.written) == (3, ())
-    assert any(one.startswith("Two drafts") for one in lines)
-    assert not any(one.startswith("Comparison") for one in lines)
+    assert any(line.startswith("Two drafts") for line in lines)
+    assert not any(line.startswith("Comparison") for line in lines)
 
 
 def test_a_server_of_tools_that_ends_at_once_is_a_wrong_input(serve: Serve, folder: Path, cli: Any) -> None:

@@ -41,7 +41,7 @@ def tool(name: str, arguments: Mapping[str, str]) -> ToolSchema:
 def context_of(sentences: Iterable[str], tools: Iterable[ToolSchema] = ()) -> TranslationContext:
     """Returns a context with a document, one paragraph for each sentence."""
     document = parse_document("\n\n".join(sentences).encode(), "policy.txt", "text")
-    return TranslationContext(document, tuple(tools) or tuple(tool(*one) for one in _TOOLS.items()))
+    return TranslationContext(document, tuple(tools) or tuple(tool(*entry) for entry in _TOOLS.items()))
 
 
 @dataclass(frozen=True)
@@ -148,4 +148,4 @@ PLANTED = (
     ),
 )
 
-CONTEXT = context_of(one.sentence for one in PLANTED)
+CONTEXT = context_of(planted.sentence for planted in PLANTED)

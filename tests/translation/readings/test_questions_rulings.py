@@ -10,7 +10,8 @@ import pytest
 from guardagent.policy.review.record import RecordedAnswer
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft
-from guardagent.translation.readings import Ruling, SentenceGroup, ambiguity_questions, read_group, rulings_of
+from guardagent.translation.readings.group_reading import SentenceGroup, read_group
+from guardagent.translation.readings.questions import Ruling, ambiguity_questions, rulings_of
 from tests.translation.drafts import limit
 from tests.translation.library import context as library
 
@@ -64,5 +65,5 @@ def test_a_draft_that_says_the_same_follows_too(context: TranslationContext, oth
     first = draft(replace(DOUBT, follows="Yes."))
     (question,) = ambiguity_questions([DOUBT], context)
     known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    found = read_group(SentenceGroup((4,), first, other), context, known, [DOUBT], [question])
-    assert (found.mending is not None) is mended
+    group = read_group(SentenceGroup((4,), first, other), context, known, [DOUBT], [question])
+    assert any(group.mending) is mended

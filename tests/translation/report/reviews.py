@@ -88,8 +88,8 @@ def reviews() -> st.SearchStrategy[Review]:
         Review,
         document=_text,
         document_hash=_text,
-        sentences=_listed(sentences, by=lambda one: one.number),
-        rules=_listed(rules, by=lambda one: one.id),
+        sentences=_listed(sentences, by=lambda sentence: sentence.number),
+        rules=_listed(rules, by=lambda rule: rule.id),
         facts=_listed(st.builds(NeededFact, _text, _text)),
         questions=_listed(questions),
         answers=_listed(st.builds(RecordedAnswer, _text, st.integers(-1, 3), _text, _text)),
@@ -100,8 +100,8 @@ def reviews() -> st.SearchStrategy[Review]:
 
 
 def changes() -> st.SearchStrategy[DocumentChanges]:
-    one = st.builds(Sentence, st.integers(1, 9), _text, st.just("item"), st.just(()), st.just(()), _text, _hash)
-    pairs = st.builds(SentenceChange, one, one, st.floats(0, 1))
+    builds = st.builds(Sentence, st.integers(1, 9), _text, st.just("item"), st.just(()), st.just(()), _text, _hash)
+    pairs = st.builds(SentenceChange, builds, builds, st.floats(0, 1))
     return st.builds(
-        DocumentChanges, _listed(pairs), _listed(one), _listed(one), _some_rules, _some_rules, _text, _text
+        DocumentChanges, _listed(pairs), _listed(builds), _listed(builds), _some_rules, _some_rules, _text, _text
     )

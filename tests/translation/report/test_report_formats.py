@@ -55,8 +55,8 @@ def strings(review: Review, change: DocumentChanges | None) -> Iterator[str]:
         yield from (finding.kind, finding.message, finding.example, *finding.rules)
     if change:
         yield from (*change.fallen, *change.kept, change.replay)
-        yield from (one.text for one in (*change.added, *change.removed))
-        yield from (text for one in change.changed for text in (one.old.text, one.new.text))
+        yield from (sentence.text for sentence in (*change.added, *change.removed))
+        yield from (text for pair in change.changed for text in (pair.old.text, pair.new.text))
 
 
 def values(content: Any) -> Iterator[str]:
@@ -64,8 +64,8 @@ def values(content: Any) -> Iterator[str]:
     if isinstance(content, dict):
         content = [*content, *content.values()]
     if isinstance(content, list):
-        for one in content:
-            yield from values(one)
+        for part in content:
+            yield from values(part)
     else:
         yield str(content)
 
@@ -87,7 +87,7 @@ def test_nothing_is_dropped_and_nothing_breaks_out(review: Review, change: Docum
     page = Page(render(summary, "html").encode().decode())
     assert page.tags.isdisjoint({"script", "img", "a", "iframe"})
     text = "\0".join(page.text)
-    assert [one for one in shown if one not in text] == []
+    assert [string for string in shown if string not in text] == []
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -131,16 +131,16 @@ def test_missing_decisions_come_first(review: Review) -> None:
 def test_an_answer_in_own_words_is_shown() -> None:
     about = question()
     own = RecordedAnswer(about.id, None, "Ann", "2026-05-01T10:00:00+00:00", words="Only on Mondays.")
-    found = summarize(made(sentence(1), questions=(about,), answers=(own,)))
-    assert found.open_questions == ()
-    assert "Answer: in own words: `Only on Mondays.`, by `Ann`" in render(found, "markdown")
+    summary = summarize(made(sentence(1), questions=(about,), answers=(own,)))
+    assert summary.open_questions == ()
+    assert "Answer: in own words: `Only on Mondays.`, by `Ann`" in render(summary, "markdown")
 
 
 def test_arguments_that_no_rule_reads_have_a_section() -> None:
     """They are no part of the other findings, but of the JSON."""
     unread = ReviewFinding("unread_argument", "no rule reads `ids` of `swap`", blocking=False)
-    found = summarize(made(sentence(1), findings=(unread,)))
-    page = render(found, "markdown")
+    summary = summarize(made(sentence(1), findings=(unread,)))
+    page = render(summary, "markdown")
     assert page.count("swap") == 1
     assert "swap" in page.partition("Arguments that no rule reads")[2]
-    assert '"unread_argument"' in render(found, "json")
+    assert '"unread_argument"' in render(summary, "json")

@@ -44,9 +44,9 @@ def test_the_standing_is_that_of_the_readings_questions_and_findings(
 ) -> None:
     """Of each rule, and of each sentence with rules."""
     settlement = Settlement(review)
-    standings: list[RuleStanding] = [settlement.of_rule(one) for one in review.rules]
+    standings: list[RuleStanding] = [settlement.of_rule(rule) for rule in review.rules]
     assert " ".join(standings) == rules
-    assert " ".join(settlement.of_sentence(one) for one in review.sentences) == sentences
+    assert " ".join(settlement.of_sentence(sentence) for sentence in review.sentences) == sentences
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,12 @@ def test_coverage_counts_sentences_with_settled_single_and_open_rules() -> None:
         sentence(7, "rule"),
         rules=(rule("agreed", "edited", 2, 3), rule("one", "single", 3, 4), rule("two", "open", 4)),
     )
-    found = summarize(review).coverage
-    assert (found.sentences, found.headings, found.enforceable) == (6, 1, 5)
-    assert found.fates == {"rule": 4, "definition": 0, "fact": 0, "implied": 0, "not_enforceable": 1, "open": 1}
-    assert found.covered == CoverageFigure(3, 3 / 6, 3 / 5)
-    assert [one.count for one in (found.settled, found.single, found.open, found.undecided, found.partial)] == [
-        1, 1, 2, 1, 1,
-    ]  # fmt: skip
+    coverage = summarize(review).coverage
+    assert (coverage.sentences, coverage.headings, coverage.enforceable) == (6, 1, 5)
+    assert coverage.fates == {"rule": 4, "definition": 0, "fact": 0, "implied": 0, "not_enforceable": 1, "open": 1}
+    assert coverage.covered == CoverageFigure(3, 3 / 6, 3 / 5)
+    figures = (coverage.settled, coverage.single, coverage.open, coverage.undecided, coverage.partial)
+    assert [figure.count for figure in figures] == [1, 1, 2, 1, 1]
 
 
 def test_a_rule_has_its_grounds() -> None:
@@ -51,10 +50,17 @@ def test_what_is_open_or_blocks_comes_first() -> None:
     """Then the findings by kind; an answered question names its choice and person."""
     findings = (ReviewFinding("b", ""), ReviewFinding("a", "", blocking=False), ReviewFinding("a", "x"))
     questions = (question(sentences=("h1",)), question(id="other"))
-    found = summarize(made(sentence(1), questions=questions, answers=(ANSWERED,), findings=findings))
-    assert [(one.kind, one.blocking) for one in found.findings] == [("a", True), ("b", True), ("a", False)]
-    assert [(one.id, one.answer, one.by) for one in found.questions] == [("other", None, None), ("q", 0, "Ada")]
-    assert found.questions[1].sentences == (1,)
+    summary = summarize(made(sentence(1), questions=questions, answers=(ANSWERED,), findings=findings))
+    assert [(finding.kind, finding.blocking) for finding in summary.findings] == [
+        ("a", True),
+        ("b", True),
+        ("a", False),
+    ]
+    assert [(question.id, question.answer, question.by) for question in summary.questions] == [
+        ("other", None, None),
+        ("q", 0, "Ada"),
+    ]
+    assert summary.questions[1].sentences == (1,)
 
 
 def confirmation(sentence: str, fate: Any, rules: dict[str, str], by: str) -> Confirmation:
@@ -73,9 +79,9 @@ def test_a_confirmation_counts_for_exactly_what_was_confirmed() -> None:
             confirmation("h4", "definition", {}, "Eve"), confirmation("", "rule", {"own": "hash of own"}, "Bob"),
         ),
     )  # fmt: skip
-    found = summarize(review).signatures
-    assert (found.confirmed, found.sentences, found.rules, found.void) == (3, (2, 4), ("new",), 2)
-    assert found.by == {"Ada": 2, "Bob": 2}
+    signatures = summarize(review).signatures
+    assert (signatures.confirmed, signatures.sentences, signatures.rules, signatures.void) == (3, (2, 4), ("new",), 2)
+    assert signatures.by == {"Ada": 2, "Bob": 2}
 
 
 @pytest.mark.parametrize(
@@ -98,20 +104,20 @@ def test_the_changes_have_the_command_for_recorded_calls() -> None:
 @given(reviews())
 def test_the_figures_add_up(review: Review) -> None:
     """Also for a review that contradicts itself."""
-    found = summarize(review)
-    coverage = found.coverage
+    review_summarize = summarize(review)
+    coverage = review_summarize.coverage
     assert coverage.sentences + coverage.headings == len(review.sentences)
     assert sum(coverage.fates.values()) == coverage.sentences
     parts = (coverage.settled, coverage.single, coverage.open, coverage.undecided)
-    assert sum(one.count for one in parts) == coverage.enforceable
-    shares = [share for one in (*parts, coverage.covered) for share in (one.of_sentences, one.of_enforceable)]
+    assert sum(part.count for part in parts) == coverage.enforceable
+    shares = [share for part in (*parts, coverage.covered) for share in (part.of_sentences, part.of_enforceable)]
     assert all(share is None or 0 <= share <= 1 for share in shares)
-    free = {one.id for one in review.rules} - {name for one in review.sentences for name in one.rules}
-    signed = found.signatures
+    free = {rule.id for rule in review.rules} - {name for sentence in review.sentences for name in sentence.rules}
+    signed = review_summarize.signatures
     counted = signed.confirmed + len(signed.sentences) + len(signed.rules)
-    settled = sum(one.hash in review.settled_headings for one in review.sentences)
+    settled = sum(sentence.hash in review.settled_headings for sentence in review.sentences)
     everything = len(review.sentences) + len(free)
     assert everything - settled <= counted <= everything
-    assert (found.outcome == 3) == (coverage.undecided.count > 0)
-    open_items = coverage.open.count + len(found.open_questions) + len(found.blocking)
-    assert found.outcome or not open_items
+    assert (review_summarize.outcome == 3) == (coverage.undecided.count > 0)
+    open_items = coverage.open.count + len(review_summarize.open_questions) + len(review_summarize.blocking)
+    assert review_summarize.outcome or not open_items

@@ -65,7 +65,7 @@ def translated(folder: Path, document: str = DOCUMENT) -> Path:
     policies = load_policies(path)
     hashes, words = rule_hashes(policies), policies_in_words(policies)
     sentences = read_document(folder / "rules.txt").sentences
-    of_rule = {rule: one for one, (_, _, rules) in zip(sentences, FATES, strict=True) for rule in rules}
+    of_rule = {rule: sentence for sentence, (_, _, rules) in zip(sentences, FATES, strict=True) for rule in rules}
     refund = {"tool": "refund", "args": {"amount": 501}}
     cases = ({"id": "c1", "history": [{"tool": "get_customer", "args": {}}], "proposed": refund, "label": 1},)
     choices = (
@@ -76,8 +76,17 @@ def translated(folder: Path, document: str = DOCUMENT) -> Path:
         document="rules.txt",
         document_hash=hashlib.sha256((folder / "rules.txt").read_bytes()).hexdigest(),
         sentences=tuple(
-            ReviewedSentence(one.number, one.text, one.kind, one.path, one.context, one.place, one.hash, *fate)
-            for one, fate in zip(sentences, FATES, strict=True)
+            ReviewedSentence(
+                sentence.number,
+                sentence.text,
+                sentence.kind,
+                sentence.path,
+                sentence.context,
+                sentence.place,
+                sentence.hash,
+                *fate,
+            )
+            for sentence, fate in zip(sentences, FATES, strict=True)
         ),
         rules=tuple(
             ReviewedRule(rule, hashes[rule], {of_rule[rule].hash: quote}, words[rule].text, cases)
@@ -102,7 +111,7 @@ def edit(policies: Path, **changes: Any) -> None:
 def apply_answers(policies: Path) -> None:
     """Marks the answers as applied, as `translate` does."""
     answers = read_review(review_path(policies)).answers
-    edit(policies, answers=tuple(replace(one, applied=True) for one in answers))
+    edit(policies, answers=tuple(replace(answer, applied=True) for answer in answers))
 
 
 class Keys(io.StringIO):

@@ -25,7 +25,7 @@ def review_of(policies: Path) -> Review:
 
 def confirmed(policies: Path) -> list[str]:
     """The names of the confirmed entries."""
-    return [one.name for one in read_dossier(policies).entries if one.standing == "confirmed"]
+    return [entry.name for entry in read_dossier(policies).entries if entry.standing == "confirmed"]
 
 
 def test_a_review_ends_with_a_policy_that_people_confirmed(policies: Path) -> None:
@@ -41,8 +41,10 @@ def test_a_review_ends_with_a_policy_that_people_confirmed(policies: Path) -> No
 def test_answers_and_confirmations_say_who_and_when(policies: Path) -> None:
     hold(policies, "y", "b", by="Bo")
     review = review_of(policies)
-    assert [(one.choice, one.by, one.applied) for one in review.answers] == [(1, "Bo", False)]
-    assert [(one.by, list(one.rules)) for one in review.confirmations] == [("Bo", ["lookup"])]
+    assert [(answer.choice, answer.by, answer.applied) for answer in review.answers] == [(1, "Bo", False)]
+    assert [(confirmation.by, list(confirmation.rules)) for confirmation in review.confirmations] == [
+        ("Bo", ["lookup"])
+    ]
 
 
 def test_a_sentence_shows_its_rule_cases_findings_and_questions(policies: Path) -> None:
@@ -73,7 +75,7 @@ def test_an_answer_can_be_changed_and_waits_for_a_translation_again(policies: Pa
     hold(policies, "s", "y", "q")
     assert confirmed(policies) == ["sentence 2"]
     out = hold(policies, "s", "b", "<", "y", "q", only="all")
-    assert [one.choice for one in review_of(policies).answers] == [1]
+    assert [answer.choice for answer in review_of(policies).answers] == [1]
     assert "the answer is not applied yet" in out
     assert confirmed(policies) == []
 
@@ -96,14 +98,14 @@ def test_help_and_unknown_keys_change_nothing(policies: Path) -> None:
 def test_two_reviewers_do_not_overwrite_each_other(policies: Path) -> None:
     out = hold(policies, lambda: hold(policies, "y", "a", by="Bo"), "y", "s", "s", "y", "q")
     assert "Bo has confirmed it meanwhile" in out
-    assert [one.by for one in review_of(policies).confirmations] == ["Bo", "Ann"]
-    assert [one.by for one in review_of(policies).answers] == ["Bo"]
+    assert [confirmation.by for confirmation in review_of(policies).confirmations] == ["Bo", "Ann"]
+    assert [answer.by for answer in review_of(policies).answers] == ["Bo"]
 
 
 def test_a_second_answer_does_not_replace_one_that_was_not_shown(policies: Path) -> None:
     out = hold(policies, lambda: hold(policies, "b", by="Bo", only="open"), "a", "q", only="open")
     assert "Bo has answered meanwhile" in out
-    assert [(one.by, one.choice) for one in review_of(policies).answers] == [("Bo", 1)]
+    assert [(answer.by, answer.choice) for answer in review_of(policies).answers] == [("Bo", 1)]
 
 
 def test_a_rule_that_changes_while_it_is_shown_is_not_confirmed(policies: Path) -> None:
@@ -121,7 +123,7 @@ def test_an_edited_rule_is_confirmed_anew_and_says_so(policies: Path) -> None:
     assert "at the translation: A call of `refund`" in out
     assert "no longer confirmed: Ann confirmed other content" in out
     assert confirmed(policies) == ["sentence 4"]
-    assert {one.id: one.readings for one in review_of(policies).rules}["once"] == "edited"
+    assert {rule.id: rule.readings for rule in review_of(policies).rules}["once"] == "edited"
 
 
 def test_an_edit_that_no_words_show_is_shown_as_written(policies: Path) -> None:
@@ -168,20 +170,20 @@ def test_hostile_text_is_shown_as_text(policies: Path) -> None:
     assert "[red]stop[/red]" in out
     assert "more characters" in out
     assert len(out) < 60_000
-    assert [one.choice for one in review_of(policies).answers] == [27]
+    assert [answer.choice for answer in review_of(policies).answers] == [27]
 
 
 def test_own_words_are_an_answer(policies: Path) -> None:
     out = hold(policies, "s", "neither:", "Neither A: Up to 450,  and only once.", "q")
     assert "there are no words after 'neither:'" in out
     assert "answered by Ann in own words: Up to 450, and only once." in out
-    assert [(one.choice, one.words, one.applied) for one in review_of(policies).answers] == [
+    assert [(answer.choice, answer.words, answer.applied) for answer in review_of(policies).answers] == [
         (None, "Up to 450, and only once.", False)
     ]
     out = hold(policies, "s", "neither: 400", "<", "a", "q", only="all")
     assert "in own words: Up to 450, and only once." in out
     assert "cannot be confirmed: the answer is not applied yet" in out
-    assert [(one.choice, one.words) for one in review_of(policies).answers] == [(0, "")]
+    assert [(answer.choice, answer.words) for answer in review_of(policies).answers] == [(0, "")]
 
 
 @pytest.mark.parametrize(
@@ -202,4 +204,4 @@ def test_of_several_questions_own_words_name_one(policies: Path) -> None:
     edit(policies, questions=(question, replace(question, id="q2")))
     out = hold(policies, "s", "neither: x", "neither c: only 400", "q")
     assert "there are several questions" in out
-    assert [(one.question, one.words) for one in review_of(policies).answers] == [("q2", "only 400")]
+    assert [(answer.question, answer.words) for answer in review_of(policies).answers] == [("q2", "only 400")]

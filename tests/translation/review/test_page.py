@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from guardagent.policy.review import read_review, review_path
-from guardagent.translation.review import segments
-from guardagent.translation.review.dossier import read_dossier
+from guardagent.translation.review.dossier import read_dossier, segments
 from guardagent.translation.review.page import review_page
 from tests.translation.review.sample import DOCUMENT, edit, hold, translated
 
@@ -72,7 +71,7 @@ def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     finding = replace(review.findings[0], kind=hostile, message=f"`{hostile}", example=hostile, rules=())
     case = {"proposed": {"tool": hostile, "args": {hostile: hostile}}, "history": [hostile, 1], "label": hostile}
     question = replace(review.questions[0], text=hostile)
-    rules = tuple(replace(one, words=hostile, cases=(case, {"events": 3})) for one in review.rules)
+    rules = tuple(replace(rule, words=hostile, cases=(case, {"events": 3})) for rule in review.rules)
     edit(policies, findings=(finding,), questions=(question,), rules=rules)
     html = review_page(read_dossier(policies))
     assert PageParser(html).stack == []

@@ -31,9 +31,9 @@ def test_status_is_0_only_if_everything_is_confirmed(tmp_path: Path, cli: Cli) -
 
 def test_json_is_one_object(tmp_path: Path, cli: Cli) -> None:
     policies = translated(tmp_path)
-    found = json.loads(cli("review", policies, "--status", "--json", "--only", "open").out)
-    assert (found["complete"], found["sentences"], found["open_questions"]) == (False, 5, 1)
-    assert [one["sentence"]["text"] for one in found["entries"]] == ["Refunds are at most 500 euros."]
+    status = json.loads(cli("review", policies, "--status", "--json", "--only", "open").out)
+    assert (status["complete"], status["sentences"], status["open_questions"]) == (False, 5, 1)
+    assert [entry["sentence"]["text"] for entry in status["entries"]] == ["Refunds are at most 500 euros."]
 
 
 def test_page_writes_a_file(tmp_path: Path, cli: Cli) -> None:
@@ -61,9 +61,9 @@ def test_a_heading_needs_no_confirmation(tmp_path: Path) -> None:
     review = read_review(review_path(path))
     sentence = review.sentences[2]
     heading = replace(sentence, kind="heading")
-    edit(path, sentences=tuple(heading if one == sentence else one for one in review.sentences))
-    found = {one.name: one for one in read_dossier(path).entries}
+    edit(path, sentences=tuple(heading if reviewed == sentence else reviewed for reviewed in review.sentences))
+    found = {entry.name: entry for entry in read_dossier(path).entries}
     assert (found["sentence 3"].standing, found["sentence 3"].confirmation) == ("confirmed", None)
     assert "✔ needs no confirmation" in review_page(read_dossier(path))
     edit(path, findings=(replace(review.findings[0], sentences=(sentence.hash,)),))
-    assert {one.name: one.standing for one in read_dossier(path).entries}["sentence 3"] == "unconfirmed"
+    assert {entry.name: entry.standing for entry in read_dossier(path).entries}["sentence 3"] == "unconfirmed"

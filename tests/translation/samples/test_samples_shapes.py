@@ -14,8 +14,8 @@ def test_keys_that_look_like_words_are_data_if_few_values_have_each() -> None:
     orders = Shape()
     for key in ("ABCDEF", "GHIJKL", "MNOPQR", "STUVWX", "YZABCD"):
         orders.add(record(key))
-    assert [one.path for one in orders.paths("orders")][1:] == ["orders.*", "orders.*.owner", "orders.*.open"]
+    assert [path.path for path in orders.paths("orders")][1:] == ["orders.*", "orders.*.owner", "orders.*.open"]
     addresses = Shape()
     for _ in range(5):
         addresses.add({**record("home"), **record("work"), **record("billing"), **record("gift")})
-    assert "orders.home.owner" in [one.path for one in addresses.paths("orders")]
+    assert "orders.home.owner" in [path.path for path in addresses.paths("orders")]

@@ -34,8 +34,8 @@ def test_outputs_have_a_shape(tmp_path: Path) -> None:
         {"output": json.dumps({"id": f"a{number}", "tier": ["gold", "none"][number % 2], "days": [number]})}
         for number in range(10)
     ]
-    found = {one.path: (one.types, one.values) for one in get(tmp_path, *outputs).outputs}
-    assert found == {
+    shapes = {output.path: (output.types, output.values) for output in get(tmp_path, *outputs).outputs}
+    assert shapes == {
         "(whole)": (("object",), ()),
         "id": (("string",), ()),
         "tier": (("string",), ("gold", "none")),
@@ -47,16 +47,19 @@ def test_outputs_have_a_shape(tmp_path: Path) -> None:
 def test_keys_that_are_data_are_one_place(tmp_path: Path) -> None:
     """Such as ids of users."""
     state = {"users": {f"user_{number}7": {"name": "x"} for number in range(3)}, "now": "2026"}
-    found = samples(tmp_path, trace({}, state=state))
-    assert [one.path for one in found.state] == ["users", "users.*", "users.*.name", "now"]
+    path_samples = samples(tmp_path, trace({}, state=state))
+    assert [one.path for one in path_samples.state] == ["users", "users.*", "users.*.name", "now"]
 
 
 def test_failures_are_counted_by_their_beginning(tmp_path: Path) -> None:
     """Candidates for `failed_output`, with those that the traces call successes."""
     events: list[dict[str, Any]] = [{"output": f"Error: no order {number}"} for number in range(3)]
     events += [{"output": "Error: late", "failed": False}, {"output": "Gone", "failed": True}, {"output": "fine"}]
-    found = get(tmp_path, *events).failures
-    assert [(one.prefix, one.count, one.others) for one in found] == [("Error:", 4, 1), ("Gone", 1, 0)]
+    failures = get(tmp_path, *events).failures
+    assert [(failure.prefix, failure.count, failure.others) for failure in failures] == [
+        ("Error:", 4, 1),
+        ("Gone", 1, 0),
+    ]
 
 
 def test_cases_are_read_too(tmp_path: Path) -> None:
@@ -68,9 +71,9 @@ def test_cases_are_read_too(tmp_path: Path) -> None:
         "state": {"now": "x"},
         "context": {"reason": "late"},
     }
-    found = samples(tmp_path, case)
-    assert [(one.tool, one.calls) for one in found.tools] == [("get", 1), ("pay", 1)]
-    assert [one.path for one in found.facts] == ["user_confirmed", "context", "context.reason"]
+    path_samples = samples(tmp_path, case)
+    assert [(tool.tool, tool.calls) for tool in path_samples.tools] == [("get", 1), ("pay", 1)]
+    assert [fact.path for fact in path_samples.facts] == ["user_confirmed", "context", "context.reason"]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,6 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, min_size=1, max_size=5), st.integers(0, 400))
 def test_the_text_keeps_its_limit(tmp_path_factory: pytest.TempPathFactory, outputs: list[Any], limit: int) -> None:
     """Whatever the outputs."""
-    found = samples(tmp_path_factory.mktemp("t"), trace(*({"output": one} for one in outputs)))
-    assert len(render(found, limit)) <= limit
-    assert render(found, 10**9).count("\ntool") == 0
+    tool_samples = samples(tmp_path_factory.mktemp("t"), trace(*({"output": output} for output in outputs)))
+    assert len(render(tool_samples, limit)) <= limit
+    assert render(tool_samples, 10**9).count("\ntool") == 0

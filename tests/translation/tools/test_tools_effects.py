@@ -36,6 +36,6 @@ def test_the_author_of_a_tool_knows_better() -> None:
         {"name": "balance", "inputSchema": schema, "annotations": {"readOnlyHint": True}},
         {"name": "refund", "inputSchema": schema, "annotations": {"title": "Refund"}},
     ]
-    objects = [SimpleNamespace(**{**one, "annotations": SimpleNamespace(**one["annotations"])}) for one in tools]
-    for found in (read_tools(tools), read_tools(objects)):
-        assert [one.name for one in writing_tools(found)] == ["get_and_delete", "refund"]
+    objects = [SimpleNamespace(**{**tool, "annotations": SimpleNamespace(**tool["annotations"])}) for tool in tools]
+    for specs in (read_tools(tools), read_tools(objects)):
+        assert [writing_tool.name for writing_tool in writing_tools(specs)] == ["get_and_delete", "refund"]

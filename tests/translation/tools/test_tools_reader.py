@@ -39,8 +39,8 @@ def written(tmp_path: Path, value: Any) -> str:
 def test_a_file_has_tools_in_any_common_form(tmp_path: Path, value: Any) -> None:
     """Each gives the same, also as a path and as its decoded value."""
     path = written(tmp_path, value)
-    found = [read_tools(one) for one in (path, Path(path), value)]
-    assert found == [(ToolSchema("f", "d", SCHEMA),)] * 3
+    tools = [read_tools(one) for one in (path, Path(path), value)]
+    assert tools == [(ToolSchema("f", "d", SCHEMA),)] * 3
 
 
 def test_a_file_can_map_names_to_schemas(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_an_unusable_file_is_refused(tmp_path: Path, value: Any, message: str) -
 
 def test_a_function_is_described_by_its_hints_and_docstring() -> None:
     """Arguments, defaults, descriptions, and the output."""
-    found = read_tools(f"{HERE}:refund")[0]
-    assert (found.name, found.description) == ("refund", "Refund an order.")
-    assert found.parameters == {
+    tool = read_tools(f"{HERE}:refund")[0]
+    assert (tool.name, tool.description) == ("refund", "Refund an order.")
+    assert tool.parameters == {
         "type": "object",
         "properties": {
             "order_id": {"type": "string", "description": "The order, as printed."},
@@ -88,7 +88,7 @@ def test_a_function_is_described_by_its_hints_and_docstring() -> None:
         "required": ["order_id", "amount"],
         "additionalProperties": False,
     }
-    assert found.output_schema == {"additionalProperties": {"type": "number"}, "type": "object"}
+    assert tool.output_schema == {"additionalProperties": {"type": "number"}, "type": "object"}
 
 
 def test_a_function_can_have_objects_and_further_arguments() -> None:
@@ -101,17 +101,17 @@ def test_a_function_can_have_objects_and_further_arguments() -> None:
 
 def test_objects_of_frameworks_are_read() -> None:
     """By the attributes that each of them has."""
-    found = read_tools(f"{HERE}:FRAMEWORKS")
-    assert [one.name for one in found] == list("abcefghi")
-    assert all(one.parameters["properties"] == {"x": {"type": "string"}} for one in found)
-    assert all(one.description == "d" for one in found)
-    assert found[2].output_schema == {"type": "string"}
+    tools = read_tools(f"{HERE}:FRAMEWORKS")
+    assert [tool.name for tool in tools] == list("abcefghi")
+    assert all(tool.parameters["properties"] == {"x": {"type": "string"}} for tool in tools)
+    assert all(tool.description == "d" for tool in tools)
+    assert tools[2].output_schema == {"type": "string"}
 
 
 def test_an_agent_has_its_tools() -> None:
     """And a mapping their names."""
-    assert [one.name for one in read_tools(f"{HERE}:agent")] == ["refund", "ask"]
-    assert [one.name for one in read_tools(f"{HERE}:by_name")] == ["pay"]
+    assert [tool.name for tool in read_tools(f"{HERE}:agent")] == ["refund", "ask"]
+    assert [tool.name for tool in read_tools(f"{HERE}:by_name")] == ["pay"]
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ for line in sys.stdin:
 def test_a_server_lists_its_tools(tmp_path: Path) -> None:
     """It is started and stopped."""
     (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
-    found = read_tools(f"mcp:{sys.executable} {tmp_path / 'server.py'}")
-    assert found == (ToolSchema("f", "d", {"type": "object", "properties": {}}, {"type": "string"}),)
+    tools = read_tools(f"mcp:{sys.executable} {tmp_path / 'server.py'}")
+    assert tools == (ToolSchema("f", "d", {"type": "object", "properties": {}}, {"type": "string"}),)
 
 
 def test_a_server_that_ends_is_an_error() -> None:

@@ -158,8 +158,8 @@ def test_a_sensitive_tool_behind_a_person() -> None:
 
 def test_a_sensitive_tool_on_a_way_around_the_person() -> None:
     """The witness is the shortest path without the human."""
-    found = coverage("start?h h>t start?a a>b b>t t>end", tools={"t": ["pay"]})
-    assert found == {"t": ["start", "a", "b", "t"]}
+    paths = coverage("start?h h>t start?a a>b b>t t>end", tools={"t": ["pay"]})
+    assert paths == {"t": ["start", "a", "b", "t"]}
 
 
 def test_only_ungated_sensitive_tools_need_a_person() -> None:
@@ -173,7 +173,9 @@ def test_only_ungated_sensitive_tools_need_a_person() -> None:
 def test_each_sensitive_tool_of_a_node_is_a_finding() -> None:
     """Each message has the name of the tool."""
     graph = graph_of("start>t t>end", tools={"t": ["pay", "send", "look"]})
-    messages = [one.message for one in structural_findings(graph, sensitive_tools=["send", "pay"])]
+    messages = [
+        structural_finding.message for structural_finding in structural_findings(graph, sensitive_tools=["send", "pay"])
+    ]
     assert messages == [f"'t' can call {tool!r} on a path without human approval" for tool in ("pay", "send")]
 
 
@@ -202,7 +204,11 @@ def test_a_tool_node_without_tools() -> None:
 
 def test_witnesses_are_computed_lazily() -> None:
     """A witness behaves like any sequence."""
-    (finding,) = [one for one in structural_findings(graph_of("start>a start?end")) if one.check == "dead_ends"]
+    (finding,) = [
+        structural_finding
+        for structural_finding in structural_findings(graph_of("start>a start?end"))
+        if structural_finding.check == "dead_ends"
+    ]
     witness = finding.witness
     assert witness == ("start", "a")
     assert (len(witness), witness[-1], list(witness), witness[:1]) == (2, "a", ["start", "a"], ("start",))
@@ -216,7 +222,7 @@ def test_a_long_chain_with_many_findings() -> None:
     edges = " ".join(f"n{at}>n{at + 1}" for at in range(size))
     graph = graph_of(f"start>n0 {edges}", kinds={f"n{at}": "router" for at in range(size)})
     findings = structural_findings(graph)
-    assert len([one for one in findings if one.check == "router_shape"]) == size
+    assert len([finding for finding in findings if finding.check == "router_shape"]) == size
     assert len(findings[-1].witness) == size + 2
 
 

@@ -67,9 +67,9 @@ def test_drawn_and_every_run_results_differ(rule: str, drawn: str, always: str, 
 
 def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
     """The result shows the failed call."""
-    found = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
-    assert (found.status, [(call.tool, call.failed) for call in found.calls]) == ("violated", [("a", True)])
-    assert "a (which fails)" in found.message
+    run_result = every_run(graph_of("start>a a>end", tools={"a": ["a"]}), "G tool:a || H false")
+    assert (run_result.status, [(call.tool, call.failed) for call in run_result.calls]) == ("violated", [("a", True)])
+    assert "a (which fails)" in run_result.message
 
 
 @pytest.mark.parametrize("form", ["text", "html"])
@@ -79,7 +79,7 @@ def test_reports_show_both_results(form: str) -> None:
     assert "for every run: no proof: export: violates it" in render(report, form)
     assert "for every run: no proof: a run without calls" in render(report, "github")
     shown = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
-    assert [(one["status"], one["everyRun"]) for one in shown] == [("proved", "violated"), ("violated", "violated")]
+    assert [(rule["status"], rule["everyRun"]) for rule in shown] == [("proved", "violated"), ("violated", "violated")]
 
 
 UNKNOWN = [{"widened": True}, {"guess": True}, {"tools_unknown": True}, {"unknown_tools": ("mcp.*",)}]
@@ -90,8 +90,8 @@ def test_unknown_parts_of_a_graph_prevent_proofs(metadata: dict[str, object]) ->
     """A rule that is violated anyway stays violated."""
     *others, last = GRAPH.nodes
     graph = replace(GRAPH, nodes=(*others, replace(last, metadata=metadata)))
-    found = every_run(graph, "G !tool:drop")
-    assert (found.status, found.message) == ("undecidable", "parts of the graph are unknown: 'end'")
+    run_result = every_run(graph, "G !tool:drop")
+    assert (run_result.status, run_result.message) == ("undecidable", "parts of the graph are unknown: 'end'")
     assert every_run(graph, "G !tool:export").status == "violated"
 
 
@@ -107,7 +107,7 @@ def test_tools_that_cannot_be_seen_leave_a_rule_undecidable_as_drawn_too() -> No
 
 def test_nothing_is_proved_of_a_tool_node_that_declares_none_or_where_a_finding_is_suppressed() -> None:
     """The tool node could call anything, and the finding is a known problem."""
-    undeclared = replace(GRAPH, nodes=tuple(replace(one, tools=()) for one in GRAPH.nodes))
+    undeclared = replace(GRAPH, nodes=tuple(replace(node, tools=()) for node in GRAPH.nodes))
     assert every_run(undeclared, "G !tool:drop").status == "undecidable"
     policies = compile_rules(["G !tool:drop"])
     finding = GraphFinding("dead_ends", "end", "error", "", suppressed="it may")
@@ -138,8 +138,8 @@ def test_a_file_that_does_not_say_what_could_not_be_seen_proves_nothing_more(
     file.write_text(json.dumps({**FILE, "nodes": NODES, **more}))
     graph = read_graph(file)
     again.write_text(draw(graph, "json"))
-    for one in (graph, read_graph(again)):
-        (rule,) = verify(one, compile_rules(["G !tool:drop"])).rules
+    for checked_graph in (graph, read_graph(again)):
+        (rule,) = verify(checked_graph, compile_rules(["G !tool:drop"])).rules
         assert (rule.status, rule.every_run.status) == ("proved", status)
     assert ("guardagent graph TARGET --format json" in str(graph.notes)) is (more == {"framework": "langgraph"})
 
@@ -161,20 +161,20 @@ def test_propositional_rules(batch: int) -> None:
     """The definitions of formulas decide each session."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, Maker.rule)
-        found, reported = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
-        assert found.status != "undecidable"
-        if found.status == "proved":
+        every_run, reported = case.result.every_run, {tool for node in case.graph.nodes for tool in node.tools}
+        assert every_run.status != "undecidable"
+        if every_run.status == "proved":
             assert all(keeps(case.formula, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)
         else:
-            assert {call.tool for call in found.calls} <= reported
-            assert not keeps(case.formula, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
+            assert {call.tool for call in every_run.calls} <= reported
+            assert not keeps(case.formula, [(call.tool, call.failed) for call in every_run.calls]), (seed, case.text)
 
 
 def says_nothing(case: ProofCase, calls: Sequence[Called]) -> bool:
     """Whether a session that records these calls allows all of them."""
     running = case.policies.session(facts={"sure": case.maker.truth()})
     events = [replace(case.event(tool), status="failed" if failed else "ok") for tool, failed in calls]
-    return not any(running.observe(one).label for one in events) and not running.finish().label
+    return not any(running.observe(event).label for event in events) and not running.finish().label
 
 
 OTHERS: list[Callable[[Maker], str]] = [partial(Maker.rule_over_data, plain=False), Maker.rule_with_labels]
@@ -186,8 +186,8 @@ def test_rules_over_data_and_with_labels(batch: int, made: Callable[[Maker], str
     """Sessions with random arguments, outputs, facts, actions and tags confirm the results."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         case = ProofCase(seed, made)
-        found = case.result.every_run
-        if found.status == "proved":
+        every_run = case.result.every_run
+        if every_run.status == "proved":
             assert all(says_nothing(case, session(case.graph, at)) for at in range(SESSIONS)), (seed, case.text)
-        if found.status == "violated":
-            assert not says_nothing(case, [(call.tool, call.failed) for call in found.calls]), (seed, case.text)
+        if every_run.status == "violated":
+            assert not says_nothing(case, [(call.tool, call.failed) for call in every_run.calls]), (seed, case.text)

@@ -22,7 +22,7 @@ TAGS = {"two": frozenset({"a", "b"})}
 def result_of(rule: str, calls: str) -> RuleResult:
     """Returns the result of a rule on the only path with these calls."""
     nodes = ["start", *(f"{tool}{at}" for at, tool in enumerate(calls)), "end"]
-    edges = " ".join(f"{one}>{other}" for one, other in pairwise(nodes))
+    edges = " ".join(f"{node}>{other}" for node, other in pairwise(nodes))
     graph = graph_of(edges, tools={node: [node[0]] for node in nodes[1:-1]})
     (result,) = rule_results(graph, compile_rules([rule], tags=TAGS))
     return result
@@ -30,7 +30,7 @@ def result_of(rule: str, calls: str) -> RuleResult:
 
 def on(rule: str, *calls: str) -> str:
     """Returns P, V or U for each path: proved, violated, undecidable."""
-    return "".join(result_of(rule, one).status[0].upper() for one in calls)
+    return "".join(result_of(rule, call).status[0].upper() for call in calls)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_each_rule_of_a_policy_has_its_result(write: Callable[..., Path]) -> Non
         model=ScriptedModel([]),
     )
     graph = graph_of("start>a a>end", tools=TOOLS)
-    found = {one.id: (one.status, one.witness) for one in rule_results(graph, policies)}
+    found = {rule_result.id: (rule_result.status, rule_result.witness) for rule_result in rule_results(graph, policies)}
     assert found == {
         "listed": ("violated", ("start", "a")),
         "tagged": ("proved", ()),

@@ -45,13 +45,13 @@ def boxes(layout: GraphLayout, sizes: list[Size]) -> list[tuple[float, float, fl
 
 def line(points: tuple[Point, ...]) -> Iterator[Point]:
     """Points on a route, close to each other."""
-    for number, (one, other) in enumerate(pairwise(points)):
+    for number, (start, other) in enumerate(pairwise(points)):
         for step in range(21):
             part = step / 20
             # The curve that is drawn: its ends are vertical.
             along = part * part * (3 - 2 * part) if number % 2 else part
             bow = 1.5 * part * (1 - part) ** 2 + 1.5 * part**2 * (1 - part) + part**3 if number % 2 else part
-            yield Point(one.x + (other.x - one.x) * along, one.y + (other.y - one.y) * bow)
+            yield Point(start.x + (other.x - start.x) * along, start.y + (other.y - start.y) * bow)
 
 
 @given(graphs())
@@ -59,11 +59,13 @@ def test_no_two_nodes_overlap(graph: tuple[list[Size], list[LayoutLink]]) -> Non
     """All nodes are in the picture."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
-    found = boxes(layout, sizes)
-    for one, other in combinations(found, 2):
+    layout_boxes = boxes(layout, sizes)
+    for one, other in combinations(layout_boxes, 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
-    assert all(left >= -0.01 and top >= -0.01 for left, top, _, _ in found)
-    assert all(right <= layout.size.width + 0.01 and low <= layout.size.height + 0.01 for _, _, right, low in found)
+    assert all(left >= -0.01 and top >= -0.01 for left, top, _, _ in layout_boxes)
+    assert all(
+        right <= layout.size.width + 0.01 and low <= layout.size.height + 0.01 for _, _, right, low in layout_boxes
+    )
 
 
 @given(graphs())
@@ -71,9 +73,9 @@ def test_no_line_passes_through_a_node(graph: tuple[list[Size], list[LayoutLink]
     """A line meets only its source and its target."""
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
-    found = boxes(layout, sizes)
+    layout_boxes = boxes(layout, sizes)
     for link, route in zip(links, layout.routes, strict=True):
-        others = [box for index, box in enumerate(found) if index not in {link.source, link.target}]
+        others = [box for index, box in enumerate(layout_boxes) if index not in {link.source, link.target}]
         for x, y in line(route.points):
             assert not any(left < x < right and top + 0.01 < y < low - 0.01 for left, top, right, low in others)
 
@@ -85,8 +87,8 @@ def test_labels_overlap_no_node_and_no_other_label(graph: tuple[list[Size], list
     layout = lay_out(sizes, links, first=0)
     labelled = [route.label for link, route in zip(links, layout.routes, strict=True) if link.label.width]
     places = [label for label in labelled if label is not None]
-    for one, other in combinations(places, 2):
-        assert abs(one.x - other.x) >= 60 or abs(one.y - other.y) >= 14
+    for place, other in combinations(places, 2):
+        assert abs(place.x - other.x) >= 60 or abs(place.y - other.y) >= 14
     for x, y in places:
         for left, top, right, low in boxes(layout, sizes):
             assert x + 30 <= left or x - 30 >= right or y + 7 <= top + 0.01 or y - 7 >= low - 0.01

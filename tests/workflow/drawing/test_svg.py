@@ -24,24 +24,24 @@ def drawn(graph: Graph) -> ET.Element:
 
 def groups(root: ET.Element, kind: str) -> list[ET.Element]:
     """The groups of a class."""
-    return [one for one in root.iter(f"{_SPACE}g") if kind in one.get("class", "").split()]
+    return [group for group in root.iter(f"{_SPACE}g") if kind in group.get("class", "").split()]
 
 
 @pytest.mark.parametrize("graph", [support(), hostile(), any_graph(60, 0.5, 7)], ids=["support", "hostile", "any"])
 def test_every_node_and_every_arrow_is_there(graph: Graph) -> None:
     """Their ids have numbers."""
     root = drawn(graph)
-    assert [one.get("id") for one in groups(root, "node")] == [f"n{index}" for index in range(len(graph.nodes))]
-    assert [one.get("id") for one in groups(root, "arrow")] == [f"e{index}" for index in range(len(arrows(graph)))]
+    assert [group.get("id") for group in groups(root, "node")] == [f"n{index}" for index in range(len(graph.nodes))]
+    assert [group.get("id") for group in groups(root, "arrow")] == [f"e{index}" for index in range(len(arrows(graph)))]
 
 
 def test_names_stand_in_it_as_text_only() -> None:
     """No name becomes an element, and each name is there without unprintable characters."""
     root = drawn(hostile())
-    assert {one.tag.removeprefix(_SPACE) for one in root.iter()} <= {
+    assert {element.tag.removeprefix(_SPACE) for element in root.iter()} <= {
         "svg", "title", "style", "defs", "marker", "g", "path", "rect", "polygon", "text"
     }  # fmt: skip
-    titles = "\n".join(one.text or "" for one in root.iter(f"{_SPACE}title"))
+    titles = "\n".join(title.text or "" for title in root.iter(f"{_SPACE}title"))
     assert all(single_line(name) in titles for name in HOSTILE)
 
 
@@ -51,29 +51,32 @@ def test_it_asks_for_nothing_from_outside() -> None:
     assert text.count("http") == 1
     assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#tip"}
     assert "@import" not in text
-    assert not [name for one in drawn(hostile()).iter() for name in one.attrib if "href" in name or name[:2] == "on"]
+    assert not [
+        name for element in drawn(hostile()).iter() for name in element.attrib if "href" in name or name[:2] == "on"
+    ]
 
 
 def test_the_text_of_a_node() -> None:
     """A node has its kind with remarks, its name and id, and its tools, gated ones with a lock."""
     root = drawn(support())
     lines = {
-        one.get("id"): ["".join(text.itertext()) for text in one.iter(f"{_SPACE}text")] for one in groups(root, "node")
+        group.get("id"): ["".join(text.itertext()) for text in group.iter(f"{_SPACE}text")]
+        for group in groups(root, "node")
     }
     assert lines["n5"] == ["tool", "refund", "refund", "notify"]
     assert lines["n4"] == ["tool · model chooses", "orders", "query_orders", "log"]
     assert lines["n6"] == ["human · a guess", "approve"]
     assert lines["n7"] == ["subgraph · leads anywhere", "second level support", "team"]
-    locks = [one.get("class") for one in root.iter(f"{_SPACE}path")].count("lock")
+    locks = [element.get("class") for element in root.iter(f"{_SPACE}path")].count("lock")
     assert locks == 1
 
 
 def test_kinds_differ_in_shape_and_in_colour() -> None:
     """Either is enough to distinguish them."""
-    found = groups(drawn(any_graph(40, 0.2, 3)), "node")
-    colours = {one.get("class"): (one.get("fill"), one.get("stroke")) for one in found}
+    nodes = groups(drawn(any_graph(40, 0.2, 3)), "node")
+    colours = {node.get("class"): (node.get("fill"), node.get("stroke")) for node in nodes}
     assert len(set(colours.values())) == 8
-    names = {one.get("class"): [(part.tag, sorted(part.keys())) for part in one][2:-1] for one in found}
+    names = {node.get("class"): [(part.tag, sorted(part.keys())) for part in node][2:-1] for node in nodes}
     assert names["node tool"] != names["node llm"] != names["node router"] != names["node passthrough"]
 
 

@@ -235,9 +235,9 @@ def test_an_error_names_its_place(write: Write, case: str) -> None:
     """This holds for files and values, and for any order of members."""
     value, problem = WRONG[case]
     values = [value, reordered(value)] if isinstance(value, dict) and len(value) == 6 else [value]
-    for one in values:
-        path = write("graph.json", json.dumps(one))
-        for read in (partial(read_graph, path), partial(graph_of, one, path)):
+    for content in values:
+        path = write("graph.json", json.dumps(content))
+        for read in (partial(read_graph, path), partial(graph_of, content, path)):
             with pytest.raises(InputError, match=problem) as raised:
                 read()
             assert str(raised.value).startswith(f"{path}: ")

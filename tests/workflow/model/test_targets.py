@@ -9,7 +9,7 @@ import pytest
 
 from guardagent import InputError
 from guardagent.workflow.model.graph import START, GraphBuilder
-from guardagent.workflow.model.targets import graph_of_target
+from guardagent.workflow.model.targets import graphs_of
 
 GRAPH = """
 from guardagent.workflow.model.graph import END, START, GraphBuilder
@@ -39,7 +39,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("target", ["app.py:flows.graph", "app:flows.graph", "{folder}/app.py:flows.graph"])
 def test_an_object_of_a_file_or_module(app: Path, target: str) -> None:
     """The graph comes back from the other process with its notes."""
-    graph = graph_of_target(target.format(folder=app))
+    graph = graphs_of(target.format(folder=app)).single()
     assert [node.id for node in graph.nodes] == [START, "__end__", "ask"]
     assert graph.notes == ("made by hand",)
 
@@ -48,7 +48,7 @@ def test_a_graph_of_a_file(app: Path) -> None:
     """The file is the output of `graph --format json`."""
     builder = GraphBuilder("mine", "test")
     (app / "graph.json").write_text(json.dumps(builder.graph().to_dict()))
-    assert graph_of_target("graph.json") == builder.graph()
+    assert graphs_of("graph.json").single() == builder.graph()
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_an_invalid_target_is_an_error(app: Path, source: str, target: str, prob
     """The message has the cause, and comes in bounded time."""
     (app / "bad.py").write_text(source)
     with pytest.raises(InputError, match=problem):
-        graph_of_target(target, seconds=3)
+        graphs_of(target, seconds=3)
 
 
 def test_the_output_of_a_target_is_not_its_graph(app: Path) -> None:
     """Threads that a target leaves running do not block the result."""
     noise = "import threading, time\nprint('{\"graph\": 1}')\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
     (app / "noisy.py").write_text(noise + GRAPH)
-    assert graph_of_target("noisy.py:flows.graph", seconds=10).name == "mine"
+    assert graphs_of("noisy.py:flows.graph", seconds=10).single().name == "mine"

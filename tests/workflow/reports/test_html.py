@@ -93,41 +93,43 @@ def page(request: pytest.FixtureRequest) -> list[Element]:
 
 def test_ids_are_unique_and_references_lead_to_them(page: list[Element]) -> None:
     """This holds for labels, titles, links and steps."""
-    ids = [one.attributes["id"] for one in page if "id" in one.attributes]
+    ids = [element.attributes["id"] for element in page if "id" in element.attributes]
     assert len(set(ids)) == len(ids)
-    for one in page:
+    for node in page:
         for name in ("for", "aria-labelledby", "data-node", "data-arrows"):
-            assert set(one.attributes.get(name, "").split()) <= set(ids)
-        if one.tag == "a":
-            assert one.attributes["href"].removeprefix("#") in ids
+            assert set(node.attributes.get(name, "").split()) <= set(ids)
+        if node.tag == "a":
+            assert node.attributes["href"].removeprefix("#") in ids
 
 
 def test_it_asks_for_nothing_from_outside(page: list[Element]) -> None:
     """The page has no address, and a policy that forbids requests."""
-    for one in page:
-        assert not set(one.attributes) & {"src", "srcset", "action", "style", "xlink:href", "background", "ping"}
-        assert one.attributes.get("href", "#")[0] == "#" or one.attributes["href"] == "data:,"
-        assert not any(name.startswith("on") for name in one.attributes)
-    style = next(one.text for one in page if one.tag == "style")
+    for element in page:
+        assert not set(element.attributes) & {"src", "srcset", "action", "style", "xlink:href", "background", "ping"}
+        assert element.attributes.get("href", "#")[0] == "#" or element.attributes["href"] == "data:,"
+        assert not any(name.startswith("on") for name in element.attributes)
+    style = next(node.text for node in page if node.tag == "style")
     assert set(re.findall(r"url\(([^)]*)\)", style)) == {"#tip-walked"}
     assert "@import" not in style
     assert "http" not in style
-    policy = next(one.attributes["content"] for one in page if "http-equiv" in one.attributes)
+    policy = next(node.attributes["content"] for node in page if "http-equiv" in node.attributes)
     assert policy.startswith("default-src 'none';")
 
 
 def test_the_script_is_ours_alone_and_writes_no_markup(page: list[Element]) -> None:
     """The script is the same for every report."""
-    (script,) = [one.text for one in page if one.tag == "script"]
-    assert script == next(one.text for one in read(support_report()) if one.tag == "script")
+    (script,) = [element.text for element in page if element.tag == "script"]
+    assert script == next(element.text for element in read(support_report()) if element.tag == "script")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|fetch|XMLHttp|import\(", script)
 
 
 def test_names_are_text_and_nothing_else() -> None:
     """Names add no elements, no attributes and no direction marks."""
     elements = read(hostile_report())
-    assert {"b", "img"} & {one.tag for one in elements} <= {"b"}
-    assert not [one for one in elements if "onerror" in one.attributes or "onmouseover" in one.attributes]
+    assert {"b", "img"} & {element.tag for element in elements} <= {"b"}
+    assert not [
+        element for element in elements if "onerror" in element.attributes or "onmouseover" in element.attributes
+    ]
     words = elements[0].words()
     assert all(single_line(name) in words for name in HOSTILE)
     assert all(char.isprintable() or char == "\n" for char in render(hostile_report()))
@@ -136,24 +138,29 @@ def test_names_are_text_and_nothing_else() -> None:
 def test_everything_can_be_used_without_a_mouse_and_without_seeing(page: list[Element]) -> None:
     """Buttons are buttons with a name, fields have a label, headings do not skip, and what changes is announced."""
     by_tag: dict[str, list[Element]] = {}
-    for one in page:
-        by_tag.setdefault(one.tag, []).append(one)
-    assert all(one.words() or one.attributes.get("aria-label") for one in by_tag["button"])
-    assert all(one.attributes.get("type") == "button" for one in by_tag["button"])
-    labelled = {one.attributes.get("for") for one in by_tag["label"]}
-    assert all(one.attributes["id"] in labelled for one in by_tag["select"])
-    levels = [int(one.tag[1]) for one in page if re.fullmatch(r"h[1-6]", one.tag)]
+    for element in page:
+        by_tag.setdefault(element.tag, []).append(element)
+    assert all(button.words() or button.attributes.get("aria-label") for button in by_tag["button"])
+    assert all(button.attributes.get("type") == "button" for button in by_tag["button"])
+    labelled = {label.attributes.get("for") for label in by_tag["label"]}
+    assert all(select.attributes["id"] in labelled for select in by_tag["select"])
+    levels = [int(node.tag[1]) for node in page if re.fullmatch(r"h[1-6]", node.tag)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    assert [one.attributes["id"] for one in page if one.attributes.get("role") == "status"] == ["node-facts", "status"]
+    assert [node.attributes["id"] for node in page if node.attributes.get("role") == "status"] == [
+        "node-facts",
+        "status",
+    ]
     assert by_tag["html"][0].attributes["lang"] == "en"
-    assert all(one.attributes.get("aria-label") or one.attributes.get("aria-hidden") for one in by_tag["svg"])
+    assert all(
+        drawing.attributes.get("aria-label") or drawing.attributes.get("aria-hidden") for drawing in by_tag["svg"]
+    )
 
 
 def test_the_table_says_what_the_picture_shows() -> None:
     """Each node with its kind, its tools, and where it leads to under which condition."""
     report = support_report(support(file="agents/support.py", line=7))
-    rows = {one.attributes.get("id"): one.words() for one in read(report) if one.tag == "tr"}
+    rows = {row.attributes.get("id"): row.words() for row in read(report) if row.tag == "tr"}
     assert rows["row-n2"] == "classify llm route agents/support.py:7"
     assert rows["row-n5"] == "refund tool refund needs approval , notify __end__"
     assert rows["row-n7"] == "team second level support subgraph · leads anywhere __end__"
@@ -162,21 +169,25 @@ def test_the_table_says_what_the_picture_shows() -> None:
 def test_each_finding_and_rule_has_a_card_with_its_way() -> None:
     """Unsuppressed findings come first; a suppressed one has no walk."""
     elements = read(support_report())
-    cards = [one for one in elements if one.tag == "article"]
-    assert [one.attributes["class"].split()[1] for one in cards] == [
+    cards = [element for element in elements if element.tag == "article"]
+    assert [card.attributes["class"].split()[1] for card in cards] == [
         "error", "warning", "note", "suppressed", "violated", "violated", "undecidable", "proved"
     ]  # fmt: skip
     assert "Suppressed: the platform stops it" in cards[3].words()
     assert "postponed forever by a cycle" in cards[5].words()
-    walks = [one.attributes["data-walk"] for one in elements if "data-walk" in one.attributes]
-    assert walks == [one.attributes["value"] for one in elements if one.tag == "option"] == ["0", "1", "2", "4", "5"]
+    walks = [element.attributes["data-walk"] for element in elements if "data-walk" in element.attributes]
+    assert (
+        walks
+        == [element.attributes["value"] for element in elements if element.tag == "option"]
+        == ["0", "1", "2", "4", "5"]
+    )
 
 
 def test_steps_name_the_arrows_that_lead_to_them() -> None:
     """Steps have the ids of arrows in the picture."""
     elements = read(support_report())
-    path = next(one for one in elements if one.attributes.get("id") == "path-5")
-    steps = [(one.attributes["data-node"], one.attributes["data-arrows"]) for one in path.children]
+    path = next(element for element in elements if element.attributes.get("id") == "path-5")
+    steps = [(child.attributes["data-node"], child.attributes["data-arrows"]) for child in path.children]
     assert steps == [("n0", ""), ("n2", "e0"), ("n3", "e1"), ("n4", "e2"), ("n8", "e6"), ("n4", "e7")]
     assert path.attributes["data-turn"] == "3"
 
@@ -184,7 +195,9 @@ def test_steps_name_the_arrows_that_lead_to_them() -> None:
 def test_nodes_with_findings_are_marked_in_the_picture() -> None:
     """A mark has a sign and a colour; a suppressed finding has another mark."""
     marked = {
-        one.attributes["id"]: one.attributes["class"] for one in read(support_report()) if "node" in _classes(one)
+        element.attributes["id"]: element.attributes["class"]
+        for element in read(support_report())
+        if "node" in _classes(element)
     }
     assert marked["n5"] == "node tool error"
     assert marked["n9"] == "node llm warning"
@@ -199,7 +212,7 @@ def test_of_a_graph_that_is_too_large_the_part_is_drawn_that_matters() -> None:
     findings = (GraphFinding("dead_ends", far, "error", "x", (graph.entry_id, far)),)
     elements = read(replace(support_report(graph), findings=findings, rules=()))
     assert "this shows 120 of its 2,002 nodes" in elements[0].words()
-    assert any(one.words().startswith(far) for one in elements if one.tag == "tr")
+    assert any(element.words().startswith(far) for element in elements if element.tag == "tr")
 
 
 def _classes(element: Element) -> list[str]:

@@ -37,9 +37,9 @@ class Opened:
 
     def here(self) -> list[str]:
         """The nodes that are marked as the place of the walk."""
-        found = self.browser.evaluate("[...document.querySelectorAll('#picture .here')].map((one) => one.id)")
-        assert isinstance(found, list)
-        return found
+        marked = self.browser.evaluate("[...document.querySelectorAll('#picture .here')].map((one) => one.id)")
+        assert isinstance(marked, list)
+        return marked
 
     def click(self, selector: str) -> None:
         """Clicks an element."""

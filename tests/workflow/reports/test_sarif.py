@@ -90,7 +90,7 @@ def test_notes_and_undecidable_rules_are_notifications() -> None:
     """The log also has the status of every rule."""
     run = run_of(support_report())
     notifications = run["invocations"][0]["toolExecutionNotifications"]
-    assert [one["message"]["text"] for one in notifications] == [
+    assert [notification["message"]["text"] for notification in notifications] == [
         "team: its edges are assumed: it is chosen at run time",
         "the state is not typed",
         "limit cannot be decided before run time: it depends on data",
@@ -127,6 +127,6 @@ def test_paths_beyond_what_services_take_are_left_out_with_a_word() -> None:
 def _texts(value: Any) -> Iterator[str]:
     """Returns the strings of all messages."""
     if isinstance(value, dict):
-        yield from (one for key, one in value.items() if key == "text")
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _texts(one)
+        yield from (text for key, text in value.items() if key == "text")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(part)

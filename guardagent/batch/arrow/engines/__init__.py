@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,8 +24,8 @@ import pyarrow.compute as pc
 
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, partitions_of
-from guardagent.batch.pool import map_concurrently, worker_processes
+from guardagent.batch.arrow.work import AuditJob, partitions_of
+from guardagent.batch.pipeline import worker_map
 from guardagent.errors import GuardError, InputError, LimitError, name_hint
 
 # --- engines on one machine
@@ -59,31 +58,25 @@ def spill_folder(parent: str | None) -> Iterator[Path]:
         InputError: it cannot be written.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="guardagent-spill-", dir=parent))
+        folder = tempfile.TemporaryDirectory(prefix="guardagent-spill-", dir=parent, ignore_cleanup_errors=True)
     except OSError as error:
         raise InputError(f"{parent}: cannot be written: {error.strerror}; expected a folder for spill files") from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with folder as name:
+        yield Path(name)
 
 
 @contextlib.contextmanager
 def pool(job: AuditJob, workers: int) -> Iterator[Run]:
     """Starts processes that hold the job, and gives the function that runs steps in them.
 
-    A step is a pickled function of the job. Outcomes come as soon as they are known, in any order. One worker is this
-    process: another would take longer to start than small jobs take.
+    A step is a pickled function of the job. Outcomes come as soon as they are known, in any order.
     """
-    if workers == 1:
-        yield lambda steps: (step(job) for step in steps)
-        return
 
     def has_room(running: Collection[Step]) -> bool:
         return len(running) < 2 * workers
 
-    with worker_processes(partial(_with_job, job), workers) as submit:
-        yield lambda steps: (outcome for _, outcome in map_concurrently(submit, steps, has_room, ordered=False))
+    with worker_map(partial(_with_job, job), workers) as run:
+        yield lambda steps: (outcome for _, outcome in run(steps, has_room, ordered=False))
 
 
 def _with_job(job: AuditJob) -> Callable[[Step], Any]:
@@ -141,5 +134,5 @@ def slotted_rows(job: AuditJob, splits: Sequence[int], numbers: Sequence[int]) -
     slot_of[list(numbers)] = np.arange(len(numbers))
     for split in splits:
         for batch in rows_of(job.splits[split]):
-            found = pa.array(slot_of[partitions_of(batch, job.partitions).to_numpy()])
-            yield batch.append_column(SHUFFLED.field(SLOT), found).filter(pc.greater_equal(found, 0))
+            array = pa.array(slot_of[partitions_of(batch, job.partitions).to_numpy()])
+            yield batch.append_column(SHUFFLED.field(SLOT), array).filter(pc.greater_equal(array, 0))

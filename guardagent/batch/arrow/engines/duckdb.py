@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
-from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.rows import rows_of, stream_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.errors import InputError
 
 _SORTED = """
@@ -49,8 +49,8 @@ def _sorted_files(
         with duckdb.connect(config=dict(config)) as connection:
             connection.register("rows", rows)
             query = connection.sql(_SORTED.format(partitions=job.partitions), params={"numbers": list(numbers)})
-            found = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
-            for number, batches in groupby(found, lambda one: one[0]):
+            ordered = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
+            for number, batches in groupby(ordered, lambda one: one[0]):
                 seen.add(number)
                 yield number, _written((batch for _, batch in batches), folder / f"{number}.arrow")
     except duckdb.Error as error:
@@ -74,7 +74,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
         table = pa.Table.from_batches([batch])
         for number in table.column("partition").unique().to_pylist():
             part = table.filter(pa.compute.equal(table.column("partition"), number))
-            yield from ((number, one) for one in part.drop_columns("partition").to_batches())
+            yield from ((number, batch) for batch in part.drop_columns("partition").to_batches())
 
 
 def _written(batches: Iterator[pa.RecordBatch], file: Path) -> Path:
@@ -87,9 +87,7 @@ def _written(batches: Iterator[pa.RecordBatch], file: Path) -> Path:
 
 
 def _judge_file(job: AuditJob, number: int, file: Path | None) -> PartDone:
-    if file is None:
-        return judge_partition(job, number, ())
-    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
-        done = judge_partition(job, number, reader)
-    file.unlink()
+    done = judge_partition(job, number, () if file is None else stream_rows(str(file)))
+    if file is not None:
+        file.unlink()
     return done

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
-from guardagent.batch.arrow.parquet import SPLIT_BYTES, Split
 from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition, partitions_of
+from guardagent.batch.arrow.source_files import SPLIT_BYTES, Split
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition, partitions_of
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 _JUDGED_ROWS = 4096  # in a batch
@@ -53,7 +53,7 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(one.nbytes for one in held) >= SPLIT_BYTES:
+        if sum(record_batch.nbytes for record_batch in held) >= SPLIT_BYTES:
             yield pa.Table.from_batches(held, EVENTS)
             held = []
     if held:

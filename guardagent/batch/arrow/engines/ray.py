@@ -24,7 +24,7 @@ from ray.exceptions import NodeDiedError, ObjectLostError, OutOfMemoryError, Ray
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.batch.pool import map_concurrently
 from guardagent.errors import InputError
 
@@ -107,7 +107,9 @@ def _packed(rows: pa.Table) -> pa.Buffer:
 
 def _judge(job: AuditJob, number: int, *packed: pa.Buffer) -> PartDone:
     with marked_errors():
-        rows = pa.concat_tables([LARGE_EVENTS.empty_table(), *(pa.ipc.open_stream(one).read_all() for one in packed)])
+        rows = pa.concat_tables(
+            [LARGE_EVENTS.empty_table(), *(pa.ipc.open_stream(packed_table).read_all() for packed_table in packed)]
+        )
         ordered = rows.sort_by([(name, "ascending") for name in ("trace", "source", "row")])
         return judge_partition(job, number, ordered.to_batches(_JUDGED_ROWS))
 

@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
 from guardagent.batch.arrow.schema import EVENTS
-from guardagent.batch.arrow.traces import AuditJob, PartDone, Summary, judge_partition
+from guardagent.batch.arrow.work import AuditJob, PartDone, Summary, judge_partition
 from guardagent.errors import InputError
 
 # --- the session
@@ -103,8 +103,8 @@ def _new_context(properties: Mapping[str, str], log: BinaryIO) -> SparkContext:
     first = SparkConf().setAll(list(properties.items()))
     gateway = SparkContext._gateway or launch_gateway(first, {"stdout": log, "stderr": log})  # noqa: SLF001
     conf = SparkConf(_jvm=gateway.jvm).setAll(list(properties.items()))
-    if found := _WITHOUT_RETRIES.fullmatch(conf.get("spark.master", "local[*]")):
-        conf.set("spark.master", f"local[{found[1] or 1},4]")  # a task of a killed worker runs again, as on a cluster
+    if match := _WITHOUT_RETRIES.fullmatch(conf.get("spark.master", "local[*]")):
+        conf.set("spark.master", f"local[{match[1] or 1},4]")  # a task of a killed worker runs again, as on a cluster
         for name, value in _ON_ONE_MACHINE.items():
             conf.setIfMissing(name, value)  # no port is open to other machines
     conf.setIfMissing("spark.app.name", "guardagent audit")
@@ -136,10 +136,10 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
         spark_session({**_BATCHES, **options}) as session,
         contextlib.closing(_judged(session, job, list(numbers))) as parts,
     ):
-        for part in parts:
-            if part.number in missing:  # a task may run twice
-                missing.remove(part.number)
-                yield part
+        for number, summary in parts:
+            if number in missing:  # a task may run twice
+                missing.remove(number)
+                yield number, summary
     for number in sorted(missing):  # no row
         yield judge_partition(job, number, ())
 
@@ -185,8 +185,8 @@ def _judge_sorted(
     """Judges rows that are sorted by slot; a partition of Spark may have several slots, or none."""
     with marked_errors():
         for slot, runs in groupby(_runs(batches), itemgetter(0)):
-            part = judge_partition(job, numbers[slot], (rows for _, rows in runs))
-            row = {"number": part.number, "summary": json.dumps(part.summary.to_dict(), default=str)}
+            number, summary = judge_partition(job, numbers[slot], (rows for _, rows in runs))
+            row = {"number": number, "summary": json.dumps(summary.to_dict(), default=str)}
             if arrivals is not None:
                 arrivals.add([row])
             yield pa.RecordBatch.from_pylist([row], pa.schema([("number", pa.int32()), ("summary", pa.string())]))
@@ -204,7 +204,7 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBat
 
 def _parts(rows: Iterable[Any], summary: type[Summary]) -> Iterator[PartDone]:
     for row in rows:
-        yield PartDone(row["number"], summary.from_dict(json.loads(row["summary"])))
+        yield row["number"], summary.from_dict(json.loads(row["summary"]))
 
 
 class _Arrivals(AccumulatorParam):
@@ -239,7 +239,7 @@ class _Action(Thread):
     def rows(self) -> list[Any]:
         if self._error is not None:
             text = str(self._error)
-            raise driver_error(text, "spark", killed=any(one in text for one in _KILLED)) from None
+            raise driver_error(text, "spark", killed=any(phrase in text for phrase in _KILLED)) from None
         return self._rows
 
     def cancel(self) -> None:

@@ -212,13 +212,13 @@ class TraceIndex:
     def _add(self, span: TraceSpan) -> None:
         if span.trace is None:
             return
-        for found, value in (
+        for label, value in (
             (self.conversations, span.conversation),
             (self.spans, span.id),
             (self.parents, span.parent),
         ):
             if value is not None:
-                found[span.trace].add(value)
+                label[span.trace].add(value)
         if span.rows or span.conversation is not None:
             self.with_rows.add(span.trace)
 
@@ -235,8 +235,8 @@ class TraceIndex:
 
     def keys(self, trace: str | None, own: str | None = None) -> tuple[str | None, ...]:
         """Returns the conversations of a trace, or its own id if it is in none; more than one is a contradiction."""
-        found = {*self.conversations.get(trace or "", ()), *([own] if own is not None else [])}
-        return tuple(sorted(found)) or (trace,)
+        trace_keys = {*self.conversations.get(trace or "", ()), *([own] if own is not None else [])}
+        return tuple(sorted(trace_keys)) or (trace,)
 
     def missing(self) -> Iterator[Row]:
         """Yields an error row for each trace with calls in which spans have a parent that was not exported."""
@@ -364,13 +364,13 @@ def argument_text(value: Any, tool: str, remedy: str) -> str:
     """
     if value is None or value == "":
         raise InputError(f"the arguments of the call of {tool!r} were not recorded; {remedy}")
-    found = _parsed(value, f"the arguments of the call of {tool!r}")
-    if type(found) is not dict:
+    arguments = _parsed(value, f"the arguments of the call of {tool!r}")
+    if type(arguments) is not dict:
         raise InputError(
-            f"the arguments of the call of {tool!r} are {kind(found)}; expected a JSON object. They may be cut off: "
-            "record them without a limit on their length"
+            f"the arguments of the call of {tool!r} are {kind(arguments)}; expected a JSON object. "
+            "They may be cut off: record them without a limit on their length"
         )
-    return json_text(found, f"the arguments of the call of {tool!r}")
+    return json_text(arguments, f"the arguments of the call of {tool!r}")
 
 
 def output_text(value: Any, tool: str) -> str | None:

@@ -81,9 +81,9 @@ def _parent(record: Mapping[str, Any]) -> str | None:
 
 def _thread(record: Mapping[str, Any]) -> str | None:
     """Returns the id of the thread. `session_id` of the run itself is its project, and not meant."""
-    for found in (record.get("thread_id"), first(object_at(record, "metadata"), *_THREADS)):
-        if found is not None:
-            return text_or_none(found, "the id of the thread")
+    for thread in (record.get("thread_id"), first(object_at(record, "metadata"), *_THREADS)):
+        if thread is not None:
+            return text_or_none(thread, "the id of the thread")
     return text_or_none(first(object_at(object_at(record, "extra"), "metadata"), *_THREADS), "the id of the thread")
 
 

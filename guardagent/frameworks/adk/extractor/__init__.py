@@ -35,7 +35,7 @@ from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.extractor.agents import ADK, AdkCode, toolbox
-from guardagent.frameworks.adk.extractor.flow import agents_held, flow_region
+from guardagent.frameworks.adk.extractor.flow import Traversal, agents_held, flow_region
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.frameworks.adk.package import FRAMEWORK
 from guardagent.workflow.extraction.objects import (
@@ -96,6 +96,7 @@ class _AdkTraversal:
         self._active: set[int] = set()
         self._boxes: dict[int, AgentTools] = {}
         self._calls: list[tuple[str, str, Callable[[], Region]]] = []
+        self._visits = Traversal(self.assembly, self.region, self.structure, self.call)
         self._known_calls: dict[tuple[str, int], object] = {}
 
     def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
@@ -123,7 +124,7 @@ class _AdkTraversal:
             return self._agent(target, within)
         if is_a(target, ADK, "Workflow"):
             return self._workflow(target, within)
-        return node_region(self, target, within)
+        return node_region(self._visits, target, within)
 
     def _option(self, option: Any, within: tuple[str, ...]) -> Region:
         if not isinstance(option, list):
@@ -147,13 +148,13 @@ class _AdkTraversal:
     def _workflow(self, workflow: Any, within: tuple[str, ...]) -> Region:
         """The region of a workflow; a class with code of its own may run its graph at any time, or never."""
         if _own_code(workflow) is None:
-            return workflow_region(self, workflow, (*within, workflow.name))
-        region = node_region(self, workflow, within)
+            return workflow_region(self._visits, workflow, (*within, workflow.name))
+        region = node_region(self._visits, workflow, within)
         node = region.entries[0].node
         self.assembly.mark_unknown(
             node, EDGES, "its class overrides the run method; its graph is assumed to run at any time"
         )
-        graph = partial(workflow_region, self, workflow, (*within, workflow.name))
+        graph = partial(workflow_region, self._visits, workflow, (*within, workflow.name))
         self._add_call(node, workflow.name, workflow, graph)
         return replace(region, exits=(RegionExit(node, conditional=True),))
 
@@ -162,7 +163,7 @@ class _AdkTraversal:
             return self._family(agent, within)
         function = _own_code(agent)
         if function is not None:
-            return flow_region(self, agent, function, within)
+            return flow_region(self._visits, agent, function, within)
         return self.structure(agent, within)
 
     def structure(self, agent: Any, within: tuple[str, ...]) -> Region:

@@ -1,8 +1,8 @@
 """Control flow in the code of ADK: the order in which a custom agent runs other agents, and the routes of a node.
 
 `async for event in AGENT.run_async(ctx)` is a step; the code between two steps in `_run_async_impl` decides which of
-them follows. If the code does anything else with agents, any agent is assumed to follow any other. `Traversal` is the
-interface by which the parts of an extraction request the regions of other agents.
+them follows. If the code does anything else with agents, any agent is assumed to follow any other. `Traversal` is
+how the parts of an extraction request the regions of other agents.
 
 The routes are those that a node of a workflow can take, read from its code.
 """
@@ -13,7 +13,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from guardagent.frameworks.adk.extractor.agents import ADK, BASE, MOST_NESTED, AdkCode, AgentCalls, escalates
 from guardagent.workflow.extraction.objects import is_a
@@ -39,19 +39,20 @@ _LONGEST = 60
 _Front = tuple[RegionExit, ...]
 
 
-class Traversal(Protocol):
-    """Visits agents and workflows, each once."""
+@dataclass(frozen=True)
+class Traversal:
+    """Visits agents and workflows, each once.
+
+    Attributes:
+        region: returns the region of an agent, a node of a workflow, a tool or a function, inside some others.
+        structure: returns the region of an agent, as its framework class runs it.
+        call: adds a call by a node of a target with a name; the node continues when the callee returns.
+    """
 
     assembly: Assembly
-
-    def region(self, target: Any, within: tuple[str, ...] = ()) -> Region:
-        """The region of an agent, a node of a workflow, a tool or a function."""
-
-    def structure(self, agent: Any, within: tuple[str, ...]) -> Region:
-        """The region of an agent, as its framework class runs it."""
-
-    def call(self, caller: str, name: str, target: Any) -> None:
-        """Adds a call by a node, which continues when the callee returns."""
+    region: Callable[[Any, tuple[str, ...]], Region]
+    structure: Callable[[Any, tuple[str, ...]], Region]
+    call: Callable[[str, str, Any], None]
 
 
 class _UnclearError(Exception):

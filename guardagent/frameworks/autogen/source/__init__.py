@@ -7,7 +7,6 @@ whose agents are stubs. Tools belong to the agent that executes them, as in a ru
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from guardagent.errors import InputError
@@ -18,7 +17,7 @@ from guardagent.frameworks.autogen.source.conversations import graph_of
 from guardagent.frameworks.autogen.source.participants import ChatSequence
 from guardagent.workflow.extraction.objects import is_a
 from guardagent.workflow.model.graph import Graph
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import ObjectStub
 from guardagent.workflow.python_source.values import Arguments, ImportedName, Values
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _is_runtime(value: object) -> bool:
 
 
 def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
-    """The graph of a team, an agent or a conversation, with notes on what the source does not determine.
+    """The graph of a team, an agent or a conversation.
 
     Raises:
         InputError: it is a runtime of AutoGen Core.
@@ -50,9 +49,7 @@ def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
             f"{value.file}:{value.line}: the agents of a {type(value).__name__} send messages by topics that are known "
             f"only at run time; expected a team, an agent or a chat, or the graph as JSON"
         )
-    stage = converter_of(value.interpreter)
-    graph = graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)
-    return replace(graph, notes=(*graph.notes, *stage.notes))
+    return graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:

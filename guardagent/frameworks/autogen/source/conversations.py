@@ -34,7 +34,7 @@ from guardagent.workflow.model.graph import EDGES, Graph
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.outcomes import Outcomes
-from guardagent.workflow.python_source.stubs import FunctionStub, converter_of
+from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import Arguments, NameScope, Stub, Values, exactly
 
 _METHODS = {"auto", "manual", "random", "round_robin"}
@@ -350,7 +350,7 @@ class ChatRegions:
 
     @staticmethod
     def _known(values: Values, role: str, around: ChatSequence) -> list[Any]:
-        converter = converter_of(around.interpreter)
+        converter = around.interpreter.converter
         found = [converter.convert(one) for one in values.known]
         return found if found and values.complete else [*found, converter.unknown_of(values, role)]
 

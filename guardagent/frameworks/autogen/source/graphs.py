@@ -7,7 +7,7 @@ from typing import Any
 
 from guardagent.workflow.extraction.objects import UnknownValue
 from guardagent.workflow.python_source.bodies import ReadableFunction
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -131,9 +131,7 @@ def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
             held = _graph(builder).nodes.setdefault(source, DigraphNode()).edges
             held += [made] if vars(made := _with_condition(edge, condition)) not in map(vars, held) else []
     if builder.interpreter.depth:
-        converter_of(builder.interpreter).note(
-            f"line {line}: an edge is added under a condition; it is assumed to exist"
-        )
+        builder.interpreter.converter.note(f"line {line}: an edge is added under a condition; it is assumed to exist")
     return exactly(builder)
 
 
@@ -184,7 +182,7 @@ def _agents(builder: ObjectStub, values: Values) -> dict[str, object]:
     """The possible agents by name; one that is not seen has the name of its variable, and none without a name."""
     if not (values.label or values.complete):
         return {}
-    shown = converter_of(builder.interpreter).convert_list(exactly(Sequence((values,))), "agents", builder.line)
+    shown = builder.interpreter.converter.convert_list(exactly(Sequence((values,))), "agents", builder.line)
     return {str(one.name): one for one in shown if getattr(one, "name", None)}
 
 
@@ -192,7 +190,7 @@ def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
     """An argument as the extractor expects it."""
     if values is None:
         return None
-    stage = converter_of(builder.interpreter)
+    stage = builder.interpreter.converter
     if values.complete and len(values.known) == 1:
         return stage.convert(values.known[0])
     functions = [stage.convert(one) for one in values.known if isinstance(one, Function)]
@@ -202,7 +200,7 @@ def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
 def _note_incomplete(builder: ObjectStub, values: Values, note: str) -> None:
     if not values.complete:
         _graph(builder).is_incomplete = True
-        converter_of(builder.interpreter).note(note)
+        builder.interpreter.converter.note(note)
 
 
 DIGRAPH = ClassStub("DiGraph", _MODULE, fields={"nodes": REQUIRED, "default_start_node": None})

@@ -24,9 +24,9 @@ from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
-    ProgramEvaluator,
-    converter_of,
+    Program,
     make,
+    record_start,
 )
 from guardagent.workflow.python_source.values import (
     NOTHING,
@@ -165,7 +165,7 @@ def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
     stub.attributes["_func"] = stub.attributes["func"]
     if stub.attributes["name"].known == (None,):
-        stage, functions = converter_of(stub.interpreter), stub.attributes["func"]
+        stage, functions = stub.interpreter.converter, stub.attributes["func"]
         shown = [stage.convert(one) for one in functions.known]
         names = [str(getattr(one, "__name__", None) or getattr(one, "name", "function")) for one in shown]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), functions.complete)
@@ -235,14 +235,9 @@ def combined(sign: str, left: Values, right: Values) -> Values | None:
     return exactly(make(known[0].interpreter, kind, Arguments((), {"conditions": parts}), known[0].line))
 
 
-def _started(team: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    team.interpreter.started.append(team)
-    return UNKNOWN
-
-
 # --- the classes of AutoGen AgentChat
 
-_RUNS = {"run": _started, "run_stream": _started}
+_RUNS = {"run": record_start, "run_stream": record_start}
 _TASKS = ClassStub("TaskRunner", f"{CHAT}.base._task", methods=_RUNS)
 _CHAT_AGENT = ClassStub("ChatAgent", f"{CHAT}.base._chat_agent", _TASKS)
 _TEAM = ClassStub("Team", f"{CHAT}.base._team", _TASKS)
@@ -470,7 +465,7 @@ def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and is_a(value, PACKAGE, *CLASSES)
 
 
-def called(interpreter: ProgramEvaluator, target: object, arguments: Arguments, line: int) -> Values | None:
+def called(interpreter: Program, target: object, arguments: Arguments, line: int) -> Values | None:
     """Applies the functions that register tools and start chats; returns None for other calls."""
     if isinstance(target, ToolRegistration):
         return target.apply(arguments.get("", 0) or UNKNOWN)
@@ -494,7 +489,7 @@ def called(interpreter: ProgramEvaluator, target: object, arguments: Arguments, 
     return _group_started(interpreter, last, arguments, line)
 
 
-def _group_started(interpreter: ProgramEvaluator, function: str, arguments: Arguments, line: int) -> Values | None:
+def _group_started(interpreter: Program, function: str, arguments: Arguments, line: int) -> Values | None:
     name = function.removeprefix("a_")
     if name in {"initiate_group_chat", "run_group_chat", "run_group_chat_iter"}:
         patterns = arguments.get("pattern", 0) or UNKNOWN

@@ -22,8 +22,7 @@ from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
     ObjectStub,
-    ProgramEvaluator,
-    converter_of,
+    Program,
     make,
 )
 from guardagent.workflow.python_source.values import (
@@ -66,7 +65,7 @@ class ChatSequence(LiveValue):
 
     chats: tuple[ChatCall, ...]
     complete: bool
-    interpreter: ProgramEvaluator
+    interpreter: Program
     file: str
     line: int
 
@@ -86,14 +85,14 @@ class RegisteredTool(LiveValue):
     function: object = None
 
 
-def start(interpreter: ProgramEvaluator, chats: tuple[ChatCall, ...], line: int, *, complete: bool = True) -> None:
+def start(interpreter: Program, chats: tuple[ChatCall, ...], line: int, *, complete: bool = True) -> None:
     """Records that the program starts chats."""
     made = ChatSequence(chats, complete, interpreter, str(interpreter.current_file), line)
     if made.has_agents:
         interpreter.started.append(made)
 
 
-def chats_of(interpreter: ProgramEvaluator, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
+def chats_of(interpreter: Program, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
     """Returns the chats of a queue, a list of dictionaries, and whether these are all."""
     items = interpreter.ordered_elements(queue)
     found: list[ChatCall] = []
@@ -165,7 +164,7 @@ class ToolRegistration(LiveValue):
 
 def register(agent: ObjectStub, attribute: str, functions: Values, name: Values | None) -> None:
     """Registers a tool with an agent."""
-    converter = converter_of(agent.interpreter)
+    converter = agent.interpreter.converter
     declared = [one for one in (name.known if name is not None else ()) if isinstance(one, str)]
     for one in functions.known:
         shown = converter.convert(one)
@@ -389,7 +388,7 @@ class ChatParticipant:
         return RegisteredTool(str(getattr(shown, "__name__", None) or getattr(shown, "name", "function")), shown)
 
     def _shown(self, value: object) -> Any:
-        return converter_of(self.agent.interpreter).convert(value)
+        return self.agent.interpreter.converter.convert(value)
 
     @property
     def passed_to(self) -> list[str]:
@@ -483,7 +482,7 @@ HANDOFF_KINDS = (
 )  # fmt: skip
 
 
-def swarm(interpreter: ProgramEvaluator, arguments: Arguments, line: int) -> ObjectStub:
+def swarm(interpreter: Program, arguments: Arguments, line: int) -> ObjectStub:
     """The pattern of `initiate_swarm_chat(...)`."""
     declared = {"initial_agent": arguments.get("initial_agent", 0), "agents": arguments.get("agents", 2)}
     declared |= {"user_agent": arguments.get("user_agent"), "group_after_work": arguments.get("after_work")}

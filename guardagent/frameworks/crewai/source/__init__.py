@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from guardagent.frameworks.crewai.source.kinds import (
 from guardagent.frameworks.crewai.source.kinds import arranged as arranged
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source.modules import ProgramObject
-from guardagent.workflow.python_source.stubs import ObjectStub, converter_of, make
+from guardagent.workflow.python_source.stubs import ObjectStub, make
 from guardagent.workflow.python_source.values import (
     Arguments,
     Class,
@@ -72,7 +72,7 @@ def opened(interpreter: Interpreter, value: object) -> InterpretedWorkflow:
 
 
 def extract(found: InterpretedWorkflow, name: str) -> Graph:
-    """The graph of a crew, a flow, a class of either, a task or an agent, with notes on unknown values."""
+    """The graph of a crew, a flow, a class of either, a task or an agent."""
     interpreter, value = found.interpreter, found.value
     reader = reader_of(interpreter)
     created: object = interpreter.make(value) if isinstance(value, Class) else value
@@ -82,8 +82,7 @@ def extract(found: InterpretedWorkflow, name: str) -> Graph:
         created = live.crew_of(
             reader, created, f"the class {getattr(getattr(created.made_of, 'tree', None), 'name', '')}"
         )
-    graph = live.extract(created, name, reader)
-    return replace(graph, notes=(*graph.notes, *converter_of(interpreter).notes))
+    return live.extract(created, name, reader)
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
@@ -99,8 +98,6 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
             interpreter.current_file = before
     if isinstance(target, Decorator):
         return _tools(interpreter, first, target.arguments, line) if target.name == "tool" else first
-    if target is staticmethod and first is not None and any(isinstance(one, ObjectStub) for one in first.known):
-        return first
     path = target.path if isinstance(target, ImportedName) else ""
     name = path.rpartition(".")[2]
     if path.partition(".")[0] not in PACKAGES:

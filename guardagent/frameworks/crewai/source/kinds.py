@@ -21,7 +21,7 @@ from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.scopes import CodeScope
-from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, converter_of, make
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, make
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -85,8 +85,8 @@ class SourceReader(CrewReader):
         finally:
             self.interpreter.executing = before
 
-    def _import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
-        return self.interpreter._import_any(source, binding, scope)  # noqa: SLF001 - the interpreter resolves the program's files
+    def import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
+        return self.interpreter.import_any(source, binding, scope)
 
     def _state_of(self, flow: ProgramObject) -> Values:
         """A state of a flow, with the fields that its class declares."""
@@ -168,7 +168,7 @@ class SourceReader(CrewReader):
         path = self._folder(made_of) / (plain_string(value.known[0]) if value.known else _CONFIGS[name])
         found = read_config(path)
         if not found:
-            converter_of(self.interpreter).note(f"{path}: {name!r} of {made_of.tree.name!r} is missing or empty")
+            self.interpreter.converter.note(f"{path}: {name!r} of {made_of.tree.name!r} is missing or empty")
             return UNKNOWN
         return exactly(found)
 
@@ -254,7 +254,7 @@ class FlowDefinition(LiveValue):
     def _note_conversational(self, made_of: Class) -> None:
         if self.flow.interpreter.member(made_of, "conversational") is True:
             note = f"{made_of.tree.name} is conversational; the methods that CrewAI adds to it are not read"
-            converter_of(self.flow.interpreter).note(note)
+            self.flow.interpreter.converter.note(note)
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodDefinition | None:
         decorators = list(self._decorators(node, scope))
@@ -317,7 +317,7 @@ class FlowDefinition(LiveValue):
         found = [spec for one in values.known if (spec := self._condition_of(one, node)) is not None]
         if not values.complete or len(found) != 1:
             line = getattr(node, "lineno", 0)
-            converter_of(self.flow.interpreter).note(
+            self.flow.interpreter.converter.note(
                 f"line {line}: the source does not determine what the method waits for"
             )
         return found[0] if len(found) == 1 else {"or": found or ["?"]}

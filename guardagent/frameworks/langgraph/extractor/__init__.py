@@ -15,17 +15,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.extractor.channels import ChannelGraph, Fragment, ParentCommand, Port, joined
+from guardagent.frameworks.langgraph.extractor.channels import (
+    Fragment,
+    LangGraphExtraction,
+    ParentCommand,
+    Port,
+    joined,
+)
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
 from guardagent.frameworks.langgraph.extractor.nodes import (
-    GraphStub,
     NodeFacts,
     facts_of,
     hitl_gates,
     is_frameworks,
     is_graph,
     is_hitl,
-    is_only_hinted,
     open_runnable,
 )
 from guardagent.frameworks.langgraph.package import FRAMEWORK
@@ -58,7 +62,7 @@ def extract(target: object, name: str) -> Graph:
             f"an agent, or a function with '@entrypoint'"
         )
     builder = GraphBuilder(name, FRAMEWORK)
-    LangGraphExtraction(builder).add_root(graph)
+    LangGraphExtraction(builder, lambda *parts: StateGraphReader(*parts).fragment()).add_root(graph)
     return builder.graph()
 
 
@@ -79,84 +83,6 @@ class NodeLink:
     target: str
     kind: EdgeKind = "direct"
     condition: str = ""
-
-
-@dataclass
-class LangGraphExtraction:
-    """Adds graphs to a builder.
-
-    Attributes:
-        active: the graphs being added, outermost first; a graph that runs itself is not added again.
-        edges: the edges between the nodes.
-    """
-
-    builder: GraphBuilder
-    active: list[int] = field(default_factory=list)
-    edges: list[tuple[str, str, EdgeKind, str]] = field(default_factory=list)
-
-    def add_root(self, graph: Any) -> None:
-        """Adds the outermost graph."""
-        fragment = self.add_graph(graph, "")
-        for port in fragment.entries:
-            self.builder.edge(START, port.node, port.kind, port.condition)
-        for source, target, kind, condition in self.edges:
-            self.builder.edge(source, target, kind, condition)
-        for port in fragment.exits:
-            self.builder.edge(port.node, END, port.kind, port.condition)
-        for command in fragment.parent_commands:
-            self.builder.note(f"{command.node}: its commands address a parent graph, but this graph has no parent")
-
-    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
-        self.edges.append((source, target, kind, condition))
-
-    def add_graph(self, graph: Any, prefix: str) -> Fragment:
-        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
-        self.active.append(id(graph))
-        try:
-            if _has_builder(graph):
-                return StateGraphReader(self, graph, prefix).fragment()
-            return ChannelGraph(self, graph, prefix).fragment()
-        finally:
-            self.active.pop()
-
-    def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
-        """Adds a node from its facts."""
-        file, line = facts.place
-        hinted = is_only_hinted(name, facts)
-        self.builder.node(
-            id, kind, label=name, tools=facts.tools,
-            gated_tools=[tool for tool, gated in facts.tools.items() if gated],
-            file=file, line=line, guess=True if hinted else None,
-            model_chooses=True if facts.model_chooses and facts.tools else None,
-            tools_unknown=mark(*facts.unseen),
-            **metadata,
-        )  # fmt: skip
-        if hinted:
-            self.builder.note(f"{id}: its name suggests a human approval, but its code requests no input")
-        for note in facts.notes:
-            self.builder.note(f"{id}: {note}")
-
-    def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
-        """Adds the graphs that the functions of a node run, with edges there and back."""
-        is_nested = len(facts.graphs) > 1
-        for name, graph in facts.graphs.items():
-            if id(graph) in self.active:
-                self.builder.note(f"{node}: it runs a graph that contains it")
-                continue
-            fragment = self.add_graph(graph, f"{node}/{name}/" if is_nested else f"{node}/")
-            for port in fragment.entries:
-                self.edge(node, port.node, joined(port.kind, "conditional"), port.condition)
-            for port in fragment.exits:
-                self.edge(port.node, node, "loop", port.condition)
-            for command in fragment.parent_commands:
-                self.edge(command.node, node, "loop")
-
-
-def _has_builder(graph: Any) -> bool:
-    """Whether a graph is a StateGraph, compiled or not."""
-    return is_a(graph, "langgraph", "StateGraph", "CompiledStateGraph") or (
-        isinstance(graph, GraphStub) and hasattr(graph, "builder")
-    )
 
 
 @dataclass

@@ -7,10 +7,10 @@ its control flow. Fragments come first: one node, or the nodes of a subgraph, wi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.commands import WORDS
 from guardagent.frameworks.langgraph.extractor.nodes import (
@@ -19,11 +19,12 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     TaskStub,
     facts_of,
     is_graph,
+    is_only_hinted,
     is_runnable,
     open_runnable,
 )
 from guardagent.workflow.extraction.objects import is_a, private_attribute
-from guardagent.workflow.model.graph import EdgeKind, GraphBuilder, NodeKind
+from guardagent.workflow.model.graph import END, START, EdgeKind, GraphBuilder, NodeKind, mark
 from guardagent.workflow.python_source.bodies import Flow, ReadableFunction, follows
 from guardagent.workflow.python_source.calls import RUN_METHODS
 from guardagent.workflow.python_source.evaluator import Evaluator
@@ -67,26 +68,89 @@ class Fragment:
     facts: NodeFacts | None = None
 
 
-class GraphSink(Protocol):
-    """Adds nodes, edges and whole graphs to a builder."""
-
-    builder: GraphBuilder
-
-    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None: ...
-
-    def add_graph(self, graph: Any, prefix: str) -> Fragment:
-        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
-
-    def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
-        """Adds a node from its facts."""
-
-    def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
-        """Adds the graphs that the functions of a node run, with edges there and back."""
-
-
 def joined(*kinds: EdgeKind) -> EdgeKind:
     """The kind of one edge that replaces a sequence of edges."""
     return min(kinds, key=_ORDER.index)
+
+
+@dataclass
+class LangGraphExtraction:
+    """Adds graphs to a builder.
+
+    Attributes:
+        read_state_graph: adds a StateGraph, as `add_graph`.
+        active: the graphs being added, outermost first; a graph that runs itself is not added again.
+        edges: the edges between the nodes.
+    """
+
+    builder: GraphBuilder
+    read_state_graph: Callable[[LangGraphExtraction, Any, str], Fragment]
+    active: list[int] = field(default_factory=list)
+    edges: list[tuple[str, str, EdgeKind, str]] = field(default_factory=list)
+
+    def add_root(self, graph: Any) -> None:
+        """Adds the outermost graph."""
+        fragment = self.add_graph(graph, "")
+        for port in fragment.entries:
+            self.builder.edge(START, port.node, port.kind, port.condition)
+        for source, target, kind, condition in self.edges:
+            self.builder.edge(source, target, kind, condition)
+        for port in fragment.exits:
+            self.builder.edge(port.node, END, port.kind, port.condition)
+        for command in fragment.parent_commands:
+            self.builder.note(f"{command.node}: its commands address a parent graph, but this graph has no parent")
+
+    def edge(self, source: str, target: str, kind: EdgeKind = "direct", condition: str = "") -> None:
+        self.edges.append((source, target, kind, condition))
+
+    def add_graph(self, graph: Any, prefix: str) -> Fragment:
+        """Adds the nodes of a graph, with a prefix to their ids, and its edges."""
+        self.active.append(id(graph))
+        try:
+            if _has_builder(graph):
+                return self.read_state_graph(self, graph, prefix)
+            return ChannelGraph(self, graph, prefix).fragment()
+        finally:
+            self.active.pop()
+
+    def add(self, id: str, kind: NodeKind, name: str, facts: NodeFacts, **metadata: Any) -> None:  # noqa: A002
+        """Adds a node from its facts."""
+        file, line = facts.place
+        hinted = is_only_hinted(name, facts)
+        self.builder.node(
+            id, kind, label=name, tools=facts.tools,
+            gated_tools=[tool for tool, gated in facts.tools.items() if gated],
+            file=file, line=line, guess=True if hinted else None,
+            model_chooses=True if facts.model_chooses and facts.tools else None,
+            tools_unknown=mark(*facts.unseen),
+            **metadata,
+        )  # fmt: skip
+        if hinted:
+            self.builder.note(f"{id}: its name suggests a human approval, but its code requests no input")
+        for note in facts.notes:
+            self.builder.note(f"{id}: {note}")
+
+    def add_called_graphs(self, node: str, facts: NodeFacts) -> None:
+        """Adds the graphs that the functions of a node run, with edges there and back."""
+        is_nested = len(facts.graphs) > 1
+        for name, graph in facts.graphs.items():
+            if id(graph) in self.active:
+                self.builder.note(f"{node}: it runs a graph that contains it")
+                continue
+            fragment = self.add_graph(graph, f"{node}/{name}/" if is_nested else f"{node}/")
+            for port in fragment.entries:
+                self.edge(node, port.node, joined(port.kind, "conditional"), port.condition)
+            for port in fragment.exits:
+                self.edge(port.node, node, "loop", port.condition)
+            for command in fragment.parent_commands:
+                self.edge(command.node, node, "loop")
+
+
+def _has_builder(graph: Any) -> bool:
+    """Whether a graph is a StateGraph, compiled or not."""
+    return is_a(graph, "langgraph", "StateGraph", "CompiledStateGraph") or (
+        isinstance(graph, GraphStub) and hasattr(graph, "builder")
+    )
 
 
 # --- graphs with channels, and entrypoints
@@ -96,7 +160,7 @@ def joined(*kinds: EdgeKind) -> EdgeKind:
 class ChannelGraph:
     """One graph of nodes and channels."""
 
-    extraction: GraphSink
+    extraction: LangGraphExtraction
     graph: Any
     prefix: str
 
@@ -158,7 +222,7 @@ def _channels_written(node: Any) -> set[str]:
 class EntrypointSteps:
     """The steps in the function of an `@entrypoint`, and their order."""
 
-    extraction: GraphSink
+    extraction: LangGraphExtraction
     id: str
     name: str
     function: FunctionType | ReadableFunction

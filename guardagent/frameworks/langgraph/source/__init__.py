@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from guardagent.frameworks.langgraph.extractor import extract
-from guardagent.frameworks.langgraph.extractor.nodes import GraphTool
 from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents as langgraph_agents
 from guardagent.frameworks.langgraph.source.objects import (
@@ -30,7 +29,6 @@ from guardagent.frameworks.langgraph.source.objects import (
 from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
-from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
@@ -70,22 +68,14 @@ class HandOver(ReadableFunction):
         return None, None
 
 
-@dataclass(eq=False)
-class HandOverTool(SourceTool):
-    """A tool that hands over to another agent."""
-
-    def tool(self) -> GraphTool:
-        return GraphTool(self.name, (self.function,))
-
-
-def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> HandOverTool:
+def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool:
     """Returns the tool of `create_handoff_tool`."""
     target = arguments.get("agent_name") or UNKNOWN
     named = (arguments.get("name") or UNKNOWN).strings or target.strings or {"agent"}
     name = re.sub(r"\s+", "_", min(named).strip()).lower()
     if not (arguments.get("name") or UNKNOWN).strings:
         name = f"transfer_to_{name}"
-    return HandOverTool(name, HandOver(target), interpreter)
+    return SourceTool(name, HandOver(target), interpreter)
 
 
 def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
@@ -118,8 +108,8 @@ def _leader(interpreter: Interpreter, made: dict[str, object], arguments: Argume
     """The agent that supervises the others: it has a tool to hand over to each."""
     tools = interpreter.elements(arguments.get("tools") or exactly(Sequence(())))
     handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in made]
-    own = any(isinstance(one, HandOverTool) for one in tools.known)  # its own tools to hand over replace these
-    every = (*tools.known, *(() if own else handing))
+    own = any(isinstance(getattr(one, "function", None), HandOver) for one in tools.known)
+    every = (*tools.known, *(() if own else handing))  # its own tools to hand over replace the others
     named = arguments.get("supervisor_name") or exactly("supervisor")
     keywords = {
         "tools": Values((Sequence(tuple(map(exactly, every)), ordered=False),), tools.complete),
@@ -217,10 +207,6 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
         return None
     path = path_of(decorator.callee)
     name = path.rpartition(".")[2]
-    if path == "functools.wraps":
-        if isinstance(inner := underlying(function)[0], Function):
-            interpreter.wrapped[id(inner.tree)] = (decorator.arguments.get("", 0) or UNKNOWN).known
-        return first
     if path.partition(".")[0] not in PACKAGES:
         return None
     options = decorator.arguments
@@ -237,11 +223,8 @@ def _decorated_function(interpreter: Interpreter, decorator: CallResult, argumen
     return None
 
 
-def piped(interpreter: Interpreter, left: Values, right: Values) -> Values | None:
+def piped(interpreter: Interpreter, left: Values, right: Values) -> Values:
     """`a | b` of runnables: a sequence."""
-    both = (*left.known, *right.known)
-    if not both or any(isinstance(one, type | Table | dict | set | int) for one in both):
-        return None
     return exactly(SourcePipe((left, right), interpreter))
 
 

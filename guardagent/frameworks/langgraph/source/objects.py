@@ -275,6 +275,8 @@ class SourceTool(RunnableStub):
         return Values((self.name,)) if name == "name" else None
 
     def tool(self) -> GraphTool:
+        if isinstance(self.function, ReadableFunction):
+            return GraphTool(self.name, (self.function,))
         return GraphTool(
             self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ()
         )

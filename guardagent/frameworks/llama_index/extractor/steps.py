@@ -14,7 +14,6 @@ from guardagent.workflow.extraction.objects import is_a, private_attribute
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, is_method
-from guardagent.workflow.python_source.stubs import class_shown
 from guardagent.workflow.python_source.values import CallResult, Instance, NameScope, Sequence, Stub, Values
 
 LIBRARIES = ("workflows", "llama_index")
@@ -85,7 +84,7 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
 
 
 def _classes(values: Values, evaluator: Evaluator) -> list[Any]:
-    return [class_shown(evaluator, one) for one in values.known]
+    return [evaluator.class_shown(one) for one in values.known]
 
 
 def events_of(values: Values, evaluator: Evaluator, *, listed: bool = False) -> list[Any]:
@@ -94,8 +93,7 @@ def events_of(values: Values, evaluator: Evaluator, *, listed: bool = False) -> 
     for one in values.known:
         inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
         for item in inside if listed else ([] if inside else [one]):
-            kind = class_shown(
-                evaluator,
+            kind = evaluator.class_shown(
                 item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item),
             )
             if is_event(kind):

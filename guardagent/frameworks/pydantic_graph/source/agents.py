@@ -12,9 +12,10 @@ from guardagent.workflow.python_source.stubs import (
     ClassStub,
     Method,
     ObjectStub,
-    ProgramEvaluator,
+    Program,
     defined_name,
     make,
+    record_start,
 )
 from guardagent.workflow.python_source.values import (
     NOTHING,
@@ -241,11 +242,6 @@ def _unchanged(_owner: ObjectStub, arguments: Arguments, _line: int) -> Values:
     return arguments.get("func", 0) or exactly(Registration(lambda functions: functions))
 
 
-def _started(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
-    owner.interpreter.started.append(owner)
-    return UNKNOWN
-
-
 def _wrap(kind: str, field: str = "") -> Method:
     """A method of a toolset that wraps it, with its first argument as a field."""
 
@@ -265,7 +261,7 @@ def _settle_tool(stub: ObjectStub) -> None:
         stub.attributes["name"] = Values(tuple(names), bool(names))
 
 
-def function_name(interpreter: ProgramEvaluator, one: object) -> str:
+def function_name(interpreter: Program, one: object) -> str:
     """The name of a function of the program, or of one that is imported; else empty."""
     if isinstance(one, Function | PartialFunction):
         return defined_name(interpreter, one)
@@ -298,7 +294,7 @@ _WRAPS: dict[str, Method] = {
     "include_return_schemas": _wrap("WrapperToolset"),
 }
 _AGENT = ClassStub(
-    "AbstractAgent", f"{AI}.agent.abstract", methods=dict.fromkeys([*RUNS, "to_cli", "to_cli_sync"], _started)
+    "AbstractAgent", f"{AI}.agent.abstract", methods=dict.fromkeys([*RUNS, "to_cli", "to_cli_sync"], record_start)
 )
 AGENT = ClassStub(
     "Agent", f"{AI}.agent", _AGENT,

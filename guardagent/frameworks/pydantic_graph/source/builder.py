@@ -17,7 +17,7 @@ from guardagent.frameworks.pydantic_graph.source.classes import (
     is_node_class,
     node_class,
 )
-from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, ProgramEvaluator, converter_of, make
+from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, Program, make
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Alias,
@@ -76,7 +76,7 @@ class GraphDraft(LiveValue):
         unclear: why the source does not determine all of them; empty if it does.
     """
 
-    interpreter: ProgramEvaluator
+    interpreter: Program
     nodes: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, list[Any]] = field(default_factory=dict)
     unclear: str = ""
@@ -325,7 +325,7 @@ def _node(owner: ObjectStub, part: Any, line: int) -> ObjectStub:
 
 
 def _shown(owner: ObjectStub, value: object) -> Any:
-    return converter_of(owner.interpreter).convert(value)
+    return owner.interpreter.converter.convert(value)
 
 
 def _join(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
@@ -379,7 +379,7 @@ def _nodes(owner: ObjectStub, several: Iterable[Values], line: int) -> Iterator[
 def _match(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     sources, tests = arguments.get("source", 0) or UNKNOWN, arguments.get("matches")
     test = tests.known[0] if tests is not None and tests.known else None
-    shown = converter_of(owner.interpreter).convert(test) if test is not None else None
+    shown = owner.interpreter.converter.convert(test) if test is not None else None
     return _path(owner, PathDraft(source=_type_name(sources), matches=shown), line)
 
 
@@ -441,7 +441,7 @@ def _label(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _transform(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     functions = (arguments.get("func", 0) or UNKNOWN).known
-    shown = converter_of(owner.interpreter).convert(functions[0]) if functions else None
+    shown = owner.interpreter.converter.convert(functions[0]) if functions else None
     return _further(owner, part_of("TransformMarker", "paths", transform=shown), line)
 
 

@@ -11,9 +11,7 @@ from guardagent.workflow.extraction.objects import UnknownValue
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
-    ProgramEvaluator,
-    class_shown,
-    converter_of,
+    Program,
     framework_kind,
 )
 from guardagent.workflow.python_source.types import annotated_types
@@ -70,25 +68,25 @@ class DeclaredTarget:
     annotations: tuple[object, ...] = ()
 
 
-def node_class(interpreter: ProgramEvaluator, made_of: Class) -> Any:
+def node_class(interpreter: Program, made_of: Class) -> Any:
     """The Python class for a node class of the program, whose `bound_run` is its method of an unknown object."""
-    kind = converter_of(interpreter).type_of(made_of, framework_kind(interpreter, made_of))
+    kind = interpreter.converter.type_of(made_of, framework_kind(interpreter, made_of))
     if not hasattr(kind, "bound_run"):
         run = interpreter.member(made_of, "run")
         if isinstance(run, Function | PartialFunction):
             owner = exactly(interpreter.make(made_of))  # type: ignore[attr-defined]
-            kind.bound_run = converter_of(interpreter).function(PartialFunction(run, Arguments((owner,))))
-            targets = [(class_shown(interpreter, one.type), one.label) for one in declared_targets(interpreter, run)]
+            kind.bound_run = interpreter.converter.function(PartialFunction(run, Arguments((owner,))))
+            targets = [(interpreter.class_shown(one.type), one.label) for one in declared_targets(interpreter, run)]
             kind.declared_labels = [(target, label) for target, label in targets if label]
     return kind
 
 
-def is_node_class(interpreter: ProgramEvaluator, one: object) -> bool:
+def is_node_class(interpreter: Program, one: object) -> bool:
     found = framework_kind(interpreter, one) if isinstance(one, Class) else None
     return found is not None and found.name == "BaseNode"
 
 
-def declared_targets(interpreter: ProgramEvaluator, function: object) -> list[DeclaredTarget]:
+def declared_targets(interpreter: Program, function: object) -> list[DeclaredTarget]:
     """The types in the return annotation of a function."""
     while isinstance(function, PartialFunction):
         function = function.function
@@ -97,7 +95,7 @@ def declared_targets(interpreter: ProgramEvaluator, function: object) -> list[De
     return list(_targets(interpreter, returns, function.scope))
 
 
-def _targets(interpreter: ProgramEvaluator, node: ast.expr, scope: NameScope) -> Iterator[DeclaredTarget]:
+def _targets(interpreter: Program, node: ast.expr, scope: NameScope) -> Iterator[DeclaredTarget]:
     match node:
         case ast.Constant(value=str(text)):
             try:
@@ -132,7 +130,7 @@ def _label(mark: ast.expr) -> str:
     return next((one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)), "")
 
 
-def _declaration(interpreter: ProgramEvaluator, made_of: Class, ids: dict[int, str]) -> NodeDeclaration:
+def _declaration(interpreter: Program, made_of: Class, ids: dict[int, str]) -> NodeDeclaration:
     following: dict[str, EdgeLabel] = {}
     end, is_open = None, False
     targets = declared_targets(interpreter, interpreter.member(made_of, "run"))

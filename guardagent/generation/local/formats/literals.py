@@ -7,16 +7,25 @@
 
 from __future__ import annotations
 
+import abc
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from guardagent._support import json_values
 from guardagent.errors import InputError
 from guardagent.generation.local.formats import LiteralWriter, PartialCall
-from guardagent.generation.local.formats.objects import MalformedCall, json_grammar, parse_value, quoted
+from guardagent.generation.local.formats.objects import (
+    MalformedCall,
+    call_rule,
+    check_names,
+    copied,
+    json_grammar,
+    parse_value,
+    quoted,
+)
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
@@ -41,13 +50,14 @@ _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"|' + "|".join(_PYTHON_WORDS).encode(), re
 # --- literals of Python
 
 
-def pythonic_rules(tools: Sequence[ClosedSchema]) -> str:
-    """The rule `call`.
+def pythonic_grammar(tools: Sequence[ClosedSchema], _: Collection[str], __: LiteralWriter) -> str:
+    """The rule `block` of a list of calls.
 
     Raises:
-        InputError: the grammar library does not support one of the schemas.
+        InputError: a name is not a Python identifier, or the grammar library does not support one of the schemas.
     """
-    lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
+    check_names(tools, r"[A-Za-z_]\w*", of_arguments=True)
+    lines = ['block: "[" call (", " call)* "]"', call_rule(tools)]
     for at, tool in enumerate(tools):
         check_schema(tool)
         rules = _LiteralRules(f"call_{at}", tool.schema)
@@ -88,17 +98,17 @@ class _LiteralRules:
 
     def _alternatives(self, schema: Mapping[str, Any]) -> list[str]:
         if "const" in schema or "enum" in schema:
-            return [quoted(_written(one)) for one in schema.get("enum", [schema.get("const")])]
+            return [quoted(_written(value)) for value in schema.get("enum", [schema.get("const")])]
         for key in ("anyOf", "oneOf"):
             if isinstance(schema.get(key), list):
-                return [self.literal(one) for one in schema[key]]
+                return [self.literal(alternative) for alternative in schema[key]]
         types = _own_types(schema)
         if types == _ALL_TYPES and "any" not in self._by_reference:
             self._by_reference["any"] = rule = self._named()
-            self.lines.append(f"{rule}: {' | '.join(self._typed(one, {}) for one in sorted(types))}")
+            self.lines.append(f"{rule}: {' | '.join(self._typed(type_, {}) for type_ in sorted(types))}")
         if types == _ALL_TYPES:
             return [self._by_reference["any"]]
-        return [self._typed(one, schema) for one in sorted(types)]
+        return [self._typed(type_, schema) for type_ in sorted(types)]
 
     def _typed(self, kind: str, schema: Mapping[str, Any]) -> str:
         match kind:
@@ -143,8 +153,8 @@ class _LiteralRules:
         properties, required = schema.get("properties") or {}, schema.get("required") or ()
         names = [self._named() for _ in range(2 * len(properties) + 2)]
         first, later = names[::2], names[1::2]
-        for at, (name, one) in enumerate(properties.items()):
-            member = f"{key(name)} {self.literal(one)} {later[at + 1]}"
+        for at, (name, property_schema) in enumerate(properties.items()):
+            member = f"{key(name)} {self.literal(property_schema)} {later[at + 1]}"
             self.lines += [
                 f"{first[at]}: {member}" + ("" if name in required else f" | {first[at + 1]}"),
                 f'{later[at]}: ", " {member}' + ("" if name in required else f" | {later[at + 1]}"),
@@ -160,7 +170,7 @@ class _LiteralRules:
 def _written(value: Any) -> str:
     """A literal of Python, with double quotes."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_written(key)}: {_written(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_written(key)}: {_written(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
     if value is None or isinstance(value, bool):
@@ -168,72 +178,116 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-class PythonicReader:
-    """Parses a list of calls.
+class ArgumentReader(abc.ABC):
+    """Parses a sequence of calls whose arguments are written one by one.
 
     Args:
-        tools: the tools by name.
+        tools: the tools.
+        head: a pattern of the beginning of a call, with the name as its group.
+        argument_head: a pattern of the beginning of an argument, with its name as its group.
     """
 
-    def __init__(self, tools: Mapping[str, ClosedSchema]) -> None:
+    def __init__(
+        self, tools: Sequence[ClosedSchema], head: re.Pattern[bytes], argument_head: re.Pattern[bytes]
+    ) -> None:
         self.is_closed = False
-        self._tools = tools
+        self._tools = {tool.name: tool for tool in tools}
+        self._head, self._argument_head = head, argument_head
         self._at: int | None = None  # the start of the text that is not parsed yet
         self._tool: str | None = None  # None between calls
         self._key: str | None = None  # None between arguments
-        self._seen = self._depth = self._last = 0  # in a value: its scanned end, and the open brackets in it
-        self._in_string = self._is_escaped = False
+        self._last = 0
         self._args: Mapping[str, Any] = EMPTY
 
-    def copy(self) -> PythonicReader:
-        copied = PythonicReader.__new__(PythonicReader)
-        copied.__dict__.update(self.__dict__)
-        return copied
+    @abc.abstractmethod
+    def _block_end(self, text: bytearray, at: int) -> int:
+        """Returns the end of the block, if it is here; else -1."""
+
+    @abc.abstractmethod
+    def _call_end(self, text: bytearray, at: int, tool: str) -> int:
+        """Returns the end of a call, if it is here; else -1.
+
+        Raises:
+            MalformedCall: the arguments do not conform to the schema.
+        """
+
+    @abc.abstractmethod
+    def _value(self, text: bytearray, at: int, start: int, tool: str, key: str) -> tuple[Any, int] | None:
+        """Returns a value and its end; None if it is not complete. The text before `start` was seen before."""
+
+    def copy(self) -> Self:
+        return copied(self)
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
         self._at = start if self._at is None else self._at
-        found: list[PartialCall] = []
-        while not self.is_closed and (step := self._next(text, self._at)) is not None:
-            self._at = step[0]
-            found += step[1]
-        return found
+        calls: list[PartialCall] = []
+        while not self.is_closed and (end := self._next(text, self._at, start, calls)) >= 0:
+            self._at = end
+        return calls
 
-    def _next(self, text: bytearray, at: int) -> tuple[int, list[PartialCall]] | None:
-        """The next part that is complete: its end, and what it completes; None if there is none yet."""
+    def _next(self, text: bytearray, at: int, start: int, calls: list[PartialCall]) -> int:
+        """Parses the next part, and adds what it completes; returns its end, or -1 if it is not complete."""
         if self._tool is None:
-            return self._head(text, at)
+            return self._next_head(text, at, calls)
         if self._key is None:
-            return self._argument(text, at, self._tool)
-        return self._value(text, at, self._tool, self._key)
+            return self._next_argument(text, at, self._tool, calls)
+        value = self._value(text, at, start, self._tool, self._key)
+        if value is None:
+            return -1
+        self._args = {**self._args, self._key: value[0]}
+        self._key, self._last = None, at
+        calls.append(PartialCall(self._tool, self._args, at))
+        return value[1]
 
-    def _head(self, text: bytearray, at: int) -> tuple[int, list[PartialCall]] | None:
-        if head := _CALL_HEAD.match(text, at):
-            self._tool, self._last, self._args = head[1].decode(), head.start(1), EMPTY
-            return head.end(), [PartialCall(self._tool, EMPTY, self._last)]
-        self.is_closed = text.startswith(b"]", at)
-        return (at + 1, []) if self.is_closed else None
+    def _next_head(self, text: bytearray, at: int, calls: list[PartialCall]) -> int:
+        if head := self._head.match(text, at):
+            self._tool, self._last, self._args = head[1].decode(errors="replace"), head.start(1), EMPTY
+            calls.append(PartialCall(self._tool, EMPTY, self._last))
+            return head.end()
+        end = self._block_end(text, at)
+        self.is_closed = end >= 0
+        return end
 
-    def _argument(self, text: bytearray, at: int, tool: str) -> tuple[int, list[PartialCall]] | None:
-        if head := _ARGUMENT_HEAD.match(text, at):
-            self._key, self._seen = head[1].decode(), head.end()
+    def _next_argument(self, text: bytearray, at: int, tool: str, calls: list[PartialCall]) -> int:
+        if head := self._argument_head.match(text, at):
+            self._key = head[1].decode(errors="replace")
             if self._key in self._args:
                 raise MalformedCall(f"the argument {self._key!r} appears twice")
-            return head.end(), []
+            return head.end()
+        end = self._call_end(text, at, tool)
+        if end >= 0:
+            self._tool = None
+            calls.append(PartialCall(tool, self._args, self._last, is_complete=True))
+        return end
+
+
+class PythonicReader(ArgumentReader):
+    """Parses a list of calls.
+
+    Args:
+        tools: the tools.
+    """
+
+    def __init__(self, tools: Sequence[ClosedSchema]) -> None:
+        super().__init__(tools, _CALL_HEAD, _ARGUMENT_HEAD)
+        self._seen = self._depth = 0  # in a value: its scanned end, and the open brackets in it
+        self._in_string = self._is_escaped = False
+
+    def _block_end(self, text: bytearray, at: int) -> int:
+        return at + 1 if text.startswith(b"]", at) else -1
+
+    def _call_end(self, text: bytearray, at: int, tool: str) -> int:
         if not text.startswith(b")", at):
-            return None
+            return -1
         if tool in self._tools and not conforms(self._tools[tool].schema, dict(self._args)):
             raise MalformedCall(f"the arguments of {tool!r} do not conform to its schema")
-        self._tool = None
-        return at + 1, [PartialCall(tool, self._args, self._last, is_complete=True)]
+        return at + 1
 
-    def _value(self, text: bytearray, at: int, tool: str, key: str) -> tuple[int, list[PartialCall]] | None:
+    def _value(self, text: bytearray, at: int, *_: object) -> tuple[Any, int] | None:
+        self._seen = max(self._seen, at)
         while self._seen < len(text) and not self._ends(text[self._seen]):
             self._seen += 1
-        if self._seen >= len(text):
-            return None
-        self._args = {**self._args, key: _parsed(text[at : self._seen])}
-        self._key, self._last = None, at
-        return self._seen, [PartialCall(tool, self._args, at)]
+        return None if self._seen >= len(text) else (_parsed(text[at : self._seen]), self._seen)
 
     def _ends(self, byte: int) -> bool:
         """Whether a byte follows the value."""
@@ -253,7 +307,7 @@ class PythonicReader:
 
 def _parsed(text: bytearray) -> Any:
     words = {word.encode(): json.dumps(value).encode() for word, value in _PYTHON_WORDS.items()}
-    return parse_value(_WORD.sub(lambda found: words.get(found[0], found[0]), text))
+    return parse_value(_WORD.sub(lambda match: words.get(match[0], match[0]), text))
 
 
 # --- values without quotes
@@ -304,10 +358,10 @@ class BareSchema:
             string = text.decode()
         except UnicodeDecodeError:
             raise MalformedCall("a string is not UTF-8") from None
-        found = string if self.is_string else self._either(string)
-        if (self._needs_check or not isinstance(found, str)) and not conforms(self.schema, found):
+        string_either = string if self.is_string else self._either(string)
+        if (self._needs_check or not isinstance(string_either, str)) and not conforms(self.schema, string_either):
             raise MalformedCall("an argument does not conform to its schema")
-        return found
+        return string_either
 
     def _either(self, string: str) -> Any:
         try:
@@ -322,7 +376,7 @@ class BareSchema:
             return None
         if "const" in self.schema:
             return [self.schema["const"]]
-        return [one for one in self.schema["enum"] if isinstance(one, str)] if "enum" in self.schema else None
+        return [choice for choice in self.schema["enum"] if isinstance(choice, str)] if "enum" in self.schema else None
 
     def length(self) -> str:
         """The repetition of characters in the grammar."""
@@ -353,7 +407,7 @@ def value_rules(name: str, schema: BareSchema, end: tuple[str, str, str], litera
         yield f"{name}: ({name}_json{words}) {closing}"
         yield f"{name}_json: {json_grammar(schema.schema)}"
     elif (strings := schema.strings()) is not None:
-        listed = [quoted(one) for one in strings if mark not in one]
+        listed = [quoted(string) for string in strings if mark not in string]
         if not listed:
             raise InputError(f"the tool format cannot write any of the values {strings!r}, which contain {mark!r}")
         yield f"{name}: ({' | '.join(listed)}) {closing}"
@@ -373,7 +427,7 @@ def _text_rules(name: str, length: str, end: tuple[str, str, str], literal: Lite
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{one}" if one in _SPECIAL else one for one in text)
+    return "".join(f"\\{character}" if character in _SPECIAL else character for character in text)
 
 
 # --- schemas
@@ -383,26 +437,26 @@ def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:
     """The types of JSON that a schema may allow."""
     if not isinstance(schema, Mapping) or not depth:
         return _ALL_TYPES
-    found = _own_types(schema)
+    types = _own_types(schema)
     if isinstance(reference := schema.get("$ref"), str):
-        found &= _types(_referenced(reference, root), root, depth - 1)
+        types &= _types(_referenced(reference, root), root, depth - 1)
     for key in ("anyOf", "oneOf"):
         if isinstance(members := schema.get(key), list):
-            found &= frozenset().union(*(_types(one, root, depth - 1) for one in members))
-    for one in schema.get("allOf") or ():
-        found &= _types(one, root, depth - 1)
-    return found
+            types &= frozenset().union(*(_types(member, root, depth - 1) for member in members))
+    for subschema in schema.get("allOf") or ():
+        types &= _types(subschema, root, depth - 1)
+    return types
 
 
 def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     named = schema.get("type")
-    found = _ALL_TYPES if named is None else frozenset([named] if isinstance(named, str) else named)
-    if "number" in found:
-        found |= {"integer"}
+    types = _ALL_TYPES if named is None else frozenset([named] if isinstance(named, str) else named)
+    if "number" in types:
+        types |= {"integer"}
     for key in _LITERALS:
         if key in schema:
-            found &= frozenset().union(*map(_types_of, schema[key] if key == "enum" else [schema[key]]))
-    return found
+            types &= frozenset().union(*map(_types_of, schema[key] if key == "enum" else [schema[key]]))
+    return types
 
 
 def _types_of(value: Any) -> frozenset[str]:
@@ -422,10 +476,10 @@ def _types_of(value: Any) -> frozenset[str]:
 
 def _referenced(reference: str, root: Mapping[str, Any]) -> Any:
     """The schema at a local reference; None if there is none."""
-    found: Any = root
+    node: Any = root
     for step in reference.removeprefix("#/").split("/"):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
+    return node
 
 
 def check_schema(tool: ClosedSchema) -> None:

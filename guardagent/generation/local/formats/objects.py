@@ -6,13 +6,15 @@ The scanner reports the members of an object as they are completed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from guardagent._support import json_values
-from guardagent.generation.local.formats import PartialCall
+from guardagent.errors import InputError
+from guardagent.generation.local.formats import Format, LiteralWriter, PartialCall
 from guardagent.generation.local.tool_schemas import ClosedSchema
 from guardagent.types import EMPTY
 
@@ -174,11 +176,6 @@ EITHER_STYLE = {"whitespace_flexible": False, "item_separator": ",[ ]?", "key_se
 """JSON as templates write it, or without spaces."""
 
 
-def arguments(tool: ClosedSchema, style: Mapping[str, Any] = STYLE) -> str:
-    """The grammar of a tool's arguments."""
-    return json_grammar(tool.schema, style)
-
-
 def json_grammar(schema: Mapping[str, Any], style: Mapping[str, Any] = STYLE) -> str:
     """The grammar of the JSON values that a schema allows."""
     return f"%json {json.dumps({**schema, 'x-guidance': style})}"
@@ -189,23 +186,104 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def call_rules(tools: Sequence[ClosedSchema], key: str, tail: str = "") -> str:
-    """The rule `call`: an object with the name of a tool, and its arguments under a key."""
-    return object_rules(tools, lambda name: quoted(f'{{"name": {quoted(name)}, {quoted(key)}: '), tail)
-
-
-def object_rules(tools: Sequence[ClosedSchema], head: Callable[[str], str], tail: str = "") -> str:
-    """The rule `call`: the head of an object, the arguments of a tool, and the tail of the object.
+def check_names(tools: Sequence[ClosedSchema], allowed: str, *, of_arguments: bool = False) -> None:
+    """Checks that a format without quotes can write the names of the tools.
 
     Args:
         tools: the tools.
-        head: the grammar of the head of a call, given the name of the tool.
-        tail: the grammar between the arguments and the closing brace.
+        allowed: the pattern of names.
+        of_arguments: whether to check the names of their arguments too.
+
+    Raises:
+        InputError: it cannot write one of them.
     """
-    lines = [f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"]
-    for at, tool in enumerate(tools):
-        lines += [f'call_{at}: {head(tool.name)} args_{at} {tail} "}}"', f"args_{at}: {arguments(tool)}"]
-    return "\n".join(lines)
+    for tool in tools:
+        for name in (tool.name, *(tool.schema["properties"] if of_arguments else ())):
+            if not re.fullmatch(allowed, name):
+                raise InputError(
+                    f"the tool format cannot write the name {name!r} of {tool.name!r}; expected one that matches "
+                    f"{allowed}"
+                )
+
+
+_PLACE = re.compile(r"«(.*?)»|\$(name|json|key)")
+
+
+def filled(template: str, literal: LiteralWriter, name: str = "", key: str = "") -> str:
+    """The grammar of a template.
+
+    Args:
+        template: a grammar in which `«mark»` is a mark, `$name` the name of a tool within a literal, `$json` that name
+            as JSON within a literal, and `$key` the rule of the name of an argument.
+        literal: writes the marks.
+        name: the name of the tool.
+        key: the rule of the name of an argument.
+    """
+    values = {"name": quoted(name)[1:-1], "json": quoted(quoted(name))[1:-1], "key": key}
+    return _PLACE.sub(
+        lambda place: values[place[2]] if place[2] else literal(name if place[1] == "$name" else place[1]), template
+    )
+
+
+def call_rule(tools: Sequence[ClosedSchema]) -> str:
+    """The rule `call`, from a rule for each tool."""
+    return f"call: {' | '.join(f'call_{at}' for at in range(len(tools)))}"
+
+
+def json_calls(
+    block: str, head: str, tail: str = '"}"', *, style: Mapping[str, Any] = STYLE, names: str = ""
+) -> Callable[[Sequence[ClosedSchema], Collection[str], LiteralWriter], str]:
+    """The grammar of calls with their arguments as a JSON object.
+
+    Args:
+        block: the template of a block, from the rule `call`, and further rules.
+        head: the template of a call up to its arguments.
+        tail: the template of the text after the arguments.
+        style: the style of the JSON.
+        names: a pattern of the names that can be written; empty if all can.
+    """
+
+    def grammar(tools: Sequence[ClosedSchema], _: Collection[str], literal: LiteralWriter) -> str:
+        if names:
+            check_names(tools, names)
+        lines = [f"block: {filled(block, literal)}", call_rule(tools)]
+        for at, tool in enumerate(tools):
+            lines += [
+                f"call_{at}: {filled(head, literal, tool.name)} args_{at} {filled(tail, literal)}",
+                f"args_{at}: {json_grammar(tool.schema, style)}",
+            ]
+        return "\n".join(lines)
+
+    return grammar
+
+
+def object_format(
+    mark: str, block: str, *, key: str = "arguments", closing: str = "", head: str = "", name_key: str = "name",
+    **options: Any,
+) -> Format:  # fmt: skip
+    """A format of calls as JSON objects.
+
+    Args:
+        mark: the mark that opens a block.
+        block: the template of a block.
+        key: the key of the arguments.
+        closing: the end mark of the block; empty if only the end of the turn ends it.
+        head: the template of a call up to its arguments; by default it has the two keys.
+        name_key: the key of the name.
+        options: those of `Format`.
+    """
+    head = head or rf'"{{\"{name_key}\": $json, \"{key}\": "'
+    return Format(mark, json_calls(block, head), lambda _: ObjectReader(key, closing.encode(), name_key), **options)
+
+
+_Reader = TypeVar("_Reader")
+
+
+def copied(reader: _Reader) -> _Reader:
+    """Copies a reader, not what its attributes hold."""
+    copy = reader.__new__(type(reader))
+    copy.__dict__.update(reader.__dict__)
+    return copy
 
 
 class ObjectReader:
@@ -226,18 +304,19 @@ class ObjectReader:
         self._args: Mapping[str, Any] = EMPTY
 
     def copy(self) -> ObjectReader:
-        copied = ObjectReader.__new__(ObjectReader)
-        copied.__dict__.update(self.__dict__)
-        copied._call = None if self._call is None else self._call.copy()  # noqa: SLF001 - a copy of this
-        return copied
+        copy = copied(self)
+        copy._call = None if self._call is None else self._call.copy()  # noqa: SLF001 - a copy of this
+        return copy
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        found: list[PartialCall] = []
+        partial_calls: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
             start = (
-                self._find_call(text, start) if self._call is None else self._read_call(self._call, text, start, found)
+                self._find_call(text, start)
+                if self._call is None
+                else self._read_call(self._call, text, start, partial_calls)
             )
-        return found
+        return partial_calls
 
     def _find_call(self, text: bytearray, at: int) -> int:
         """Advances to the start of a call, or to the end of the block."""
@@ -248,13 +327,13 @@ class ObjectReader:
         self.is_closed = bool(self._closing) and text.endswith(self._closing, self._between, at + 1)
         return at + 1
 
-    def _read_call(self, call: JsonScanner, text: bytearray, start: int, found: list[PartialCall]) -> int:
+    def _read_call(self, call: JsonScanner, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
         for member in call.read(text, start, len(text)):
             if not member.path:
                 self._call = None
-                found.append(self._complete_call(parse_value(text[member.start : member.end])))
+                partial_calls.append(self._complete_call(parse_value(text[member.start : member.end])))
                 return member.end
-            found += self._partial_call(member, text)
+            partial_calls += self._partial_call(member, text)
         return len(text)
 
     def _partial_call(self, member: JsonMember, text: bytearray) -> list[PartialCall]:
@@ -272,6 +351,63 @@ class ObjectReader:
         if not isinstance(args, dict):
             raise MalformedCall(f"the arguments of {self._tool!r} are not an object")
         return PartialCall(_name(call.get(self._name_key)), args, self._last, is_complete=True)
+
+
+class NamedReader:
+    """Parses a sequence of calls.
+
+    Args:
+        head: a pattern of the text from the end of the last call to the arguments, with the name as its group.
+        start: the offset of the block.
+        closing: the end mark of the block; empty if the first call ends it.
+    """
+
+    def __init__(self, head: re.Pattern[bytes], start: int | None = None, closing: bytes = b"") -> None:
+        self.is_closed = False
+        self._head, self._closing = head, closing
+        self._between = start  # the start of the text between calls; None before the first byte
+        self._object: JsonScanner | None = None  # None between calls
+        self._tool, self._last = "", 0
+        self._args: Mapping[str, Any] = EMPTY
+
+    def copy(self) -> NamedReader:
+        copy = copied(self)
+        copy._object = None if self._object is None else self._object.copy()  # noqa: SLF001 - a copy of this
+        return copy
+
+    def read(self, text: bytearray, start: int) -> list[PartialCall]:
+        partial_calls: list[PartialCall] = []
+        while start < len(text) and not self.is_closed:
+            start = (
+                self._find_call(text, start, partial_calls)
+                if self._object is None
+                else self._read_call(text, start, partial_calls)
+            )
+        return partial_calls
+
+    def _find_call(self, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
+        """Advances to the arguments of a call, or to the end of the block."""
+        self._between = start if self._between is None else self._between
+        head = self._head.match(text, self._between)
+        if head is not None:
+            self._tool, self._last, self._args = head[1].decode(errors="replace"), head.start(1), EMPTY
+            self._object = JsonScanner(1)
+            partial_calls.append(PartialCall(self._tool, EMPTY, self._last))
+            return head.end()
+        self.is_closed = bool(self._closing) and text.find(self._closing, self._between) >= 0
+        return len(text)
+
+    def _read_call(self, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
+        assert self._object is not None
+        for member in self._object.read(text, start, len(text)):
+            value = parse_value(text[member.start : member.end])
+            if not member.path:
+                partial_calls.append(PartialCall(self._tool, value, self._last, is_complete=True))
+                self._object, self._between, self.is_closed = None, member.end, not self._closing
+                return member.end
+            self._args, self._last = {**self._args, member.path[0]: value}, member.start
+            partial_calls.append(PartialCall(self._tool, self._args, self._last))
+        return len(text)
 
 
 def _name(value: Any) -> str:

@@ -42,8 +42,8 @@ class GuardedLogitsProcessor(BatchLogitsProcessor, SlotLogitsProcessor):
             raise ValueError(f"'extra_args' has no {KEY!r} of a guarded request in this process")
         unfit = {"n": params.n != 1, "min_tokens": params.min_tokens > 0}
         unfit |= {name: getattr(params, name) is not None for name in ("structured_outputs", "allowed_token_ids")}
-        if found := [name for name, is_unfit in unfit.items() if is_unfit]:
-            raise ValueError(f"{', '.join(map(repr, found))} cannot be used in a guarded request")
+        if names := [name for name, is_unfit in unfit.items() if is_unfit]:
+            raise ValueError(f"{', '.join(map(repr, names))} cannot be used in a guarded request")
 
     def is_argmax_invariant(self) -> bool:
         """It may mask the likeliest token."""

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow import run_work
-from guardagent.batch.arrow.judge import AuditCounts, AuditWork
-from guardagent.batch.arrow.parquet import find_files
-from guardagent.batch.arrow.traces import PolicyBundle
+from guardagent.batch.arrow.judge import AuditCounts, audit_work
+from guardagent.batch.arrow.policy_bundle import PolicyBundle
+from guardagent.batch.arrow.source_files import find_files
 from guardagent.errors import InputError, LimitError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_table
 from tests.batch.arrow.runs import audit, bundle_of
@@ -162,7 +162,7 @@ class ClusterCases(EngineCases):
         with pytest.raises(
             InputError, match=r"^memory://out: has no part-00000\.parquet, which a worker wrote; expected"
         ):
-            run_work(files, AuditWork(bundle_of(tmp_path, POLICY)), "memory://out", engine=self.engine, partitions=1)
+            run_work(files, audit_work(bundle_of(tmp_path, POLICY)), "memory://out", engine=self.engine, partitions=1)
 
 
 def with_toolbox(folder: Path, text: str) -> PolicyBundle:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.judge import judge
-from guardagent.batch.arrow.parquet import find_files, splits_of
 from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.source_files import find_files, splits_of
 from guardagent.errors import InputError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.runs import audit, bundle_of, expected, verdicts
@@ -25,11 +25,11 @@ def test_verdicts_are_those_of_sessions(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, POLICY)
     write_lines(tmp_path / "log.jsonl", RECORDS)
     summary = audit([tmp_path / "log.jsonl"], bundle, tmp_path / "out")
-    found, wanted = verdicts(tmp_path / "out"), expected(bundle.policies(), RECORDS)
-    assert {trace: {name: row[name] for name in wanted[trace]} for trace, row in found.items()} == wanted
-    assert (summary.traces, summary.events) == (60, sum(len(one["events"]) for one in RECORDS))
+    judged, wanted = verdicts(tmp_path / "out"), expected(bundle.policies(), RECORDS)
+    assert {trace: {name: row[name] for name in wanted[trace]} for trace, row in judged.items()} == wanted
+    assert (summary.traces, summary.events) == (60, sum(len(record["events"]) for record in RECORDS))
     assert summary.status == 1
-    assert summary.violated["small"] == sum("small" in row["rules"] for row in found.values()) > 0
+    assert summary.violated["small"] == sum("small" in row["rules"] for row in judged.values()) > 0
 
 
 @pytest.mark.parametrize("kind", slow_after(1, ["events", "table"]))
@@ -69,9 +69,9 @@ def test_any_partition_and_order_gives_the_same_verdicts(tmp_path: Path, data: s
     import pyarrow as pa
 
     table = pa.Table.from_batches(batches).sort_by("trace")
-    found = [row for batch in judge(table.to_batches(3), bundle) for row in batch.to_pylist()]
+    judged_rows = [row for batch in judge(table.to_batches(3), bundle) for row in batch.to_pylist()]
     wanted = expected(bundle.policies(), records)
-    assert {row["trace"]: {name: row[name] for name in wanted[row["trace"]]} for row in found} == wanted
+    assert {row["trace"]: {name: row[name] for name in wanted[row["trace"]]} for row in judged_rows} == wanted
 
 
 def test_a_trace_that_is_delivered_twice_counts_once(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_trace_that_is_delivered_twice_counts_once(tmp_path: Path) -> None:
     audit([tmp_path / "c.jsonl"], bundle, tmp_path / "events")
     once = verdicts(tmp_path / "once")
     assert once == verdicts(tmp_path / "twice")
-    assert verdicts(tmp_path / "events") == {one["id"]: once[one["id"]] for one in RECORDS[:9]}
+    assert verdicts(tmp_path / "events") == {record["id"]: once[record["id"]] for record in RECORDS[:9]}
 
 
 def test_rows_that_are_not_adjacent_are_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ JSON = st.recursive(
 
 def event_rows(name: str, *documents: Any, partial: bool = True) -> list[dict[str, Any]]:
     """Returns the rows of documents, without the columns that are null and those of the place."""
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in documents]
+    lines = [document if isinstance(document, str) else json.dumps(document) for document in documents]
     rows = [row for batch in to_events(load_reader(name), lines, partial=partial) for row in batch.to_pylist()]
     return [{key: value for key, value in row.items() if value is not None and key != "row"} for row in rows]
 
@@ -46,8 +46,8 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def _change(document: Any, path: tuple[Any, ...], how: str, value: Any) -> Any:
     if not path:
         return value
-    found = copy.deepcopy(document)
-    target = found
+    change = copy.deepcopy(document)
+    target = change
     for key in path[:-1]:
         target = target[key]
     if how == "remove":
@@ -56,7 +56,7 @@ def _change(document: Any, path: tuple[Any, ...], how: str, value: Any) -> Any:
         target.append(target[path[-1]])
     else:
         target[path[-1]] = value
-    return found
+    return change
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:

@@ -100,7 +100,7 @@ def test_keywords_of_the_decorator_are_the_arguments() -> None:
 
 def test_other_observations_are_no_events() -> None:
     """Nor is a generation that proposes calls."""
-    others = [observation("a", "pay", type=one) for one in ("SPAN", "GENERATION", "EVENT", "RETRIEVER")]
+    others = [observation("a", "pay", type=kind) for kind in ("SPAN", "GENERATION", "EVENT", "RETRIEVER")]
     assert event_rows("langfuse", *others) == []
 
 
@@ -126,5 +126,5 @@ DOCUMENT = {"data": [observation("a", "find"), observation("b", "pay"), agent(ou
 def test_no_change_loses_a_call(document: Any) -> None:
     """Each observation of a tool remains an event, or there is an error."""
     listed = document.get("data") if isinstance(document, dict) else None
-    calls = [one for one in objects(listed) if one.get("type") == "TOOL"]
+    calls = [item for item in objects(listed) if item.get("type") == "TOOL"]
     assert_no_call_is_lost("langfuse", document, calls)

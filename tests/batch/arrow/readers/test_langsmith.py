@@ -128,6 +128,6 @@ DOCUMENT = {"runs": [run("a", "find"), run("b", "pay", child_runs=[run("c", "inn
 def test_no_change_loses_a_call(document: Any) -> None:
     """Each run of a tool remains an event, or there is an error."""
     pages = [document.get("runs")] if isinstance(document, dict) else []
-    listed = [one for page in pages if isinstance(page, list) for one in page]
-    calls = [one for one in objects(listed) if one.get("run_type") == "tool" and "trace_id" in one]
+    listed = [run for page in pages if isinstance(page, list) for run in page]
+    calls = [item for item in objects(listed) if item.get("run_type") == "tool" and "trace_id" in item]
     assert_no_call_is_lost("langsmith", document, calls)

@@ -74,7 +74,7 @@ def test_an_unreadable_item_is_an_error(record: Any, message: str) -> None:
 
 def test_other_spans_are_no_events() -> None:
     """Nor is a response that proposes calls, or a list of the tools of an MCP server."""
-    others = [{"type": one} for one in ("agent", "custom", "generation", "guardrail", "mcp_tools", "response")]
+    others = [{"type": kind} for kind in ("agent", "custom", "generation", "guardrail", "mcp_tools", "response")]
     assert event_rows("openai-agents", *[span("a", data) for data in others]) == []
 
 
@@ -91,6 +91,6 @@ DOCUMENT = {"data": [TRACE, call("a", "find"), call("b", "pay", parent_id="a")]}
 def test_no_change_loses_a_call(document: Any) -> None:
     """Each span of a function remains an event, or there is an error."""
     listed = document.get("data") if isinstance(document, dict) else None
-    datas = [one.get("span_data") for one in objects(listed) if one.get("object") == "trace.span"]
-    calls = [one for one in datas if isinstance(one, dict) and one.get("type") == "function"]
+    datas = [item.get("span_data") for item in objects(listed) if item.get("object") == "trace.span"]
+    calls = [data for data in datas if isinstance(data, dict) and data.get("type") == "function"]
     assert_no_call_is_lost("openai-agents", document, calls)

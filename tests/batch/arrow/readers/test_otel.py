@@ -19,25 +19,25 @@ def span(span_id: str, *, start: int = 1, parent: str = "", **more: Any) -> dict
 
 
 def call(span_id: str, tool: str, args: Any = '{"order": 7}', result: str | None = None, **more: Any) -> dict[str, Any]:
-    found = attributes(
+    span_attributes = attributes(
         gen_ai__operation__name={"stringValue": "execute_tool"}, gen_ai__tool__name={"stringValue": tool}
     )
     if args is not None:
-        found += attributes(
+        span_attributes += attributes(
             gen_ai__tool__call__arguments=args if isinstance(args, dict) else {"stringValue": args},
         )
     if result is not None:
-        found += attributes(gen_ai__tool__call__result={"stringValue": result})
-    return span(span_id, parent="root", attributes=found + more.pop("attributes", []), **more)
+        span_attributes += attributes(gen_ai__tool__call__result={"stringValue": result})
+    return span(span_id, parent="root", attributes=span_attributes + more.pop("attributes", []), **more)
 
 
 def agent(span_id: str = "root", output: Any = None, **more: Any) -> dict[str, Any]:
-    found = attributes(
+    span_attributes = attributes(
         gen_ai__operation__name={"stringValue": "invoke_agent"}, gen_ai__conversation__id={"stringValue": "c1"}
     )
     if output is not None:
-        found += attributes(gen_ai__output__messages={"stringValue": json.dumps(output)})
-    return span(span_id, attributes=found, **more)
+        span_attributes += attributes(gen_ai__output__messages={"stringValue": json.dumps(output)})
+    return span(span_id, attributes=span_attributes, **more)
 
 
 def export(*spans: Any) -> dict[str, Any]:
@@ -149,12 +149,12 @@ def test_proposed_calls_and_other_spans_are_no_events() -> None:
 
 def test_a_call_of_an_mcp_client_needs_no_operation() -> None:
     """The convention for MCP only recommends the operation."""
-    found = attributes(
+    span_attributes = attributes(
         mcp__method__name={"stringValue": "tools/call"},
         gen_ai__tool__name={"stringValue": "find"},
         gen_ai__tool__call__arguments={"stringValue": "{}"},
     )
-    assert event_rows("otel", span("a", name="tools/call find", attributes=found))[0]["tool"] == "find"
+    assert event_rows("otel", span("a", name="tools/call find", attributes=span_attributes))[0]["tool"] == "find"
 
 
 def test_the_answer_of_the_outermost_agent() -> None:
@@ -191,8 +191,11 @@ def test_huge_values() -> None:
 
 
 def is_call(record: dict[str, Any]) -> bool:
-    found = record.get("attributes")
-    return isinstance(found, list) and attributes(gen_ai__operation__name={"stringValue": "execute_tool"})[0] in found
+    span_attributes = record.get("attributes")
+    return (
+        isinstance(span_attributes, list)
+        and attributes(gen_ai__operation__name={"stringValue": "execute_tool"})[0] in span_attributes
+    )
 
 
 MESSAGE = {"role": "assistant", "parts": [{"type": "text", "content": "Paid."}]}
@@ -202,7 +205,7 @@ DOCUMENT = export(call("a", "find", result='{"x": 1}'), call("b", "pay", start=2
 @given(changed(DOCUMENT))
 def test_no_change_loses_a_call(document: Any) -> None:
     """Each span with the operation `execute_tool` remains an event, or there is an error."""
-    assert_no_call_is_lost("otel", document, [one for one in objects(document) if is_call(one)])
+    assert_no_call_is_lost("otel", document, [item for item in objects(document) if is_call(item)])
 
 
 def test_the_error_of_a_wrong_trace_id() -> None:

@@ -60,8 +60,8 @@ def test_documents_of_lines_and_of_an_array(values: list[Any], indent: int | Non
     """Both give the same documents."""
     lines = io.StringIO("\n\n".join(map(json.dumps, values)))
     array = io.StringIO("\ufeff" + json.dumps(values, indent=indent))
-    assert [json.loads(one) for one in documents(array)] == values
-    assert [json.loads(one) for one in documents(lines) if one] == values
+    assert [json.loads(document) for document in documents(array)] == values
+    assert [json.loads(document) for document in documents(lines) if document] == values
 
 
 def test_a_document_over_several_lines() -> None:

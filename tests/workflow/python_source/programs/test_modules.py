@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from guardagent.workflow.model.graph import END, START
+from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.source_graphs import graph_of_source
 from tests.workflow.python_source.programs.test_interpreter import HEAD, nodes
 
@@ -104,3 +106,28 @@ def test_a_copy_of_a_framework_in_a_shared_package_is_not_read(tmp_path: Path) -
         main="from google.adk.agents import LlmAgent\nfrom google.names import NAME\nagent = LlmAgent(name=NAME)\n",
     )  # fmt: skip
     assert nodes(main) == ["a"]
+
+
+READERS = {
+    "an import": ("import os\nfrom crewai.flow import Flow\n", ["crewai"]),
+    "an import in a function": ("def build():\n    import google.adk\n    import autogen\n", ["adk", "autogen"]),
+    "an import by name": ("import importlib\nimportlib.import_module('langgraph.graph')\n", ["langgraph"]),
+    "an own file that is used": ("from own import Agent\nAgent()\n", ["openai_agents"]),
+    "an own file that is not used": ("import own\n", []),
+    "an unknown library": ("import numpy\nnumpy.array([1]) | 2\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "readers"), READERS.values(), ids=READERS.keys())
+def test_only_readers_of_imported_frameworks_are_loaded(tmp_path: Path, text: str, readers: list[str]) -> None:
+    interpreter = Interpreter(write(tmp_path, main=text, own="from agents import Agent\n"))
+    interpreter.run(ast.parse(text))
+    assert [reader.__name__.split(".")[2] for reader in interpreter.readers] == readers
+
+
+def test_any_reader_can_combine_objects(tmp_path: Path) -> None:
+    """A pipe of LangChain can consist of objects whose classes come from a library that wraps it."""
+    text = "from own_models import model, prompt\nchain = prompt | model\n"
+    interpreter = Interpreter(write(tmp_path, main=text))
+    interpreter.run(ast.parse(text))
+    assert "guardagent.frameworks.langgraph.source" in {reader.__name__ for reader in interpreter.readers}

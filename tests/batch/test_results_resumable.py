@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.jobs import Job, Result, ResumableLog, VerdictMetrics
-from guardagent.batch.pipeline import judge_file
+from guardagent.batch.pipeline import Job, judge_file
+from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
 from guardagent.errors import ContentError, InputError
 from tests.shop import case, job, write_lines, write_policies
 
@@ -34,7 +34,7 @@ def start(
 ) -> tuple[VerdictMetrics, Results]:  # fmt
     policies = work.load()
     log = ResumableLog(out, setup, VerdictMetrics.for_rules(policies.ids), resume=resume)
-    return log.metrics, judge_file(work, policies, log, workers=workers)
+    return log.metrics, judge_file(work, policies, log.metrics, log, workers=workers)
 
 
 def finish(work: Job, out: Path, **options: Any) -> tuple[dict[str, Any], list[Any]]:
@@ -96,8 +96,8 @@ def test_several_workers_resume_too(work: Job, out: Path) -> None:
     for _ in range(40):
         next(results)
     results.close()
-    found = finish(work, out, resume=True, workers=2)
-    assert found == finish(work, out.with_name("other.jsonl"))
+    work_finish = finish(work, out, resume=True, workers=2)
+    assert work_finish == finish(work, out.with_name("other.jsonl"))
 
 
 def test_results_are_never_written_over(work: Job, out: Path) -> None:

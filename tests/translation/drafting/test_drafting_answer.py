@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from guardagent.errors import AnswerError
-from guardagent.translation.answers import read_draft
-from guardagent.translation.drafting import draft_text
+from guardagent.translation.drafting import draft_text, read_draft
 from guardagent.translation.drafts import Ambiguity
 from tests.translation.library import DRAFT, block
 
@@ -15,7 +14,7 @@ RULE = 'rules:\n  - id: r\n    quotes: [{sentence: 4, words: "w"}]\n    temporal
 
 def test_a_draft_is_read() -> None:
     draft = read_draft(block(DRAFT), (4, 5))
-    assert [one.id for one in draft.rules] == ["loan_limit", "card_checked"]
+    assert [rule.id for rule in draft.rules] == ["loan_limit", "card_checked"]
     assert draft.rules[0].quotes == {4: "at most five books on loan"}
     assert draft.rules[0].rule["temporal"] == "forall(lend(loans=n), n < 5)"
     assert len(draft.rules[1].cases) == 5
@@ -34,7 +33,7 @@ def test_an_author_says_which_reading_the_rules_follow() -> None:
     """Of an own ambiguity, and of a known one: but not of a sentence that has no rule and no reason."""
     followed = "followed: [{doubt: 1, reading: 2}, {doubt: 2, reading: 1}]\n"
     draft = read_draft(block(RULE + OWN + followed), (4, 5), doubts=DOUBTS)
-    assert [(one.question, one.follows) for one in draft.ambiguities] == [("c?", "w"), ("a?", "y")]
+    assert [(ambiguity.question, ambiguity.follows) for ambiguity in draft.ambiguities] == [("c?", "w"), ("a?", "y")]
     assert read_draft(draft_text(draft), (4, 5)) == draft
 
 

@@ -1,8 +1,7 @@
-"""Judges the lines of a file, counts and compares the results, and keeps them so that an interrupted run can resume.
+"""The results of lines, their metrics, and the files that keep them so that an interrupted run can resume.
 
-Each line is a record, and gives a row of JSON or a located error. A file of results has one row per line, and one
-process at a time appends to it. If a run is killed, all written rows remain. Only the last one may be torn; it is
-removed before the next is appended.
+A line gives a row of JSON or an error. A file of results has one row per line, and one process at a time appends to it.
+If a run is killed, all written rows remain. Only the last one may be torn; it is removed before the next is appended.
 
 A small progress file beside the rows records the position in the input. It is replaced before the rows of a chunk are
 written, and names the end of that chunk: any rows after it belong to exactly those bytes of the input. So the run may
@@ -15,125 +14,18 @@ import contextlib
 import fcntl
 import json
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
-from guardagent._support.execution import timed_verdict
 from guardagent._support.files import parse_json, replace_file
-from guardagent.batch.records import Chunk, FilePosition, InputLine, LineReader
+from guardagent.batch.records import FilePosition, LineReader
 from guardagent.errors import ContentError, InputError
-from guardagent.policy.policies import Policies
 from guardagent.types import Verdict, unchecked_verdict
 
-# --- a durable file of results
-
-
-class ResultLog:
-    """The file, open and locked; created if missing.
-
-    Raises:
-        InputError: another run is writing to it, or it cannot be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with file_errors(path):
-            self._file = FileIO(path, "a+")
-        self._complete_size = 0
-        if not self._has_lock():
-            self.close()
-            raise InputError(f"{path}: another run is writing to it; wait until that run ends")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes and unlocks the file."""
-        self._file.close()
-
-    @property
-    def size(self) -> int:
-        """The size of the file in bytes."""
-        return self._file.seek(0, os.SEEK_END)
-
-    def rows(self, start: int = 0) -> list[str]:
-        """The lines from a byte offset on, unvalidated, without a torn last line."""
-        with file_errors(self.path):
-            self._file.seek(start)
-            data = self._file.readall() or b""
-        complete = data[: data.rfind(b"\n") + 1]  # on bytes: the row may be torn within a character
-        self._complete_size = start + len(complete)
-        return complete.decode("utf-8", "replace").split("\n")[:-1]
-
-    def drop_torn_row(self) -> None:
-        """Truncates a torn last row, once the rows before it are validated."""
-        with file_errors(self.path):
-            self._file.truncate(self._complete_size)
-
-    def append(self, row: str) -> None:
-        """Appends a row."""
-        data = f"{row}\n".encode()
-        with file_errors(self.path):
-            while data:
-                data = data[self._file.write(data) :]
-
-    def replace(self, rows: Iterable[str]) -> None:
-        """Replaces all rows atomically and closes the file; after a crash, either the old or the new rows remain."""
-        with self, file_errors(self.path):
-            replace_file(self.path, "".join(f"{row}\n" for row in rows))
-
-    def _has_lock(self) -> bool:
-        """Locks the file; whether that succeeded, and no other run has replaced the file since it was opened."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
-            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
-        except OSError:
-            return False
-
-
-@contextlib.contextmanager
-def file_errors(path: Path) -> Iterator[None]:
-    """Turns errors of the operating system into errors that name the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ContentError("is not UTF-8; expected the unchanged file", path) from None
-
-
 # --- lines
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The work to do for each line of a file. Worker processes get a pickled copy, so its functions are module-level.
-
-    Attributes:
-        path: the file; `-` for standard input.
-        load: loads the policies.
-        read: makes a record from the text of a line, the path, the line number and the pattern of failed outputs.
-        judge: returns the verdict of the policies on a record.
-        prepare: prepares `judge` before the first line, with the options `workers` and `resume`.
-    """
-
-    path: str
-    load: Callable[[], Policies]
-    read: Callable[[str, str, int, Any], Any]
-    judge: Callable[[Policies, Any], Verdict]
-    prepare: Callable[..., None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the file in messages."""
-        return "standard input" if self.path == "-" else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,38 +52,6 @@ class Result:
     resumed: bool = False
 
 
-def judge_lines(job: Job, policies: Policies, chunk: Chunk, earlier_rows: Iterable[str] = ()) -> Iterator[Result]:
-    """Yields the results of a chunk's lines, in order, each as soon as it is known.
-
-    Args:
-        job: the work to do.
-        policies: the result of `job.load`.
-        chunk: the lines.
-        earlier_rows: rows for the first records of the chunk, from an earlier run.
-
-    Raises:
-        InputError: there are more such rows than records.
-    """
-    remaining_rows = deque(earlier_rows)
-    for line in chunk.lines:
-        yield _judge_line(job, policies, line, remaining_rows)
-    if remaining_rows:
-        raise InputError(f"{job.name}: more results than records; expected the results of an earlier run on this file")
-
-
-def _judge_line(job: Job, policies: Policies, line: InputLine, remaining_rows: deque[str]) -> Result:
-    resumed = bool(remaining_rows)
-    try:
-        record = job.read(line.text(job.name), job.name, line.number, policies.failed_output)
-    except InputError as error:
-        return Result(line.number, error=str(error), resumed=resumed)
-    except RecursionError:
-        too_deep = ContentError("is nested too deeply; expected fewer levels", job.name, line.number)
-        return Result(line.number, error=str(too_deep), resumed=resumed)
-    row = remaining_rows.popleft() if resumed else row_of(record.id, _verdict(job, policies, record))
-    return result_of(line.number, record, row, resumed=resumed)
-
-
 def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Result:
     """The result of a record from the row of its verdict."""
     verdict = json.loads(row)
@@ -207,10 +67,6 @@ def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Res
         getattr(record, "rules", None),
         resumed,
     )
-
-
-def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:
-    return timed_verdict(lambda: job.judge(policies, record)).changed(checked_by="policy")
 
 
 def row_of(record_id: str | int, verdict: Verdict) -> str:
@@ -328,72 +184,121 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-# --- the result log of a run
+# --- files of results
 
 _KEYS = {"id", "label", "decision", "rules", "errors"}
 _START_ANEW = "expected the input and policies of that run; to start anew, use another '--out'"
 
 
-class MetricsOnly:
-    """Keeps the metrics only, and no rows."""
+class ResultLog:
+    """The file, open and locked; created if missing.
 
-    def __init__(self, metrics: VerdictMetrics) -> None:
-        self.metrics = metrics
+    Raises:
+        InputError: another run is writing to it, its rows cannot be continued, or it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with file_errors(path):
+            self._file = FileIO(path, "a+")
+        self._complete_size = 0
+        try:
+            self._lock()
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    def _resume(self) -> None:
+        """Reads what an earlier run has left."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing: no file is open."""
+        self.close()
 
-    def seek(self, reader: LineReader) -> tuple[list[str], int | None]:  # noqa: ARG002 - the reader stays at the beginning
-        """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""
-        return [], None
+    def close(self) -> None:
+        """Closes and unlocks the file."""
+        self._file.close()
 
-    def begin_chunk(self, end: FilePosition) -> None:
-        """Records the end of the chunk whose rows come next."""
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        return self._file.seek(0, os.SEEK_END)
 
-    def write(self, row: str) -> None:
-        """Stores a row."""
+    def rows(self, start: int = 0) -> list[str]:
+        """The lines from a byte offset on, unvalidated, without a torn last line."""
+        with file_errors(self.path):
+            self._file.seek(start)
+            data = self._file.readall() or b""
+        complete = data[: data.rfind(b"\n") + 1]  # on bytes: the row may be torn within a character
+        self._complete_size = start + len(complete)
+        return complete.decode("utf-8", "replace").split("\n")[:-1]
 
-    def end_chunk(self) -> None:
-        """Records that all rows of the chunk are written."""
+    def drop_torn_row(self) -> None:
+        """Truncates a torn last row, once the rows before it are validated."""
+        with file_errors(self.path):
+            self._file.truncate(self._complete_size)
+
+    def append(self, row: str) -> None:
+        """Appends a row."""
+        data = f"{row}\n".encode()
+        with file_errors(self.path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def replace(self, rows: Iterable[str]) -> None:
+        """Replaces all rows atomically and closes the file; after a crash, either the old or the new rows remain."""
+        with self, file_errors(self.path):
+            replace_file(self.path, "".join(f"{row}\n" for row in rows))
+
+    def _lock(self) -> None:
+        """Locks the file, unless another run has replaced it since it was opened."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system when the process ends
+            if os.path.samestat(os.fstat(self._file.fileno()), self.path.stat()):
+                return
+        raise InputError(f"{self.path}: another run is writing to it; wait until that run ends")
 
 
-class ResumableLog(MetricsOnly):
-    """Stores the rows of a run in a file.
+@contextlib.contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turns errors of the operating system into errors that name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read or written: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ContentError("is not UTF-8; expected the unchanged file", path) from None
+
+
+class ResumableLog(ResultLog):
+    """The rows of a run, with its metrics.
 
     Args:
         path: the file, one row per line.
         setup: identifies version, command and policies; a run resumes only under the same setup.
         metrics: empty metrics.
         resume: continue after the existing rows; otherwise the file must be empty or missing.
-
-    Raises:
-        InputError: the existing rows cannot be continued, another run is writing, or the file cannot be written.
     """
 
     def __init__(self, path: Path, setup: str, metrics: VerdictMetrics, *, resume: bool = False) -> None:
-        super().__init__(metrics)
-        self.path = path
-        self._setup = setup
+        self.metrics = metrics
+        self._setup, self._continues = setup, resume
         self._progress_path = path.with_name(f"{path.name}.progress")
         self._done = self._promised = FilePosition()
         self._written = 0
-        self._log = ResultLog(path)
-        try:
-            self._open_rows(resume=resume)
-        except BaseException:
-            self._log.close()
-            raise
+        super().__init__(path)
 
     def __exit__(self, *error: object) -> None:
-        with self._log:
+        with contextlib.closing(self):
             if error[0] is None:
                 self._refuse_change(self._done)
                 self._save()
 
     def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
+        """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""
         if not reader.skip_to(self._done):
             raise InputError(
                 f"{self.path}: the first {self._done.line:,} lines of the input have changed since it was written; "
@@ -401,16 +306,14 @@ class ResumableLog(MetricsOnly):
             )
         return self._rows_of_next_chunk(), self._promised.read
 
-    def begin_chunk(self, end: FilePosition) -> None:
+    @contextlib.contextmanager
+    def chunk(self, end: FilePosition) -> Iterator[None]:
+        """Records before the body the end of the chunk whose rows it appends, and then that all of them are written."""
         self._refuse_change(end)
         self._promised = end
         self._save()
-
-    def write(self, row: str) -> None:
-        self._log.append(row)
-
-    def end_chunk(self) -> None:
-        self._done, self._written = self._promised, self._log.size
+        yield
+        self._done, self._written = end, self.size
 
     def _refuse_change(self, end: FilePosition) -> None:
         """Refuses another end than the one that an earlier run recorded."""
@@ -430,10 +333,10 @@ class ResumableLog(MetricsOnly):
             new_file.write_text(json.dumps(values), encoding="utf-8")
             new_file.replace(self._progress_path)
 
-    def _open_rows(self, *, resume: bool) -> None:
-        if resume:
+    def _resume(self) -> None:
+        if self._continues:
             self._read_progress()
-        elif self._log.size:
+        elif self.size:
             raise InputError(f"{self.path}: already holds results; use '--resume' to continue, or another '--out'")
 
     def _read_progress(self) -> None:
@@ -441,11 +344,11 @@ class ResumableLog(MetricsOnly):
             text = self._progress_path.read_text(encoding="utf-8") if self._progress_path.exists() else ""
         if text:
             self._restore(parse_json(text, self._progress_path))
-        if self._log.size < self._written:
+        if self.size < self._written:
             raise InputError(
                 f"{self.path}: has fewer rows than were written; expected the unchanged file, or another '--out'"
             )
-        if self._log.size and not text:
+        if self.size and not text:
             raise InputError(
                 f"{self.path}: holds results, but {self._progress_path} is missing; expected both, or neither"
             )
@@ -463,7 +366,7 @@ class ResumableLog(MetricsOnly):
 
     def _rows_of_next_chunk(self) -> list[str]:
         """The existing rows of the chunk that was begun."""
-        rows = self._log.rows(self._written)
+        rows = self.rows(self._written)
         if rows and self._promised == self._done:
             raise InputError(
                 f"{self.path}: has more rows than were written; expected the unchanged file, or another '--out'"
@@ -472,5 +375,5 @@ class ResumableLog(MetricsOnly):
             value = parse_json(row, self.path)
             if not isinstance(value, dict) or not value.keys() >= _KEYS:
                 raise ContentError("the last rows are not verdicts; expected the unchanged file", self.path)
-        self._log.drop_torn_row()
+        self.drop_torn_row()
         return rows

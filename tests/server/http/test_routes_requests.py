@@ -26,20 +26,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 def operations(server: LocalServer) -> Iterator[Any]:
     document = schemathesis.openapi.from_dict(server.application.document)
     document.app = server.application
-    for one in document.get_all_operations():
-        if one.ok().path != "/v1/events":  # a stream without an end
-            yield one.ok()
+    for operation in document.get_all_operations():
+        if operation.ok().path != "/v1/events":  # a stream without an end
+            yield operation.ok()
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_answer_is_as_documented(server: LocalServer, role: str) -> None:
     headers = {"Authorization": f"Bearer {server.tokens[f'shop.{role}']}", "Host": "testserver"}
-    found = [problem for one in operations(server) for problem in problems(one, headers)]
+    found = [problem for operation in operations(server) for problem in problems(operation, headers)]
     assert found == []
 
 
 def problems(operation: Any, headers: dict[str, str]) -> list[tuple[str, str, str]]:
-    found: list[tuple[str, str, str]] = []
+    problems: list[tuple[str, str, str]] = []
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy())
@@ -49,8 +49,8 @@ def problems(operation: Any, headers: dict[str, str]) -> list[tuple[str, str, st
         except schemathesis.errors.InternalError:
             raise
         except BaseExceptionGroup as group:
-            wrong = [one for one in group.exceptions if type(one).__name__ != BEYOND_SCHEMAS]
-            found.extend((operation.method, operation.path, str(one)[:500]) for one in wrong)
+            wrong = [exception for exception in group.exceptions if type(exception).__name__ != BEYOND_SCHEMAS]
+            problems.extend((operation.method, operation.path, str(one)[:500]) for one in wrong)
 
     request()
-    return found
+    return problems

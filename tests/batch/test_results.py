@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.batch.jobs import ResultLog
+from guardagent.batch.results import ResultLog
 from guardagent.errors import InputError
 
 

@@ -40,36 +40,42 @@ def answer(folder: Path, *, choice: int | None = 0, words: str = "") -> None:
     """Answers all open questions."""
     path = review_path(folder / "policies.yaml")
     review = read_review(path)
-    left = [one for one in review.answers if one.applied]
+    left = [answer for answer in review.answers if answer.applied]
     there = {one.question for one in left}
-    new = [RecordedAnswer(one.id, choice, "Ann", WHEN, words=words) for one in review.questions if one.id not in there]
+    new = [
+        RecordedAnswer(question.id, choice, "Ann", WHEN, words=words)
+        for question in review.questions
+        if question.id not in there
+    ]
     write_review(path, replace(review, answers=(*left, *new)))
 
 
 def drafted(server: ScriptedServer) -> list[tuple[str, tuple[int, ...]]]:
     """The templates of all requests for drafts, with their sentences."""
-    return sorted(found for one in server.requests if (found := sentences_of(one))[0] != "survey")
+    return sorted(sentences for request in server.requests if (sentences := sentences_of(request))[0] != "survey")
 
 
 def users(server: ScriptedServer) -> Sequence[str]:
-    return [one["messages"][-1]["content"] for one in server.requests]
+    return [request["messages"][-1]["content"] for request in server.requests]
 
 
 @pytest.mark.slow
 def test_an_answer_reaches_all_rules_that_it_concerns_once(serve: Serve, folder: Path) -> None:
     serve(pharmacist(survey=TAX))
-    assert [one.text for one in translated(folder).review.open_questions] == [
+    assert [open_question.text for open_question in translated(folder).review.open_questions] == [
         '"Amounts are in euros." Is the tax part of the amount of a refund?'
     ]
     confirmed(folder)
     answer(folder)
     server = serve(pharmacist())
     result = translated(folder)
-    assert drafted(server) == [(name, (one,)) for name in ("draft", "second_draft") for one in REFUNDS]
-    assert all("answered 'Yes, with tax.'" in one for one in users(server))
+    assert drafted(server) == [(name, (refund,)) for name in ("draft", "second_draft") for refund in REFUNDS]
+    assert all("answered 'Yes, with tax.'" in user for user in users(server))
     assert len(server.requests) <= 3 * len(REFUNDS)
     assert result.outcome == 0
-    assert [(one.question, one.applied) for one in result.review.answers] == [(result.review.questions[0].id, True)]
+    assert [(answer.question, answer.applied) for answer in result.review.answers] == [
+        (result.review.questions[0].id, True)
+    ]
     assert len(result.review.confirmations) == len(result.review.sentences), "the rules came out as they were"
     server = serve(pharmacist())
     again = translated(folder)
@@ -86,7 +92,7 @@ def test_a_rule_that_changes_after_an_answer_is_to_be_confirmed_again(serve: Ser
     serve(pharmacist(first=stricter, second=stricter))
     review = translated(folder).review
     changed = review.sentences[REFUNDS[1] - 1]
-    assert changed.hash not in {one.sentence for one in review.confirmations}
+    assert changed.hash not in {confirmation.sentence for confirmation in review.confirmations}
     assert "a > 0" in (folder / "policies.yaml").read_text()
 
 
@@ -110,7 +116,7 @@ def test_an_answer_that_reaches_no_draft_blocks(serve: Serve, folder: Path) -> N
     answer(folder)
     serve(pharmacist(answered=lambda template, group, _: "I refuse." if group == (REFUNDS[0],) else None))
     result = translated(folder)
-    (finding,) = (one for one in result.review.findings if one.blocking)
+    (finding,) = (finding for finding in result.review.findings if finding.blocking)
     assert (finding.kind, finding.rules) == ("unapplied_answer", ("own_order",))
     assert not result.review.answers[0].applied
     serve(pharmacist())
@@ -141,8 +147,8 @@ def test_answers_go_into_later_requests(serve: Serve, folder: Path) -> None:
     quotes = {LIMIT: {"quotes": [{"sentence": LIMIT, "words": "Never dispense more than thirty tablets at once"}]}}
     server = serve(pharmacist(first=quotes, second=quotes))
     translated(folder)
-    assert {sentences_of(one)[0] for one in server.requests} == {"survey", "draft", "second_draft"}
-    assert all("Is the tax part" in one for one in users(server))
+    assert {sentences_of(request)[0] for request in server.requests} == {"survey", "draft", "second_draft"}
+    assert all("Is the tax part" in user for user in users(server))
 
 
 def test_a_draft_that_follows_the_answer_is_not_sent_back(serve: Serve, folder: Path) -> None:
@@ -173,10 +179,10 @@ def test_own_words_are_a_ruling_for_both_drafts(serve: Serve, folder: Path) -> N
     result = translated(folder)
     assert drafted(server) == [("draft", (LIMIT,)), ("second_draft", (LIMIT,))]
     ruling = "answered in own words, which decide: 'Neither: at most 25 on Mondays, else 30.'"
-    assert all(ruling in one for one in users(server))
+    assert all(ruling in user for user in users(server))
     assert (result.outcome, result.review.answers[0].applied) == (0, True)
     assert not result.review.confirmations
-    assert {one.id: one.readings for one in result.review.rules}["tablet_limit"] == "answered"
+    assert {rule.id: rule.readings for rule in result.review.rules}["tablet_limit"] == "answered"
 
 
 @pytest.mark.slow
@@ -187,7 +193,7 @@ def test_own_words_that_the_drafts_take_differently_decide_nothing(serve: Serve,
     server = serve(pharmacist(second=EXCLUSIVE))
     result = translated(folder)
     assert len(server.requests) <= 3
-    (finding,) = (one for one in result.review.findings if one.kind == "unapplied_answer")
+    (finding,) = (finding for finding in result.review.findings if finding.kind == "unapplied_answer")
     assert "take an answer in own words differently" in finding.message
     assert (result.outcome, result.review.answers[0].applied) == (1, False)
     answer(folder, choice=None, words="Thirty is fine.")

@@ -8,17 +8,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from guardagent.cli.options import Json, JsonLines, MemoryFolder, ToolboxFolder, note, print_json, print_line, screen
+from guardagent.cli import options
+from guardagent.cli.options import note, print_json, print_line, print_result, screen
 from guardagent.errors import ContentError, InputError
 
 AgentMemory = Annotated[str, typer.Option("--memory", help="The memory that holds the agent's folder.")]
 
 
-def list_agents(*, memory: MemoryFolder = None, as_json: Json = False) -> None:
+def list_agents(*, memory: options.MemoryFolder = None, as_json: options.Json = False) -> None:
     """List the known agents with their demonstrations, program and required checks."""
-    from guardagent.programs.memory.agents import Memory, load_agent
+    from guardagent.programs.memory.agents import load_agent
 
-    folders = Memory(*([memory] if memory else [])).names()
+    folders = options.memory_of(memory).names()
     agents = [load_agent(path) for path in folders.values()]
     rows: list[dict[str, Any]] = [
         {
@@ -48,7 +49,7 @@ def add(
     *,
     agent: Annotated[str, typer.Option("--agent", help="The agent that they belong to.")],
     memory: AgentMemory,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Add demonstrations to an agent in your own memory.
 
@@ -58,23 +59,19 @@ def add(
 
     folder = Path(memory) / agent
     count = add_demonstrations(folder, demonstrations)
-    if as_json:
-        print_json({"added": count, "to": str(storage_location(folder))})
-    else:
-        print_line(f"added {count} to {storage_location(folder)}")
+    place = str(storage_location(folder))
+    print_result({"added": count, "to": place}, f"added {count} to {place}", as_json=as_json)
 
 
 def export(
     *,
     agent: Annotated[str, typer.Option("--agent", help="The agent.")],
-    memory: MemoryFolder = None,
-    as_json: JsonLines = False,  # noqa: ARG001 - the output is always JSON Lines
+    memory: options.MemoryFolder = None,
+    as_json: options.JsonLines = False,  # noqa: ARG001 - the output is always JSON Lines
 ) -> None:
     """Print all demonstrations of an agent as JSON Lines."""
-    from guardagent.programs.memory.agents import Memory
-
-    for one in Memory(*([memory] if memory else [])).agent(agent).demonstrations:
-        print_line(one.to_json())
+    for demonstration in options.memory_of(memory).agent(agent).demonstrations:
+        print_line(demonstration.to_json())
 
 
 def review(
@@ -94,17 +91,16 @@ def review(
             help="Say who judged right, and keep it as an example: ID=program, ID=generated or ID=neither; repeatable.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Accept or reject entries that await review.
 
     These are executed guards, and runs on which program and model disagreed. Without options, asks for each on a
     terminal, and lists them elsewhere.
     """
-    from guardagent.programs.memory.agents import Memory
     from guardagent.programs.memory.review import Choices, ReviewQueue, apply_choices, prompt_each, show_queue
 
-    folder = Memory(memory).agent(agent).path
+    folder = options.memory_of(memory).agent(agent).path
     choices = Choices.of(accept or (), reject or (), right or ())
     if not choices:
         waiting = ReviewQueue.of(folder)
@@ -118,10 +114,7 @@ def review(
     apply_choices(folder, choices)
     accepted = len(choices.accepted) + len(choices.right)
     counts = {"accepted": accepted, "rejected": len(choices.rejected), "waiting": len(ReviewQueue.of(folder))}
-    if as_json:
-        print_json(counts)
-    else:
-        print_line(", ".join(f"{count} {name}" for name, count in counts.items()))
+    print_result(counts, ", ".join(f"{count} {name}" for name, count in counts.items()), as_json=as_json)
 
 
 # --- toolbox
@@ -132,11 +125,9 @@ TargetToolbox = Annotated[Path, typer.Option("--toolbox", help="The toolbox fold
 Yes = Annotated[bool, typer.Option("--yes", help="Add it without confirmation: you have reviewed it.")]
 
 
-def list_functions(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
+def list_functions(*, toolbox: options.ToolboxFolder = None, as_json: options.Json = False) -> None:
     """List the toolbox functions without running them."""
-    from guardagent.sandbox.toolbox import Toolbox
-
-    tools = Toolbox.load(*(toolbox or []))
+    tools = options.toolbox_of(toolbox)
     if as_json:
         rows = [{"name": t.name, "signature": t.signature, "summary": t.summary} for t in tools.values()]
         print_json({"functions": rows})
@@ -147,19 +138,15 @@ def list_functions(*, toolbox: ToolboxFolder = None, as_json: Json = False) -> N
         console.print(f"  {tool.summary}", markup=False, highlight=False)
 
 
-def show(name: str, *, toolbox: ToolboxFolder = None, as_json: Json = False) -> None:
+def show(name: str, *, toolbox: options.ToolboxFolder = None, as_json: options.Json = False) -> None:
     """Show the signature and documentation of one function."""
-    from guardagent.sandbox.toolbox import Toolbox
-
-    tool = Toolbox.load(*(toolbox or []))[name]
-    if as_json:
-        place = {"path": str(tool.path), "line": tool.line}
-        print_json({"name": tool.name, "signature": tool.signature, "doc": tool.doc, **place})
-    else:
-        print_line(f"{tool.describe()}\n\n{tool.path}:{tool.line}")
+    tool = options.toolbox_of(toolbox)[name]
+    place = {"path": str(tool.path), "line": tool.line}
+    shown = {"name": tool.name, "signature": tool.signature, "doc": tool.doc, **place}
+    print_result(shown, f"{tool.describe()}\n\n{tool.path}:{tool.line}", as_json=as_json)
 
 
-def accept(file: File, *, toolbox: TargetToolbox, yes: Yes = False, as_json: Json = False) -> None:
+def accept(file: File, *, toolbox: TargetToolbox, yes: Yes = False, as_json: options.Json = False) -> None:
     """Review a proposed function and add it to a toolbox.
 
     Shows the function with its tests. After confirmation, runs the tests, and adds the function if they pass; before
@@ -198,10 +185,7 @@ def accept(file: File, *, toolbox: TargetToolbox, yes: Yes = False, as_json: Jso
 
 
 def _end(message: str, added: list[str], *, as_json: bool) -> NoReturn:
-    if as_json:
-        print_json({"added": added, "message": message})
-    else:
-        print_line(message)
+    print_result({"added": added, "message": message}, message, as_json=as_json)
     raise typer.Exit(0 if added else 1)
 
 
@@ -242,7 +226,7 @@ Target = Annotated[Path, typer.Option("-p", "--policies", help="The policy file 
 Trial = Annotated[bool, typer.Option("--trial", help="A violation of its rules only warns.")]
 
 
-def list_packs(*, as_json: Json = False) -> None:
+def list_packs(*, as_json: options.Json = False) -> None:
     """List the rule sets that ship."""
     from guardagent.packs.catalogue import packs
 
@@ -255,30 +239,27 @@ def list_packs(*, as_json: Json = False) -> None:
         print_line(f"guardagent:{one.name:{width}}  {one.summary}")
 
 
-def show_pack(name: PackName, *, as_json: Json = False) -> None:
+def show_pack(name: PackName, *, as_json: options.Json = False) -> None:
     """Show the page, the rules and the parameters of a pack."""
     from guardagent.packs.catalogue import pack
 
-    found = pack(name)
-    described = found.description()
+    name_pack = pack(name)
+    described = name_pack.description()
     if as_json:
         print_json(described)
         return
-    print_line(found.page.rstrip() + "\n")
+    print_line(name_pack.page.rstrip() + "\n")
     print_line(f"Rules: {', '.join(described['rules'])}")
     print_line("".join(f"Constant {name}: {value!r}\n" for name, value in described["constants"].items()).rstrip())
     print_line("".join(f"Tag {tag}: {', '.join(tools)}\n" for tag, tools in described["tools"].items()).rstrip())
-    print_line(f"Folder: {found.folder}")
+    print_line(f"Folder: {name_pack.folder}")
 
 
 def include_pack(
-    name: PackName, *, policies: Target = Path("policies.yaml"), trial: Trial = False, as_json: Json = False
+    name: PackName, *, policies: Target = Path("policies.yaml"), trial: Trial = False, as_json: options.Json = False
 ) -> None:
     """Add a pack to 'include:' of a policy file."""
     from guardagent.packs.catalogue import add_pack, pack
 
     entry = add_pack(pack(name), policies, trial=trial)
-    if as_json:
-        print_json({"policies": str(policies), "entry": entry})
-    else:
-        print_line(f"{policies}: includes {entry}")
+    print_result({"policies": str(policies), "entry": entry}, f"{policies}: includes {entry}", as_json=as_json)

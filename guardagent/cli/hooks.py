@@ -1,0 +1,202 @@
+"""The commands of hooks of coding agents: `hook NAME`, `hook install`, `hook status`, `hook uninstall` and `watch`.
+
+`watch` shows the verdicts of hooks as they come, and answers calls that wait for a person.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guardagent.cli.options import Json, print_json, print_line, print_result
+from guardagent.errors import InputError
+
+if TYPE_CHECKING:
+    from guardagent.hooks.hook_state import PendingAsk, PendingAsks
+
+HostName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The coding agent: claude-code, codex, cursor or gemini-cli.")
+]
+PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The policy file.")]
+Project = Annotated[
+    bool, typer.Option("--project/--user", help="For the project of this folder, or for all projects of this user.")
+]
+
+KeepDays = Annotated[
+    int, typer.Option(metavar="DAYS", help="For how many days after its last use the history of a session is kept.")
+]
+
+
+def claude_code(*, policies: PolicyFile) -> None:
+    """Answer one event of Claude Code, from standard input. For tries: installed hooks are faster."""
+    _run("claude_code", policies)
+
+
+def codex(*, policies: PolicyFile) -> None:
+    """Answer one event of Codex CLI, from standard input. For tries: installed hooks are faster."""
+    _run("codex", policies)
+
+
+def cursor(*, policies: PolicyFile) -> None:
+    """Answer one event of Cursor, from standard input. For tries: installed hooks are faster."""
+    _run("cursor", policies)
+
+
+def gemini_cli(*, policies: PolicyFile) -> None:
+    """Answer one event of Gemini CLI, from standard input. For tries: installed hooks are faster."""
+    _run("gemini_cli", policies)
+
+
+def _run(name: str, policies: Path) -> None:
+    from guardagent.hooks.installation import answer_once
+
+    output = answer_once(name, policies, sys.stdin.buffer.read())
+    sys.stdout.write(output.stdout)
+    sys.stderr.write(f"{output.stderr}\n" if output.stderr else "")
+    raise typer.Exit(output.status)
+
+
+def install(
+    host: HostName,
+    *,
+    policies: PolicyFile,
+    project: Project = False,
+    keep_days: KeepDays = 30,
+    as_json: Json = False,
+) -> None:
+    """Install the hooks of a coding agent, bound to a policy as it is now. Other hooks stay."""
+    from guardagent.hooks.installation import host_named
+    from guardagent.hooks.installation import install as install_hooks
+
+    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days)
+    hook_host = host_named(host)
+    if as_json:
+        described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}
+        print_json({**described, "backup": None if backup is None else str(backup)})
+        return
+    print_line(f"{lock.settings}: {hook_host.title} asks before each tool call, by {lock.policy}")
+    if backup is not None:
+        print_line(f"the settings before are in {backup}")
+    for caveat in hook_host.caveats:
+        print_line(f"note: {caveat}")
+    print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
+
+
+def status(*, as_json: Json = False) -> None:
+    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is."""
+    from guardagent.hooks.installation import host_named, installed
+
+    installed_hooks = installed()
+    if as_json:
+        rows = [
+            {
+                "host": installed_hook.lock.host,
+                "settings": installed_hook.lock.settings,
+                "policy": installed_hook.lock.policy,
+            }
+            for installed_hook in installed_hooks
+        ]
+        problems = [list(installed_hook.problems) for installed_hook in installed_hooks]
+        print_json({"hooks": [{**row, "problems": these} for row, these in zip(rows, problems, strict=True)]})
+    elif not installed_hooks:
+        print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
+    for one in [] if as_json else installed_hooks:
+        host = host_named(one.lock.host)
+        print_line(f"{host.title}: {one.lock.settings}, by {one.lock.policy}")
+        for line in one.problems or [f"note: {caveat}" for caveat in host.caveats]:
+            print_line(f"  {line}")
+    raise typer.Exit(1 if any(installed_hook.problems for installed_hook in installed_hooks) else 0)
+
+
+def uninstall(host: HostName, *, project: Project = False, as_json: Json = False) -> None:
+    """Remove the hooks of a coding agent from its settings. Other hooks stay."""
+    from guardagent.hooks.installation import uninstall as uninstall_hooks
+
+    count = uninstall_hooks(host, Path.cwd() if project else None)
+    print_result({"removed": count}, f"removed {count} hooks" if count else "there were none", as_json=as_json)
+
+
+# --- watch
+
+
+PAUSE_SECONDS = 0.5
+_MARKS = {"allow": "+", "warn": "!", "deny": "-", "escalate": "?", "halt": "x"}
+Once = Annotated[bool, typer.Option("--once", help="Show what is there now, answer what waits, and end.")]
+Denials = Annotated[bool, typer.Option("--denials", help="Leave out calls that were allowed.")]
+
+
+def watch(*, once: Once = False, denials: Denials = False) -> None:
+    """Show the verdicts of installed hooks as they come, and answer calls that wait for a person."""
+    from guardagent.hooks.hook_state import PendingAsks, state_folder
+    from guardagent.server.state import open_state
+
+    folder = state_folder()
+    log = folder / "log.db"
+    asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
+    seen, shown = 0, set[str]()
+    while True:
+        for seq, fields in _entries(log, seen):
+            seen = seq
+            is_allowed = fields.get("kind") == "verdict" and fields.get("decision") == "allow"
+            if fields.get("kind") in ("verdict", "unchecked") and not (denials and is_allowed):
+                print_line(_line(fields))
+        _answer_new(asks, shown)
+        if once:
+            return
+        time.sleep(PAUSE_SECONDS)
+
+
+def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the entries after a number, of those that are new at first: the last twenty."""
+    from guardagent.log.verification import Selection
+
+    if not log.exists():
+        return []
+    entries = Selection(last=20 if after == 0 else 500).entries([str(log)])
+    return [(entry.entry.seq, entry.fields) for entry in entries if entry.entry.seq > after]
+
+
+def _line(fields: dict[str, Any]) -> str:
+    """Returns a verdict on one line, without control characters."""
+    from guardagent._terminal import printable
+
+    args = fields.get("args") or {}
+    what = args.get("command") or args.get("file_path") or json.dumps(args, ensure_ascii=False, default=str)
+    why = "" if fields.get("decision") == "allow" else "; ".join(map(str, fields.get("reasons") or []))
+    mark = _MARKS.get(str(fields.get("decision")), " ")
+    if fields.get("kind") == "unchecked":
+        mark, why = "#", "; ".join(filter(None, ["it ran without a verdict that allows it", why]))
+    parts = [mark, str(fields.get("time", ""))[11:19], str(fields.get("tool")), str(what)[:200], why and f"({why})"]
+    return printable(" ".join(" ".join(parts).split()))
+
+
+def _answer_new(asks: PendingAsks, shown: set[str]) -> None:
+    """Shows each request that waits, once, and takes the answer if a person is at the terminal."""
+    for ask in reversed(asks.pending()):
+        if ask.name in shown:
+            continue
+        shown.add(ask.name)
+        print_line(_question(ask))
+        if not sys.stdin.isatty():
+            continue
+        answer = typer.prompt("approve this call, once? yes, no, or later", default="later")
+        if answer.strip().lower() in ("y", "yes", "n", "no"):
+            try:
+                asks.answer(ask.name, approves=answer.strip().lower().startswith("y"))
+            except InputError as error:
+                print_line(str(error))
+
+
+def _question(ask: PendingAsk) -> str:
+    from guardagent._terminal import printable
+
+    lines = [f"? {ask.host}, session {ask.session}, wants to call {ask.tool}:"]
+    for name, value in ask.args.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        lines += [f"    {name}: {part}" for part in text.split("\n")]
+    return "\n".join(printable(line) for line in [*lines, *(f"  because: {reason}" for reason in ask.reasons)])
