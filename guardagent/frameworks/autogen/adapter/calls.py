@@ -29,12 +29,12 @@ from guardagent.types import FrozenMapping, Verdict, thaw
 
 _SERVER_TOOL = "McpToolAdapter"
 MODEL = "model"
-"""The key of the model with the arguments of a tool, among those of a `ModelInvocation`."""
+"""The key of a model with all arguments of a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoGenArguments:
-    """Reads the arguments of a tool.
+    """Reads the arguments of a tool, which are a model.
 
     Attributes:
         spec: the tool's declaration, under the name by which models call it.
@@ -60,7 +60,7 @@ class AutoGenArguments:
         spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
         return cls(spec, model, any(one.__name__ == _SERVER_TOOL for one in type(tool).__mro__))
 
-    def copied(self, args: BaseModel) -> BaseModel:
+    def copied(self, args: BaseModel) -> dict[str, Any]:
         """Returns a copy of arguments, which nobody else can change.
 
         Raises:
@@ -74,21 +74,21 @@ class AutoGenArguments:
             own.__pydantic_fields_set__.update(
                 name for name in type(own).model_fields if getattr(own, name, None) is not None
             )
-        return own
+        return {MODEL: own}
 
-    def judged(self, own: BaseModel) -> FrozenMapping:
+    def judged(self, own: Mapping[str, Any]) -> FrozenMapping:
         """Returns arguments as rules read them.
 
         Raises:
             InputError: one has no form that rules can read.
         """
-        found = plain_value(own, f"the arguments of {self.spec.name}", frozen=True)
-        if not isinstance(found, Mapping):
-            raise InputError(f"the arguments of {self.spec.name!r} are a {type(found).__name__}; expected an object")
-        return FrozenMapping(found)
+        shown = plain_value(own[MODEL], f"the arguments of {self.spec.name}", frozen=True)
+        if not isinstance(shown, Mapping):
+            raise InputError(f"the arguments of {self.spec.name!r} are a {type(shown).__name__}; expected an object")
+        return FrozenMapping(shown)
 
-    def edited(self, args: Mapping[str, Any]) -> dict[str, BaseModel]:
-        """Returns the model that a tool gets for a reviewer's edits, by its key.
+    def edited(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that a tool gets for a reviewer's edits.
 
         Raises:
             InputError: an argument is unknown.
@@ -97,20 +97,43 @@ class AutoGenArguments:
         unknown = [] if self.model.model_config.get("extra") == "allow" else [*args.keys() - self.model.model_fields]
         if unknown:
             raise InputError(f"{self.spec.name!r} has no argument {unknown[0]!r}")
-        return {MODEL: self.copied(self.model.model_validate(dict(args)))}
+        return self.copied(self.model.model_validate(dict(args)))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArguments:
+    """Reads arguments by name, as those of a server's tool.
+
+    Attributes:
+        validate: returns arguments with defaults; raises InputError if they do not fit.
+    """
+
+    validate: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+    def copied(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns plain copies of arguments."""
+        return thaw(plain_arguments(self.validate(args)))  # type: ignore[no-any-return]
+
+    def judged(self, own: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns arguments as rules read them."""
+        return plain_arguments(own)
+
+    def edited(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that a tool gets for a reviewer's edits."""
+        return dict(self.validate(args))
 
 
 # --- calls
 
 
 class AutoGenInvocation(ToolInvocation[AutoGenScope]):
-    """One call of a tool, or of an executor of code, with arguments by name. It is judged as the tool gets them.
+    """One call of a tool, or of an executor of code.
 
     Args:
         adapter: has the guard.
         name: the name of the tool.
         proposed: the arguments.
-        read: validates arguments.
+        arguments: reads them.
         read_outcome: reads what the tool returns.
         to: the agent to which the tool hands the conversation over, as the event `handoff(to=...)`; None for others.
     """
@@ -120,23 +143,21 @@ class AutoGenInvocation(ToolInvocation[AutoGenScope]):
         adapter: HostAdapter[AutoGenScope],
         name: str,
         proposed: Any,
-        read: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+        arguments: AutoGenArguments | NamedArguments,
         read_outcome: Callable[[Any], Outcome],
         to: str | None = None,
     ) -> None:
         super().__init__(adapter, name if to is None else HANDOFF, adapter.around())
-        self._proposed, self._read, self._read_outcome, self._to = proposed, read, read_outcome, to
-        self._plain: Mapping[str, Any] = {}
+        self._proposed, self._arguments, self._read_outcome, self._to = proposed, arguments, read_outcome, to
 
     def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        self._plain = plain_arguments(self._read(self._proposed))
-        return thaw(self._plain), {}
+        return self._arguments.copied(self._proposed), {}
 
     def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(self._read(edited))
+        return self._arguments.edited(edited)
 
     def plain(self) -> Mapping[str, Any]:
-        return self._shown(self._plain)
+        return self._shown(self.own)
 
     def options(self) -> dict[str, Any]:
         options, around, turn = super().options(), self.around, self.around.turn
@@ -153,7 +174,8 @@ class AutoGenInvocation(ToolInvocation[AutoGenScope]):
         return self._read_outcome(output)
 
     def _shown(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return args if self._to is None else {"to": self._to, **({"input": args} if args else {})}
+        judged = self._arguments.judged(args)
+        return judged if self._to is None else {"to": self._to, **({"input": judged} if judged else {})}
 
     def _hosts(self, args: Mapping[str, Any]) -> dict[str, Any]:
         if self._to is None:
@@ -161,38 +183,6 @@ class AutoGenInvocation(ToolInvocation[AutoGenScope]):
         if args.get("to") != self._to or args.keys() - {"to", "input"}:
             raise InputError(f"the hand-off leads to {self._to!r}; expected another 'input' at most")
         return dict(args.get("input", {}))
-
-
-class ModelInvocation(AutoGenInvocation):
-    """One call of a tool whose arguments are a model.
-
-    Args:
-        adapter: has the guard.
-        arguments: reads the arguments of the tool.
-        proposed: the model.
-        read_outcome: reads what the tool returns.
-        to: the agent to which the tool hands the conversation over.
-    """
-
-    def __init__(
-        self,
-        adapter: HostAdapter[AutoGenScope],
-        arguments: AutoGenArguments,
-        proposed: BaseModel,
-        read_outcome: Callable[[Any], Outcome],
-        to: str | None = None,
-    ) -> None:
-        super().__init__(adapter, arguments.spec.name, proposed, arguments.edited, read_outcome, to)
-        self._arguments = arguments
-
-    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {MODEL: self._arguments.copied(self._proposed)}, {}
-
-    def plain(self) -> Mapping[str, Any]:
-        return self._shown(self.own)
-
-    def _shown(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        return super()._shown(self._arguments.judged(args[MODEL]))
 
 
 # --- final answers

@@ -45,7 +45,7 @@ from guardagent.frameworks.autogen.adapter.calls import (
     MODEL,
     AutoGenArguments,
     AutoGenInvocation,
-    ModelInvocation,
+    NamedArguments,
 )
 from guardagent.frameworks.autogen.adapter.runs import (
     AutoGenScope,
@@ -107,8 +107,11 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
         steps = self._invocation(args).steps(lambda own: awaited(lambda: work(own[MODEL])))
         return await adrive(steps)
 
-    def _invocation(self, args: BaseModel) -> ModelInvocation:
-        return ModelInvocation(self.guardagent_adapter, self._arguments, args, self._outcome, self._target)
+    def _invocation(
+        self, proposed: Any, arguments: AutoGenArguments | NamedArguments | None = None
+    ) -> AutoGenInvocation:
+        reader, name = arguments or self._arguments, self._arguments.spec.name
+        return AutoGenInvocation(self.guardagent_adapter, name, proposed, reader, self._outcome, self._target)
 
 
 class AutoGenStreamTool(AutoGenTool, BaseStreamTool[BaseModel, Any, Any]):
@@ -132,8 +135,7 @@ class AutoGenJsonTool(AutoGenTool):
         async def work(own: Mapping[str, Any]) -> Any:
             return finished(self.name, await self._tool.run_json(own, cancellation_token, call_id=call_id))
 
-        adapter, spec = self.guardagent_adapter, self._arguments.spec
-        invocation = AutoGenInvocation(adapter, spec.name, args, self._by_schema, self._outcome, self._target)
+        invocation = self._invocation(args, NamedArguments(self._by_schema))
         return await adrive(invocation.steps(lambda own: awaited(lambda: work(own))))
 
     def _by_schema(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -265,7 +267,8 @@ class _GuardedServer(Workbench):
         if name not in self._specs:
             await self.list_tools()
         adapter, work = self.guardagent_owner.adapter, self.guardagent_inner.call_tool
-        invocation = AutoGenInvocation(adapter, name, arguments or {}, partial(self._read, name), outcome_of_result)
+        reader = NamedArguments(partial(self._read, name))
+        invocation = AutoGenInvocation(adapter, name, arguments or {}, reader, outcome_of_result)
         try:
             call, own = await adrive(invocation.allowed())
         except ToolDenied as denied:
@@ -505,7 +508,7 @@ class GuardedExecutor(CodeExecutor):
 
     async def _execute(self, block: CodeBlock, cancellation_token: CancellationToken) -> CodeResult:
         args = {"language": str(block.language), "code": str(block.code)}
-        invocation = AutoGenInvocation(self.guardagent_adapter, EXECUTE.name, args, _validated, outcome_of_code)
+        invocation = AutoGenInvocation(self.guardagent_adapter, EXECUTE.name, args, _CODE, outcome_of_code)
         try:
             call, own = await adrive(invocation.allowed())
         except ToolDenied as denied:
@@ -532,3 +535,6 @@ def _validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
     if edited.keys() != {"language", "code"} or not all(isinstance(value, str) for value in edited.values()):
         raise InputError("expected a 'language' and a 'code', each a string")
     return edited
+
+
+_CODE = NamedArguments(_validated)
