@@ -24,7 +24,7 @@ from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoi
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.types import Decision, Verdict, unchecked_verdict
+from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 # --- the calls of a conversation
 
@@ -386,14 +386,14 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         except Exception as error:  # noqa: BLE001 - whatever a host's validation raises
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None
-        if (started := self.resumed(proposed)) is not None:
-            return started, {**self.received(started, started.args), **self.apart}
+        if self.pausing and (started := self.resumed(proposed)) is not None:
+            return started, {**self.received(started, thaw(started.args)), **self.apart}
         try:
             call, judged = yield from self.guard.lifecycle.authorize(proposed, self.judge(proposed))
             args = self.own if call is proposed else (yield from self._edited(call, judged))
         except ToolDenied as denied:
             raise self.noted(denied) from None
-        return call, {**args, **self.apart}
+        return call, {**args, **self.apart} if self.apart else args
 
     def run(self, call: HostCall, work: Operation) -> Procedure[Any]:
         """Runs the tool of an allowed call in its surroundings, records the outcome, and returns the output."""
@@ -401,7 +401,9 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     def execute(self, call: HostCall, work: Operation) -> Procedure[Any]:
         """Runs the tool of an allowed call, records the outcome, and returns the output."""
-        outcome, failure = partial(self._ended, call, self.outcome), partial(self._ended, call, self.failure)
+        outcome, failure = self.outcome, self.failure
+        if self.pausing:
+            outcome, failure = partial(self._ended, call, outcome), partial(self._ended, call, failure)
         return self.guard.lifecycle.execute(call, work, outcome, failure)
 
     async def stream(

@@ -17,15 +17,9 @@ from pydantic_core import to_jsonable_python
 
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_adapter import last_user_text, withheld
 from guardagent.errors import InputError
-from guardagent.frameworks.agent_framework.adapter.runs import (
-    REQUEST_ID,
-    ClientRun,
-    ClientScope,
-    call_ids,
-    last_user_text,
-)
+from guardagent.frameworks.agent_framework.adapter.runs import REQUEST_ID, ClientRun, ClientScope, call_ids
 from guardagent.types import Verdict, freeze, thaw
 
 # --- approval

@@ -10,17 +10,16 @@ import copy
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agent_framework import FunctionTool, MiddlewareTermination
 
-from guardagent._support.execution import Operation, Procedure, adrive
+from guardagent._support.execution import Procedure, adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import noted_denial
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -31,15 +30,12 @@ from guardagent.enforcement.tool_arguments import (
     defaults_of,
     read_signature,
     refuse_opaque,
-    same_arguments,
 )
-from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.errors import InputError, error_text
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
 from guardagent.frameworks.agent_framework.adapter.runs import (
     KEPT_FROM_SERVERS,
     SERVER_MARKS,
-    SURROUNDINGS,
-    UNNAMED,
     ClientScope,
     MCPTool,
     ServerAnswerLostError,
@@ -48,7 +44,7 @@ from guardagent.frameworks.agent_framework.adapter.runs import (
     outcome_of_server_error,
     scope,
 )
-from guardagent.types import Decision, unchecked_verdict
+from guardagent.types import Decision
 
 # --- MCP servers
 
@@ -175,19 +171,6 @@ class FunctionToolArguments:
         except Exception as error:  # noqa: BLE001 - whatever a value raises when it is read or copied
             raise InputError(f"the arguments of {self.spec.name!r} cannot be judged: {error_text(error)}") from None
 
-    def rebound(self, judged: Mapping[str, Any], own: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments that run: the judged copies, or a reviewer's edits in the types of the function.
-
-        Raises:
-            InputError: the function would get other arguments than the judged ones.
-        """
-        if same_arguments(judged, plain_arguments(own)):
-            return dict(own)
-        edited = self.of_edit(judged, apart)
-        if not same_arguments(judged, plain_arguments(edited)):
-            raise InputError(f"{self.spec.name!r} would get other arguments than the judged ones")
-        return edited
-
     def of_edit(self, edited: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a reviewer's arguments, after the host's validation.
 
@@ -234,16 +217,16 @@ _TOOL_PARTS = (
     "max_invocation_exceptions",
 )
 _OWN = ("invoke", "__call__", "_invoke_function")
-_GUARD, _ORIGINAL = "guardagent_calls", "guardagent_original"
+_GUARD, _ORIGINAL = "guardagent_adapter", "guardagent_original"
 
 Work = Callable[[Mapping[str, Any]], Awaitable[Any]]
 """The work of a tool with these arguments."""
-Invoke = Callable[[FunctionToolArguments, Mapping[str, Any], Work], Awaitable[Any]]
-"""Judges a call and runs it."""
 
 
-def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: Any) -> FunctionTool:
-    """Returns a copy of a tool whose function is judged by `calls.invoke`. The limits of the tool itself still count.
+def guarded_tool(
+    tool: FunctionTool, arguments: FunctionToolArguments, adapter: HostAdapter[ClientScope]
+) -> FunctionTool:
+    """Returns a copy of a tool whose function is judged. The limits of the tool itself still count.
 
     Raises:
         InputError: the tool does not run its function in the way of the host.
@@ -261,16 +244,16 @@ def guarded_tool(tool: FunctionTool, arguments: FunctionToolArguments, calls: An
         return _finished(tool.name, await tool._invoke_function(args))  # noqa: SLF001 - counts calls, and starts threads
 
     async def call(**kwargs: Any) -> Any:
-        return await calls.invoke(arguments, kwargs, work)
+        return await adrive(ClientInvocation(adapter, arguments.spec.name, kwargs, arguments).answered(work))
 
     created.func, created._instance = call, None  # noqa: SLF001 - the original is bound
     created.max_invocations = created.max_invocation_exceptions = None  # the original counts
-    vars(call).update({_GUARD: calls, _ORIGINAL: tool})  # the host writes the attributes of a tool into its dict
+    vars(call).update({_GUARD: adapter, _ORIGINAL: tool})  # the host writes the attributes of a tool into its dict
     return created
 
 
 def guard_of(tool: Any) -> Any:
-    """Returns what judges a guarded tool; None for others."""
+    """Returns the adapter of a guarded tool; None for others."""
     return getattr(getattr(tool, "func", None), _GUARD, None)
 
 
@@ -294,159 +277,95 @@ def _finished(name: str, output: Any) -> Any:
 
 # --- calls
 
-HANDOFF = "handoff"
 _CANNOT_ASK = (
     "this run cannot wait for a reviewer: pass session=... to it, or give the guard an approver; an agent that runs "
     "as a tool always needs an approver"
 )
 
 
-class FunctionToolCalls:
-    """Judges and runs calls.
+class ClientInvocation(ToolInvocation[ClientScope]):
+    """One call of a tool.
 
     Args:
-        guard: decides.
-        named: returns the operator's name of the conversation.
+        adapter: has the guard.
+        name: the name of the tool.
+        args: its arguments by name.
+        arguments: reads the arguments of the tool; None if the host carries out the call.
+        handoff: whether it is a hand-off, to the agent in the argument `to`.
     """
 
-    def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
-        self.guard, self._named = guard, named
+    def __init__(
+        self,
+        adapter: HostAdapter[ClientScope],
+        name: str,
+        args: Mapping[str, Any],
+        arguments: FunctionToolArguments | None = None,
+        *,
+        handoff: bool = False,
+    ) -> None:
+        super().__init__(adapter, name, adapter.around())
+        self.target = "to" if handoff else None
+        self._args, self._arguments = args, arguments
 
-    async def invoke(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Any:
-        """Judges a call at the function of its tool, and runs it with the judged arguments.
+    def answered(self, work: Work) -> Procedure[Any]:
+        """Judges the call at the function of its tool, and runs it with the judged arguments.
 
         Raises:
             ToolDenied: the call may not run.
             FunctionApprovalNeeded: it waits for a reviewer.
         """
-        return await adrive(self._steps(arguments, kwargs, work))
-
-    async def hand_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Any:
-        """Judges a hand-off to an agent, and lets the host hand over.
-
-        Raises:
-            ToolDenied: the conversation stays with its agent.
-            FunctionApprovalNeeded: it waits for a reviewer.
-        """
-        return await adrive(self._handed_over(to, args, work))
-
-    async def refuse(self, name: str, problem: str) -> ToolDenied:
-        """Returns the denial of a call that cannot be judged."""
-        around = self._around()
-        verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
-
-    def _steps(self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], work: Work) -> Procedure[Any]:
-        around = self._around()
-        proposed, own, apart = yield from self._proposed(arguments, kwargs, around)
-        call, judged = yield from self._authorized(proposed, around)
-        live = own
-        if call is not proposed:
-            live = yield from self._edited(arguments, call, around, lambda: arguments.rebound(judged, own, apart))
-        if arguments.context is not None and (context := apart.get(arguments.context)) is not None:
+        call, args = yield from self.allowed()
+        parameter = self._arguments.context if self._arguments is not None else None
+        if parameter is not None and (context := self.apart.get(parameter)) is not None:
+            live = {name: value for name, value in args.items() if name not in self.apart}
             context.arguments = copied_values(live)  # a middleware may keep it while the tool runs
-        running = SURROUNDINGS.within(around.within(call), awaited(lambda: work({**live, **apart})))
-        failure = outcome_of_server_error if arguments.server else outcome_of_error
-        return (yield from self.guard.lifecycle.execute(call, running, outcome_of, failure))
+        return (yield from self.run(call, awaited(lambda: work(args))))
 
-    def _proposed(
-        self, arguments: FunctionToolArguments, kwargs: Mapping[str, Any], around: ClientScope
-    ) -> Procedure[tuple[HostCall, dict[str, Any], dict[str, Any]]]:
-        """Returns a call with its arguments as the function gets them, and what is not judged.
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return (dict(self._args), {}) if self._arguments is None else self._arguments.bind(self._args)
 
-        Raises:
-            ToolDenied: the arguments cannot be judged.
-        """
-        name = arguments.spec.name
-        try:
-            own, apart = arguments.bind(kwargs)
-            validate = lambda edited: plain_arguments(arguments.of_edit(edited, apart))  # noqa: E731
-            return self._call(name, plain_arguments(own), around, validate), own, apart
-        except InputError as error:
-            verdict = yield from self.guard.lifecycle.refuse(self._call(name, {}, around), str(error))
-            raise noted_denial(ToolDenied(name, verdict), around, UNNAMED) from None
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        if self._arguments is None:
+            raise InputError("the host hands over to the agent that the model named; expected 'approve' or 'reject'")
+        return self._arguments.of_edit(edited, self.apart)
 
-    def _edited(
-        self,
-        arguments: FunctionToolArguments,
-        call: HostCall,
-        around: ClientScope,
-        rebound: Callable[[], dict[str, Any]],
-    ) -> Procedure[dict[str, Any]]:
-        """Returns the arguments of an answered call in the types of the function.
+    def options(self) -> dict[str, Any]:
+        options = super().options()
+        options["agent"] = self.around.agent
+        return options
 
-        Raises:
-            ToolDenied: the function would get others than the judged ones.
-        """
-        try:
-            return rebound()
-        except Exception as error:  # noqa: BLE001 - the call has a permit, and does not run
-            yield from self.guard.lifecycle.withdraw(call, error_text(error), used=True)
-            verdict = unchecked_verdict(error_text(error), checked_by="policy")
-            raise noted_denial(ToolDenied(arguments.spec.name, verdict), around, UNNAMED) from None
-
-    def _handed_over(self, to: str, args: Mapping[str, Any], work: Callable[[], Any]) -> Procedure[Any]:
-        around, life = self._around(), self.guard.lifecycle
-        call, _ = yield from self._authorized(
-            self._call(HANDOFF, {**args, "to": to}, around, _uneditable, HANDOFF), around
-        )
-        return (yield from life.execute(call, Operation(work, work), lambda _: Outcome(), _of_hand_off))
-
-    def _authorized(self, call: HostCall, around: ClientScope) -> Procedure[tuple[HostCall, dict[str, Any]]]:
-        try:
-            return (yield from self.guard.lifecycle.authorize(call, self._judge(call, around)))
-        except ToolDenied as denied:
-            raise noted_denial(denied, around, UNNAMED) from None
-
-    def _judge(self, call: HostCall, around: ClientScope) -> Procedure[JudgedCall]:
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call, with a reviewer's answer if there is one.
 
         Raises:
             FunctionApprovalNeeded: a rule escalates it, and the host can ask a reviewer.
         """
-        life, edited = self.guard.lifecycle, False
-        if around.answered is None:
+        life, answered, edited = self.guard.lifecycle, self.around.answered, False
+        if answered is None:
             verdict, call = yield from life.judge(call)
         else:
             try:
-                call = call_shown(call, around.answered)
+                call = call_shown(call, answered)
             except Exception as error:  # noqa: BLE001 - a host's validation of what a client sends
                 return (yield from life.refuse(call, error_text(error))), call
-            approval = Approval.read(around.answered[ANSWER]).validated(call.validate_edit)
+            approval = Approval.read(answered[ANSWER]).validated(call.validate_edit)
             verdict = yield from life.resolve(call, approval)
-            call, edited = (
-                with_edits(call, approval),
-                approval.choice == "edit" or around.answered.get("edited") is True,
-            )
-        if verdict.decision is Decision.ESCALATE and self.guard.approver is None:
-            if around.asks and around.call is None and call.conversation:
-                raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
-            verdict = replace(verdict, errors=(*verdict.errors, _CANNOT_ASK))
-        return verdict, call
+            call = with_edits(call, approval)
+            edited = approval.choice == "edit" or answered.get("edited") is True
+        if verdict.decision is not Decision.ESCALATE or self.guard.approver is not None:
+            return verdict, call
+        if self.around.asks and self.around.call is None and call.conversation:
+            raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
+        return explained(verdict, _CANNOT_ASK), call
 
-    def _around(self) -> ClientScope:
-        return scope() or ClientScope(self._named())
+    def inside(self, call: HostCall) -> ClientScope:
+        run, agent, answered, asks = self.around.run, self.around.agent, self.around.answered, self.around.asks
+        return ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
 
-    def _call(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        around: ClientScope,
-        validate_edit: Any = None,
-        action: str | None = None,
-    ) -> HostCall:
-        options: dict[str, Any] = {"validate_edit": validate_edit, "action": action}
-        if around.run is not None:
-            options |= around.run.call_options(nested=around.call is not None)
-        if around.tool_id is not None and around.call is None:
-            options["id"] = around.tool_id
-        return HostCall(name, args, around.conversation, agent=around.agent, **options)
+    def outcome(self, output: Any) -> Outcome:
+        return Outcome() if self._arguments is None else outcome_of(output)
 
-
-def _uneditable(args: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG001 - as the other validations
-    raise InputError("the host hands over to the agent that the model named; expected 'approve' or 'reject'")
-
-
-def _of_hand_off(error: BaseException) -> Outcome:
-    """Returns the outcome of a hand-off: the host ends the run with an exception of its own."""
-    return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)
+    def failure(self, error: BaseException) -> Outcome:
+        if self._arguments is not None:
+            return outcome_of_server_error(error) if self._arguments.server else outcome_of_error(error)
+        return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)  # it ends the run

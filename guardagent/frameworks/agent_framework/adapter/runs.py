@@ -13,10 +13,10 @@ from agent_framework import Content, MiddlewareFailure, MiddlewareTermination, _
 from agent_framework.exceptions import ToolExecutionException, UserInputRequiredException
 
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import HostCall, Outcome
-from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement import Outcome
+from guardagent.enforcement.host_adapter import plain_or_text
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
-from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.errors import ToolDenied, error_text
 from guardagent.types import EMPTY
 
 require_parts(_tools, "_APPROVAL_SESSION_IS_AUTHORITATIVE_KEY", "_APPROVAL_REQUEST_ID_KEY")
@@ -66,14 +66,12 @@ class ClientScope(HostScope):
 
     Attributes:
         agent: the name of the agent.
-        tool_id: the host's id of the call.
         answered: the host's answer to the approval request of the call; None if there is none.
         asks: whether the host can ask a reviewer, and continue later.
     """
 
     run: ClientRun | None = None
     agent: str | None = None
-    tool_id: str | None = None
     answered: Mapping[str, Any] | None = None
     asks: bool = False
 
@@ -83,28 +81,9 @@ class ClientScope(HostScope):
             tool_id = answered = None
         return replace(self, tool_id=tool_id, answered=answered)
 
-    def within(self, call: HostCall) -> ClientScope:
-        """Returns the surroundings of code that runs inside a call."""
-        return replace(self, call=call)
-
 
 SURROUNDINGS = HostSurroundings("agent_framework", ClientScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
-
-
-def surroundings(named: str | None, session: str | None, agent: str | None) -> ClientScope:
-    """Returns the surroundings of a new run: within a tool, those of the call.
-
-    Args:
-        named: the conversation that the operator names, if any.
-        session: the id of the session that is passed to the run, if any.
-        agent: the name of the agent.
-    """
-    around = scope()
-    if around is not None and around.call is not None:
-        return ClientScope(around.conversation, ClientRun(around.run), around.call, agent=agent)
-    outside = around.conversation if around is not None else None
-    return ClientScope(named or outside or session, ClientRun(), agent=agent)
 
 
 # --- results
@@ -121,7 +100,7 @@ def outcome_of(result: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned: a value, or contents of the host."""
     parts = result if isinstance(result, list) else [result]
     if not any(isinstance(one, Content) for one in parts):
-        return Outcome(_plain(result))
+        return Outcome(plain_or_text(result))
     texts = [_text(one) for one in parts]
     failed = any(isinstance(one, Content) and one.type == "error" for one in parts)
     return Outcome(texts[0] if len(texts) == 1 else "\n".join(map(str, texts)), failed=failed, other_outputs=(texts,))
@@ -145,17 +124,10 @@ def outcome_of_server_error(error: BaseException) -> Outcome:
 
 def _text(part: Any) -> Any:
     if not isinstance(part, Content):
-        return _plain(part)
+        return plain_or_text(part)
     if part.type == "text":
         return part.text or ""
     return part.message or "" if part.type == "error" else f"({part.type})"
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)
 
 
 # --- messages
@@ -170,8 +142,3 @@ def call_ids(messages: Iterable[Any], kind: str) -> list[str]:
     """Returns the ids of the calls in the contents of one type, such as `function_result`."""
     found = (one.call_id for message in messages for one in message.contents if one.type == kind)
     return [one for one in found if isinstance(one, str)]
-
-
-def last_user_text(messages: Iterable[dict[str, str]]) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")

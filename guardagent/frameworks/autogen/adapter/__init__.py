@@ -9,9 +9,9 @@ Extra: `guardagent[autogen]`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from guardagent._support.requirements import require, require_parts, warn_untried
 from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, TRIED
@@ -30,9 +30,9 @@ from autogen_agentchat.agents import (
 from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import ListedTools, proposed_ids
-from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement import EnforcementPoint
+from guardagent.enforcement.host_adapter import HostAdapter
+from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import (
     ASSISTANT_PARTS,
@@ -42,8 +42,9 @@ from guardagent.frameworks.autogen.adapter.agents import (
     guarded_agent_class,
     guarded_team_class,
 )
-from guardagent.frameworks.autogen.adapter.calls import AutoGenCalls
 from guardagent.frameworks.autogen.adapter.runs import (
+    SURROUNDINGS,
+    UNNAMED,
     AutoGenRun,
     AutoGenScope,
     AutoGenTurn,
@@ -51,94 +52,9 @@ from guardagent.frameworks.autogen.adapter.runs import (
     conversation,
     scope,
 )
-from guardagent.frameworks.autogen.adapter.tools import (
-    EXECUTE,
-    AutoGenTool,
-    GuardedExecutor,
-    guard_of_workbench,
-    guard_tools_of,
-    guarded_tool,
-    guarded_workbench,
-    server_key,
-)
+from guardagent.frameworks.autogen.adapter.tools import EXECUTE, AssistantTools, AutoGenTools, GuardedExecutor
 
 __all__ = ["TeamHalted", "conversation", "guarded"]
-
-_log = logging.getLogger("guardagent")
-
-
-# --- the tools and hand-offs of one agent
-
-
-class AssistantOwner(Protocol):
-    """Guards agents."""
-
-    guard: EnforcementPoint
-    calls: AutoGenCalls
-
-    def tool(self, tool: Any, name: str, target: str | None = None) -> Any:
-        """Returns the guarded form of a tool."""
-
-    def listed(self, server: str, specs: list[ToolSpec]) -> set[str]:
-        """Compares a server's list with the accepted tools. Returns the names of the tools that may be called."""
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-
-
-class AssistantTools:
-    """Guards the tools of one agent. Implements `ToolOwner`.
-
-    Args:
-        attachment: guards the agent.
-        agent: the agent.
-    """
-
-    def __init__(self, attachment: AssistantOwner, agent: Any) -> None:
-        self._attachment, self._agent = attachment, agent
-        self._places: dict[str, str] = {}  # name -> its workbench
-
-    @property
-    def calls(self) -> AutoGenCalls:
-        return self._attachment.calls
-
-    def workbench(self, workbench: Any, place: str) -> Any:
-        """Returns the guarded form of a workbench.
-
-        Raises:
-            InputError: it has another guard, or a tool that cannot be guarded.
-        """
-        owner = guard_of_workbench(workbench)
-        if owner is None:
-            workbench = guarded_workbench(workbench, self, place)
-        elif owner.calls.guard is not self._attachment.guard:
-            raise InputError("a workbench has another guard already; expected the workbench itself")
-        guard_tools_of(workbench)
-        return workbench
-
-    def handoff(self, tool: Any) -> Any:
-        """Returns the guarded form of a hand-off."""
-        handoff = self._agent._handoffs.get(tool.name)  # noqa: SLF001 - there is no public way to it
-        if handoff is None:
-            raise InputError(f"the hand-off {tool.name!r} of {self._agent.name!r} has no target; expected a Handoff")
-        return self._attachment.tool(tool, tool.name, handoff.target)
-
-    def tool(self, tool: Any, name: str, place: str) -> Any:
-        if self._places.setdefault(name, place) != place:
-            raise InputError(f"two workbenches of {self._agent.name!r} have a tool {name!r}; expected different names")
-        return self._attachment.tool(tool, name)
-
-    def listed(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
-        own = [one for one in specs if self._places.setdefault(one.name, place) == place]
-        for one in specs:
-            if one not in own:
-                _log.warning("the tool %r of %s has the name of another tool, and is left out", one.name, server)
-        allowed = self._attachment.listed(server, own)
-        return {one.name: one.name in allowed for one in own}
-
-    def check_tools(self) -> None:
-        self._attachment.check_tools()
-
 
 # --- attaching
 
@@ -173,25 +89,22 @@ def guarded(
     """
     attachment = AutoGenAttachment(guard, conversation, frozenset(unguarded))
     attachment.guard_agent(agent)
-    attachment.check_tools()
+    attachment.tools.check()
     return agent
 
 
-class AutoGenAttachment:
+class AutoGenAttachment(HostAdapter[AutoGenScope]):
     """One guard, and the agents that it guards.
 
     Attributes:
-        guard: decides.
-        calls: judges their calls.
+        tools: those of the agents.
     """
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
-        self.guard, self._name, self._unguarded = guard, naming(named), unguarded
-        self.calls = AutoGenCalls(guard, self._name)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unguarded = unguarded
         self._agents: dict[int, AssistantTools] = {}
-        self._tools: dict[tuple[int, str], tuple[Any, AutoGenTool]] = {}  # with the tool, so that its id stays its own
-        self._listed = ListedTools(guard)
-        self._servers: dict[str, dict[str, ToolSpec]] = {}
+        self.tools = AutoGenTools(self, self.guard_agent)
 
     # --- agents
 
@@ -201,9 +114,7 @@ class AutoGenAttachment:
             return
         parts = TEAM_PARTS if isinstance(agent, BaseGroupChat) else self._parts_of(agent)
         owner = vars(agent).get(ATTACHMENT)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError("this agent has another guard already; expected one guard for all agents")
-        if owner is None:
+        if self.is_new(owner, "this agent"):
             require_parts(agent, *parts)
             if isinstance(agent, BaseGroupChat):
                 _end_with_guard(agent)
@@ -212,7 +123,7 @@ class AutoGenAttachment:
             agent.__class__ = made(kind)
             vars(agent)[ATTACHMENT] = self
         elif owner is not self:
-            self._listed.add(*owner._listed.specs.values())  # noqa: SLF001 - of the same class
+            self.listed.add(*owner.listed.specs.values())
         self.guard_parts(agent)
 
     def _parts_of(self, agent: Any) -> tuple[str, ...]:
@@ -227,7 +138,7 @@ class AutoGenAttachment:
     def refresh(self, agent: Any) -> None:
         """Guards additions to an agent, and compares them with the rules."""
         self.guard_parts(agent)
-        self.check_tools()
+        self.tools.check()
 
     def guard_parts(self, agent: Any) -> None:
         """Guards the workbenches, hand-offs, code executor and inner agents of an agent."""
@@ -243,7 +154,7 @@ class AutoGenAttachment:
             self._guard_tools(agent)
 
     def _guard_tools(self, agent: Any) -> None:
-        own = self._agents.setdefault(id(agent), AssistantTools(self, agent))
+        own = self._agents.setdefault(id(agent), AssistantTools(self.tools, agent))
         agent._workbench = [  # noqa: SLF001 - as above
             own.workbench(one, f"{agent.name} #{at}")
             for at, one in enumerate(agent._workbench)  # noqa: SLF001 - as above
@@ -251,63 +162,29 @@ class AutoGenAttachment:
         agent._handoff_tools = [own.handoff(one) for one in agent._handoff_tools]  # noqa: SLF001 - as above
 
     def _executor(self, executor: Any) -> Any:
-        self._listed.add(EXECUTE)
-        if not isinstance(executor, GuardedExecutor):
-            return GuardedExecutor(executor, self.calls)
-        if executor.guardagent_calls.guard is not self.guard:
-            raise InputError("the code executor has another guard already; expected the executor itself")
-        return executor
-
-    # --- tools
-
-    def tool(self, tool: Any, name: str, target: str | None = None) -> Any:
-        """Returns the guarded form of a tool."""
-        if isinstance(tool, AutoGenTool) and tool.guardagent_calls.guard is self.guard:
-            return tool
-        key = (id(tool), name)
-        if key not in self._tools:
-            made = guarded_tool(tool, name, self.calls, target)
-            self._tools[key] = (tool, made)
-            self._list(tool, made.guardagent_spec, target)
-            if isinstance(inner := getattr(tool, "_task_runner", None), BaseChatAgent | Team):
-                self.guard_agent(inner)
-        return self._tools[key][1]
-
-    def _list(self, tool: Any, spec: ToolSpec, target: str | None) -> None:
-        if target is None:
-            self._listed.add(spec)
-        if (params := getattr(tool, "_server_params", None)) is not None:
-            self._servers.setdefault(server_key(params, type(tool).__name__), {})[spec.name] = spec
-
-    def listed(self, server: str, specs: list[ToolSpec]) -> set[str]:
-        """Compares a server's list with the accepted tools. Returns the names of the tools that may be called."""
-        self._listed.add(*specs)
-        return {one.name for one in self.guard.update_server_tools(server, specs)}
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        if self._listed.changed:
-            for server, specs in self._servers.items():
-                self.guard.update_server_tools(server, list(specs.values()))
-            self._listed.check()
+        self.listed.add(EXECUTE)
+        owner = executor.guardagent_adapter if isinstance(executor, GuardedExecutor) else None
+        is_new = self.is_new(owner, "the code executor", "the executor itself")
+        return GuardedExecutor(executor, self) if is_new else executor
 
     # --- a run
 
-    def begin(self, agent: str | None) -> tuple[bool, AutoGenScope]:
+    def begin_run(self, agent: str | None) -> tuple[bool, AutoGenScope]:
         """Returns whether a program starts this run, and the surroundings of the run.
 
         Args:
             agent: the name of the agent; None for a team.
         """
-        around = scope() or AutoGenScope(None)
-        call, run = around.call, around.run
-        named = around.conversation if around.inside else self._name() or around.conversation
-        if named and not around.inside:
-            self.guard.turn(named)
-        if run is None or run.call is not call:  # else it is an agent of a team, or a team of an agent
-            run = AutoGenRun(run, call=call)
-        turn = AutoGenTurn(agent, proposed_ids(self.guard, named)) if agent is not None else None
-        return not around.inside, AutoGenScope(named, run, call, turn=turn)
+        outside = scope() or AutoGenScope(None)
+        call = outside.call
+
+        def new_run(outer: AutoGenRun | None) -> AutoGenRun:
+            """Returns the run of the team or the agent around it, or that of a call."""
+            return outer if outer is not None and outer.call is call else AutoGenRun(outer, call=call)
+
+        around = self.begin(new_run)
+        turn = AutoGenTurn(agent, self.proposed(around)) if agent is not None else None
+        return not outside.inside, replace(around, turn=turn)
 
 
 def _end_with_guard(team: Any) -> None:

@@ -56,12 +56,12 @@ class _GuardedChatAgent(BaseChatAgent):
     async def on_messages_stream(self, messages: Any, cancellation_token: Any) -> AsyncGenerator[Any, None]:
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
-        outermost, around = attachment.begin(self.name)
+        outermost, around = attachment.begin_run(self.name)
         events = SURROUNDINGS.stream_within(around, super().on_messages_stream(messages, cancellation_token))
         ended = _until_ended(self, events, around.run, cancellation_token)
         if outermost and attachment.guard.judges_answers:
             context = getattr(self, "_model_context", None)
-            hold = AnswerHold(attachment.guard, around, self.name, messages, context)
+            hold = AnswerHold(attachment, around, self.name, messages, context)
             ended = hold.judged(ended)
         async with aclosing(ended) as found:
             async for event in found:
@@ -92,7 +92,7 @@ class _GuardedAssistant(_GuardedChatAgent):
         """Runs a call. Whatever it raises becomes its error, since the host would wait for ever."""
         try:
             _require_guarded(kwargs)
-            with enter(replace(scope() or AutoGenScope(None), tool_id=tool_call.id)):
+            with enter(replace(scope() or AutoGenScope(None), tool_id=tool_call.id or None)):
                 return await super()._execute_tool_call(tool_call=tool_call, **kwargs)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -194,11 +194,11 @@ class _GuardedTeam(BaseGroupChat):
     async def run_stream(self, *, task: Any = None, **kwargs: Any) -> AsyncGenerator[Any, None]:
         attachment = vars(self)[ATTACHMENT]
         attachment.refresh(self)
-        outermost, around = attachment.begin(None)
+        outermost, around = attachment.begin_run(None)
         events = SURROUNDINGS.stream_within(around, super().run_stream(task=task, **kwargs))
         if outermost and attachment.guard.judges_answers:
             messages = [] if task is None else [task] if not isinstance(task, list | tuple) else task
-            events = AnswerHold(attachment.guard, around, self.name, messages).judged(events)
+            events = AnswerHold(attachment, around, self.name, messages).judged(events)
         try:
             async with aclosing(events) as found:
                 async for event in found:

@@ -6,7 +6,7 @@ everything that its models say; it is held until it is judged.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,122 +16,25 @@ from autogen_agentchat.messages import BaseChatMessage, TextMessage
 from autogen_core.models import AssistantMessage
 from pydantic import BaseModel
 
-from guardagent._support.execution import adrive, drive
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import noted_denial, withheld
-from guardagent.enforcement.host_runs import awaited
+from guardagent._support.execution import adrive
+from guardagent.enforcement import HostCall, Outcome, ToolSpec
+from guardagent.enforcement.calls import plain_arguments, plain_value
+from guardagent.enforcement.host_adapter import HANDOFF, HostAdapter, ToolInvocation, withheld
 from guardagent.enforcement.tool_arguments import refuse_opaque
-from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.autogen.adapter.runs import SURROUNDINGS, UNNAMED, AutoGenScope, scope, spoken_text
-from guardagent.types import FrozenMapping, Verdict
-
-# --- calls
-
-ValidateEdit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-HANDOFF = "handoff"
-
-
-@dataclass(frozen=True, slots=True)
-class PermittedCall:
-    """A call that may run.
-
-    Attributes:
-        guard: records its outcome.
-        call: the call.
-        args: the judged arguments.
-        inside: the surroundings of what it runs.
-    """
-
-    guard: EnforcementPoint
-    call: HostCall
-    args: Mapping[str, Any]
-    inside: AutoGenScope
-
-    async def run(self, work: Callable[[], Awaitable[Any]], outcome: Callable[[Any], Outcome]) -> Any:
-        """Runs the tool and records its outcome."""
-        running = SURROUNDINGS.within(self.inside, awaited(work))
-        return await adrive(self.guard.lifecycle.execute(self.call, running, outcome))
-
-    async def stream(
-        self, results: AsyncGenerator[Any, None], outcome: Callable[[Any], Outcome]
-    ) -> AsyncGenerator[Any, None]:
-        """Yields the results of a tool, and records the last one as its outcome."""
-        life, last = self.guard.lifecycle, None
-        try:
-            async with aclosing(SURROUNDINGS.stream_within(self.inside, results)) as events:
-                async for last in events:
-                    yield last
-            ended = outcome(last)
-        except BaseException as error:
-            recorded = life.after(self.call, Outcome.of_error(error))
-            if isinstance(error, Exception):
-                await adrive(recorded)
-            else:
-                drive(recorded)  # not awaited: the task is cancelled
-            raise
-        await adrive(life.after(self.call, ended))
-
-
-class AutoGenCalls:
-    """Judges calls.
-
-    Args:
-        guard: decides.
-        named: returns the operator's name of the conversation.
-    """
-
-    def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
-        self.guard, self._named = guard, named
-
-    async def authorize(self, name: str, args: Mapping[str, Any], validate_edit: ValidateEdit) -> PermittedCall:
-        """Judges a call.
-
-        Raises:
-            ToolDenied: the call may not run.
-        """
-        around = self._around()
-        call = self._call(name, args, around, validate_edit)
-        try:
-            call, judged = await adrive(self.guard.lifecycle.authorize(call))
-        except ToolDenied as denied:
-            raise noted_denial(denied, around, UNNAMED) from None
-        inside = replace(around, conversation=call.conversation, call=call, turn=None, tool_id=None)
-        return PermittedCall(self.guard, call, judged, inside)
-
-    async def refusal(self, name: str, problem: str) -> ToolDenied:
-        """Denies a call that cannot be judged as it stands."""
-        around = self._around()
-        verdict = await self.guard.arefuse(self._call(name, {}, around), problem)
-        return noted_denial(ToolDenied(name, verdict), around, UNNAMED)
-
-    def _around(self) -> AutoGenScope:
-        return scope() or AutoGenScope(self._named())
-
-    def _call(
-        self, name: str, args: Mapping[str, Any], around: AutoGenScope, validate_edit: ValidateEdit | None = None
-    ) -> HostCall:
-        options: dict[str, Any] = {"validate_edit": validate_edit}
-        if around.run is not None and around.turn is not None:
-            turn = around.turn
-            options |= {"step": f"{around.run.id}.{turn.id}.{turn.step}", "agent": turn.agent}
-            if around.call is None:
-                options |= {"messages": turn.messages, "seen": turn.seen}
-        if around.tool_id:
-            options["id"] = around.tool_id
-        if name == HANDOFF:
-            options["action"] = HANDOFF
-        return HostCall(name, args, around.conversation, **options)
-
+from guardagent.errors import InputError
+from guardagent.frameworks.autogen.adapter.runs import AutoGenScope, spoken_text
+from guardagent.types import FrozenMapping, Verdict, thaw
 
 # --- arguments
 
 _SERVER_TOOL = "McpToolAdapter"
+MODEL = "model"
+"""The key of a model with all arguments of a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoGenArguments:
-    """Reads the arguments of a tool.
+    """Reads the arguments of a tool, which are a model.
 
     Attributes:
         spec: the tool's declaration, under the name by which models call it.
@@ -157,7 +60,7 @@ class AutoGenArguments:
         spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
         return cls(spec, model, any(one.__name__ == _SERVER_TOOL for one in type(tool).__mro__))
 
-    def copied(self, args: BaseModel) -> BaseModel:
+    def copied(self, args: BaseModel) -> dict[str, Any]:
         """Returns a copy of arguments, which nobody else can change.
 
         Raises:
@@ -171,20 +74,20 @@ class AutoGenArguments:
             own.__pydantic_fields_set__.update(
                 name for name in type(own).model_fields if getattr(own, name, None) is not None
             )
-        return own
+        return {MODEL: own}
 
-    def judged(self, own: BaseModel) -> FrozenMapping:
+    def judged(self, own: Mapping[str, Any]) -> FrozenMapping:
         """Returns arguments as rules read them.
 
         Raises:
             InputError: one has no form that rules can read.
         """
-        found = plain_value(own, f"the arguments of {self.spec.name}", frozen=True)
-        if not isinstance(found, Mapping):
-            raise InputError(f"the arguments of {self.spec.name!r} are a {type(found).__name__}; expected an object")
-        return FrozenMapping(found)
+        shown = plain_value(own[MODEL], f"the arguments of {self.spec.name}", frozen=True)
+        if not isinstance(shown, Mapping):
+            raise InputError(f"the arguments of {self.spec.name!r} are a {type(shown).__name__}; expected an object")
+        return FrozenMapping(shown)
 
-    def edited(self, args: Mapping[str, Any]) -> BaseModel:
+    def edited(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments that a tool gets for a reviewer's edits.
 
         Raises:
@@ -197,6 +100,91 @@ class AutoGenArguments:
         return self.copied(self.model.model_validate(dict(args)))
 
 
+@dataclass(frozen=True, slots=True)
+class NamedArguments:
+    """Reads arguments by name, as those of a server's tool.
+
+    Attributes:
+        validate: returns arguments with defaults; raises InputError if they do not fit.
+    """
+
+    validate: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+    def copied(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns plain copies of arguments."""
+        return thaw(plain_arguments(self.validate(args)))  # type: ignore[no-any-return]
+
+    def judged(self, own: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns arguments as rules read them."""
+        return plain_arguments(own)
+
+    def edited(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that a tool gets for a reviewer's edits."""
+        return dict(self.validate(args))
+
+
+# --- calls
+
+
+class AutoGenInvocation(ToolInvocation[AutoGenScope]):
+    """One call of a tool, or of an executor of code.
+
+    Args:
+        adapter: has the guard.
+        name: the name of the tool.
+        proposed: the arguments.
+        arguments: reads them.
+        read_outcome: reads what the tool returns.
+        to: the agent to which the tool hands the conversation over, as the event `handoff(to=...)`; None for others.
+    """
+
+    def __init__(
+        self,
+        adapter: HostAdapter[AutoGenScope],
+        name: str,
+        proposed: Any,
+        arguments: AutoGenArguments | NamedArguments,
+        read_outcome: Callable[[Any], Outcome],
+        to: str | None = None,
+    ) -> None:
+        super().__init__(adapter, name if to is None else HANDOFF, adapter.around())
+        self._proposed, self._arguments, self._read_outcome, self._to = proposed, arguments, read_outcome, to
+
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._arguments.copied(self._proposed), {}
+
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self._arguments.edited(edited)
+
+    def plain(self) -> Mapping[str, Any]:
+        return self._shown(self.own)
+
+    def options(self) -> dict[str, Any]:
+        options, around, turn = super().options(), self.around, self.around.turn
+        if around.run is not None and turn is not None:
+            options |= {"step": f"{around.run.id}.{turn.id}.{turn.step}", "agent": turn.agent}
+            if around.call is None:
+                options |= {"messages": turn.messages, "seen": turn.seen}
+        return {**options, "action": HANDOFF} if self.name == HANDOFF else options
+
+    def inside(self, call: HostCall) -> AutoGenScope:
+        return replace(self.around, conversation=call.conversation, call=call, turn=None, tool_id=None)
+
+    def outcome(self, output: Any) -> Outcome:
+        return self._read_outcome(output)
+
+    def _shown(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        judged = self._arguments.judged(args)
+        return judged if self._to is None else {"to": self._to, **({"input": judged} if judged else {})}
+
+    def _hosts(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        if self._to is None:
+            return dict(args)
+        if args.get("to") != self._to or args.keys() - {"to", "input"}:
+            raise InputError(f"the hand-off leads to {self._to!r}; expected another 'input' at most")
+        return dict(args.get("input", {}))
+
+
 # --- final answers
 
 
@@ -205,14 +193,14 @@ class AnswerHold:
     """Holds the events of a run until its answer has passed.
 
     Attributes:
-        guard: judges the answer.
+        adapter: judges the answer.
         around: the surroundings of the run.
         name: the name of the agent or team.
         task: the messages of the user.
         context: the context of the agent's model; None for a team.
     """
 
-    guard: EnforcementPoint
+    adapter: HostAdapter[AutoGenScope]
     around: AutoGenScope
     name: str
     task: Sequence[Any]
@@ -222,8 +210,8 @@ class AnswerHold:
     async def judged(self, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
         """Yields the events if the answer may pass; else the reason why it is withheld."""
         start = len(_messages_of(self.context))
-        async with aclosing(events) as found:
-            async for event in found:
+        async with aclosing(events) as running:
+            async for event in running:
                 self.events.append(event)
         verdict = await self._denial()
         if verdict is None:
@@ -237,17 +225,13 @@ class AnswerHold:
     async def _denial(self) -> Verdict | None:
         run = self.around.run
         final = run.final if run is not None else None
-        texts = [spoken_text(one) for one in map(_message_of, self.events) if one is not None and not self._asks(one)]
-        text = "\n".join(dict.fromkeys(one for one in texts if one is not None and one != final))
-        if final is not None and not text:
+        shown = [event for event in map(_message_of, self.events) if event is not None and not self._asks(event)]
+        texts = [text for text in map(spoken_text, shown) if text is not None and text != final]
+        if final is not None and not any(texts):
             return None  # the guard's own answer
-        requests = [one if isinstance(one, str) else one.to_text() for one in self.task]
-        verdict = await self.guard.aanswer(self.around.conversation or "", requests[-1] if requests else "", text)
-        if verdict.label and run is not None:
-            run.note("answer", verdict)
-            if run.halted is not None:
-                raise run.halted
-        return verdict if verdict.label else None
+        requests = [message if isinstance(message, str) else message.to_text() for message in self.task]
+        request = requests[-1] if requests else ""
+        return await adrive(self.adapter.answer_denial(self.around, request, ["\n".join(dict.fromkeys(texts))]))
 
     def _withheld(self, text: str) -> list[Any]:
         """Returns the end of a run whose answer is denied."""

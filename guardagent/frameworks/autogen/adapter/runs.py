@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from autogen_core.tools import ImageResultContent, ToolResult
 
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.host_adapter import answer_text
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
 
@@ -74,12 +74,10 @@ class AutoGenScope(HostScope):
 
     Attributes:
         turn: the agent's part of the run; None outside of an agent.
-        tool_id: the host's id of the call that is about to run.
     """
 
     run: AutoGenRun | None = None
     turn: AutoGenTurn | None = None
-    tool_id: str | None = None
 
     @property
     def inside(self) -> bool:
@@ -145,7 +143,7 @@ def spoken_text(event: Any) -> str | None:
         return None
     parts = [event.to_text()]
     if isinstance(event, StructuredMessage):
-        parts.append(_json(event.content))
+        parts.append(answer_text(event.content))
     if isinstance(event, HandoffMessage):
         parts += [one["content"] for one in chat(event.context)]
     return "\n".join(parts)
@@ -165,10 +163,3 @@ def _content(message: Any) -> str:
     if isinstance(message, FunctionExecutionResultMessage):
         return "\n".join(one.content for one in message.content)
     return "\n".join(one for one in message.content if isinstance(one, str))
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(plain_value(value), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(value)

@@ -10,11 +10,14 @@ import asyncio
 import contextvars
 import copy
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from autogen_agentchat.agents import BaseChatAgent
+from autogen_agentchat.base import Team
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
 from autogen_core.tools import (
@@ -30,16 +33,28 @@ from autogen_core.tools import (
 )
 from pydantic import BaseModel
 
+from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import ToolSpec
-from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import UNREAD
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter
+from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import finished, same_arguments
+from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.autogen.adapter.calls import HANDOFF, AutoGenArguments, AutoGenCalls, PermittedCall
-from guardagent.frameworks.autogen.adapter.runs import outcome_of, outcome_of_code, outcome_of_result
-from guardagent.types import thaw
+from guardagent.frameworks.autogen.adapter.calls import (
+    MODEL,
+    AutoGenArguments,
+    AutoGenInvocation,
+    NamedArguments,
+)
+from guardagent.frameworks.autogen.adapter.runs import (
+    AutoGenScope,
+    outcome_of,
+    outcome_of_code,
+    outcome_of_result,
+)
+
+_log = logging.getLogger("guardagent")
 
 # --- tools
 
@@ -50,14 +65,17 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
     Args:
         tool: the tool itself. It is not changed.
         arguments: reads its arguments.
-        calls: judges.
+        adapter: has the guard.
         target: the agent to which the tool hands the conversation over; None for other tools.
     """
 
-    def __init__(self, tool: Any, arguments: AutoGenArguments, calls: AutoGenCalls, target: str | None = None) -> None:
+    def __init__(
+        self, tool: Any, arguments: AutoGenArguments, adapter: HostAdapter[AutoGenScope], target: str | None = None
+    ) -> None:
         super().__init__(tool.args_type(), tool.return_type(), tool.name, tool.description)
-        self.guardagent_calls = calls
+        self.guardagent_adapter = adapter
         self._tool, self._arguments, self._target = tool, arguments, target
+        self._outcome = partial(outcome_of, as_string=self.return_value_as_string)
         self._schema: ToolSchema = tool.schema  # made once: models see what was compared with the rules
 
     @property
@@ -73,8 +91,8 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
         return str(self._tool.return_value_as_string(value))
 
     async def save_state_json(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._tool.save_state_json()
-        return found
+        state: Mapping[str, Any] = await self._tool.save_state_json()
+        return state
 
     async def load_state_json(self, state: Mapping[str, Any]) -> None:
         await self._tool.load_state_json(state)
@@ -83,76 +101,29 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
         raise undumped(f"the tool {self.name!r}")
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
-        allowed, own = await self._allowed(args)
+        async def work(own: BaseModel) -> Any:
+            return finished(self.name, await _in_this_context(self._tool).run(own, cancellation_token))
 
-        async def work() -> Any:
-            tool = _in_this_context(self._tool)
-            return finished(self.name, await tool.run(self._received(allowed.args, own), cancellation_token))
+        steps = self._invocation(args).steps(lambda own: awaited(lambda: work(own[MODEL])))
+        return await adrive(steps)
 
-        return await allowed.run(work, partial(outcome_of, as_string=self.return_value_as_string))
-
-    async def _allowed(self, args: BaseModel) -> tuple[PermittedCall, BaseModel]:
-        """Judges a call. Returns it, and the arguments that it was judged with.
-
-        Raises:
-            ToolDenied: the call may not run.
-        """
-        name, read = self._event, self._arguments
-        try:
-            own = read.copied(args)
-            shown = self._shown(read.judged(own))
-        except InputError as error:
-            raise await self.guardagent_calls.refusal(name, str(error)) from None
-        return await self.guardagent_calls.authorize(name, shown, self._validated), own
-
-    def _received(self, judged: Mapping[str, Any], own: BaseModel) -> BaseModel:
-        """Returns the arguments that run: the judged copies, or those of a reviewer's edits."""
-        if same_arguments(judged, self._shown(self._arguments.judged(own))):
-            return own
-        own = self._arguments.edited(self._unshown(judged))
-        if not same_arguments(judged, self._shown(self._arguments.judged(own))):
-            raise InputError(f"the edited arguments of {self.name!r} change when they are read; expected stable values")
-        return own
-
-    def _validated(self, edited: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._shown(self._arguments.judged(self._arguments.edited(self._unshown(edited))))
-
-    # --- a hand-off is the event `handoff(to=...)`
-
-    @property
-    def _event(self) -> str:
-        return self._arguments.spec.name if self._target is None else HANDOFF
-
-    def _shown(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._target is None:
-            return args
-        return {"to": self._target, **({"input": args} if args else {})}
-
-    def _unshown(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._target is None:
-            return args
-        if args.get("to") != self._target or args.keys() - {"to", "input"}:
-            raise InputError(f"the hand-off leads to {self._target!r}; expected another 'input' at most")
-        found: Mapping[str, Any] = args.get("input", {})
-        return found
+    def _invocation(
+        self, proposed: Any, arguments: AutoGenArguments | NamedArguments | None = None
+    ) -> AutoGenInvocation:
+        reader, name = arguments or self._arguments, self._arguments.spec.name
+        return AutoGenInvocation(self.guardagent_adapter, name, proposed, reader, self._outcome, self._target)
 
 
 class AutoGenStreamTool(AutoGenTool, BaseStreamTool[BaseModel, Any, Any]):
     """As AutoGenTool, for a tool that streams its results, such as an agent or a team."""
 
     async def run_stream(self, args: BaseModel, cancellation_token: CancellationToken) -> AsyncGenerator[Any, None]:
-        allowed, own = await self._allowed(args)
-
-        async def results() -> AsyncGenerator[Any, None]:
-            received = self._received(allowed.args, own)
-            async with aclosing(self._tool.run_stream(received, cancellation_token)) as found:
-                async for one in found:
-                    yield one
-
-        outcome = partial(outcome_of, as_string=self.return_value_as_string)
-        async with aclosing(allowed.stream(results(), outcome)) as found:
-            async for one in found:
-                yield one
+        invocation = self._invocation(args)
+        call, own = await adrive(invocation.allowed())
+        results = self._tool.run_stream(own[MODEL], cancellation_token)
+        async with aclosing(invocation.stream(call, results)) as events:
+            async for event in events:
+                yield event
 
 
 class AutoGenJsonTool(AutoGenTool):
@@ -161,39 +132,28 @@ class AutoGenJsonTool(AutoGenTool):
     async def run_json(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
-        name, calls = self._event, self.guardagent_calls
-        try:
-            own = plain_arguments(self._by_schema(args))
-        except InputError as error:
-            raise await calls.refusal(name, str(error)) from None
-        allowed = await calls.authorize(name, self._shown(own), lambda edited: self._by_schema(self._unshown(edited)))
+        async def work(own: Mapping[str, Any]) -> Any:
+            return finished(self.name, await self._tool.run_json(own, cancellation_token, call_id=call_id))
 
-        async def work() -> Any:
-            return finished(
-                self.name,
-                await self._tool.run_json(self._unshown(allowed.args), cancellation_token, call_id=call_id),
-            )
-
-        return await allowed.run(work, partial(outcome_of, as_string=self.return_value_as_string))
+        invocation = self._invocation(args, NamedArguments(self._by_schema))
+        return await adrive(invocation.steps(lambda own: awaited(lambda: work(own))))
 
     def _by_schema(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
         return validate_arguments(self.name, args, self._arguments.spec.schema)
 
 
-def guarded_tool(tool: Any, name: str, calls: AutoGenCalls, target: str | None = None) -> AutoGenTool:
+def guarded_tool(tool: Any, name: str, adapter: HostAdapter[AutoGenScope], target: str | None = None) -> AutoGenTool:
     """Returns the guarded form of a tool.
 
     Args:
         tool: a tool of AutoGen.
         name: the name by which models call it.
-        calls: judges.
+        adapter: has the guard.
         target: see AutoGenTool.
 
     Raises:
         InputError: the tool cannot be guarded.
     """
-    if isinstance(tool, AutoGenTool):
-        raise InputError(f"the tool {name!r} has another guard already; expected the tool itself")
     if not isinstance(tool, BaseTool):
         raise InputError(f"the tool {name!r} is a {type(tool).__name__}; expected a BaseTool of AutoGen")
     require_parts(tool, "args_type", "run", "run_json", "schema", "return_value_as_string")
@@ -202,8 +162,8 @@ def guarded_tool(tool: Any, name: str, calls: AutoGenCalls, target: str | None =
     if type(tool).run_json is not BaseTool.run_json or (
         streams and type(tool).run_json_stream is not BaseStreamTool.run_json_stream
     ):
-        return AutoGenJsonTool(tool, arguments, calls, target)
-    return (AutoGenStreamTool if streams else AutoGenTool)(tool, arguments, calls, target)
+        return AutoGenJsonTool(tool, arguments, adapter, target)
+    return (AutoGenStreamTool if streams else AutoGenTool)(tool, arguments, adapter, target)
 
 
 def _in_this_context(tool: Any) -> Any:
@@ -227,31 +187,10 @@ def undumped(what: str) -> InputError:
 _STATIC = ("list_tools", "call_tool", "call_tool_stream")
 
 
-class ToolOwner(Protocol):
-    """Guards the tools of one agent."""
-
-    @property
-    def calls(self) -> AutoGenCalls:
-        """Judges its calls."""
-
-    def tool(self, tool: Any, name: str, place: str) -> Any:
-        """Returns the guarded form of a tool of a static workbench."""
-
-    def listed(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
-        """Compares a server's list with the accepted tools.
-
-        Returns:
-            The names of the agent's tools, and whether they may be called; without those that another workbench has.
-        """
-
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-
-
 class _GuardedStatic(StaticWorkbench):
     """Offers the guarded forms of another workbench's tools, also of those that it gets later."""
 
-    def __init__(self, workbench: StaticWorkbench, owner: ToolOwner, place: str) -> None:
+    def __init__(self, workbench: StaticWorkbench, owner: AssistantTools, place: str) -> None:
         require_parts(workbench, "_tools", "_tool_overrides", "_override_name_to_original")
         self.guardagent_inner, self.guardagent_owner, self._place = workbench, owner, place
 
@@ -271,10 +210,10 @@ class _GuardedStatic(StaticWorkbench):
         return self.guardagent_inner._override_name_to_original  # noqa: SLF001 - as above
 
     async def list_tools(self) -> list[ToolSchema]:
-        found: list[ToolSchema] = await super().list_tools()
-        self.guardagent_owner.check_tools()
-        accepted = self.guardagent_owner.calls.guard.accepted
-        return [_hidden(one["name"]) if accepted.unaccepted(one["name"]) else one for one in found]
+        schemas: list[ToolSchema] = await super().list_tools()
+        self.guardagent_owner.tools.check()
+        accepted = self.guardagent_owner.adapter.guard.accepted
+        return [_hidden(schema["name"]) if accepted.unaccepted(schema["name"]) else schema for schema in schemas]
 
     async def start(self) -> None:
         await self.guardagent_inner.start()
@@ -296,7 +235,7 @@ class _GuardedStaticStream(_GuardedStatic, StaticStreamWorkbench):
 class _GuardedServer(Workbench):
     """Judges the calls of a workbench whose tools can change, by the schemas that it listed last."""
 
-    def __init__(self, workbench: Workbench, owner: ToolOwner, place: str) -> None:
+    def __init__(self, workbench: Workbench, owner: AssistantTools, place: str) -> None:
         require_parts(workbench, "list_tools", "call_tool")
         self.guardagent_inner, self.guardagent_owner = workbench, owner
         self._server, self._place, self._specs = _server_of(workbench, place), place, dict[str, ToolSpec]()
@@ -312,9 +251,9 @@ class _GuardedServer(Workbench):
             name: ToolSpec(name, dict(one.get("parameters", {})), one.get("description", ""))
             for name, one in schemas.items()
         }
-        allowed = self.guardagent_owner.listed(self._server, list(specs.values()), self._place)
+        allowed = self.guardagent_owner.list_server(self._server, list(specs.values()), self._place)
         self._specs = {name: specs[name] for name in allowed}
-        self.guardagent_owner.check_tools()
+        self.guardagent_owner.tools.check()
         return [schemas[name] if may_run else _hidden(name) for name, may_run in allowed.items()]
 
     async def call_tool(
@@ -327,25 +266,21 @@ class _GuardedServer(Workbench):
         """Runs a call. A denial is a result with an error."""
         if name not in self._specs:
             await self.list_tools()
-        calls = self.guardagent_owner.calls
+        adapter, work = self.guardagent_owner.adapter, self.guardagent_inner.call_tool
+        reader = NamedArguments(partial(self._read, name))
+        invocation = AutoGenInvocation(adapter, name, arguments or {}, reader, outcome_of_result)
         try:
-            args = self._read(name, arguments or {})
-        except InputError as error:
-            return failure(name, str(await calls.refusal(name, str(error))))
-        try:
-            allowed = await calls.authorize(name, args, partial(self._read, name))
+            call, own = await adrive(invocation.allowed())
         except ToolDenied as denied:
             return failure(name, str(denied))
-        call = self.guardagent_inner.call_tool
-        result: ToolResult = await allowed.run(
-            lambda: call(name, thaw(allowed.args), cancellation_token, call_id), outcome_of_result
-        )
+        running = awaited(lambda: work(name, own, cancellation_token, call_id))
+        result: ToolResult = await adrive(invocation.run(call, running))
         return result
 
     def _read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in self._specs:
             raise InputError(f"there is no tool {name!r}")
-        return plain_arguments(validate_arguments(name, arguments, self._specs[name].schema))
+        return validate_arguments(name, arguments, self._specs[name].schema)
 
     async def start(self) -> None:
         await self.guardagent_inner.start()
@@ -367,7 +302,7 @@ class _GuardedServer(Workbench):
         raise undumped("the workbench")
 
 
-def guarded_workbench(workbench: Any, owner: ToolOwner, place: str) -> Any:
+def guarded_workbench(workbench: Any, owner: AssistantTools, place: str) -> Any:
     """Returns the guarded form of a workbench.
 
     Args:
@@ -386,7 +321,7 @@ def guarded_workbench(workbench: Any, owner: ToolOwner, place: str) -> Any:
     return _GuardedServer(workbench, owner, place)
 
 
-def guard_of_workbench(workbench: Any) -> ToolOwner | None:
+def guard_of_workbench(workbench: Any) -> AssistantTools | None:
     """Returns the owner of a guarded workbench; None for others."""
     return workbench.guardagent_owner if isinstance(workbench, _GuardedStatic | _GuardedServer) else None
 
@@ -426,6 +361,111 @@ def _overrides(kind: type, base: type) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in _STATIC)
 
 
+# --- the tools of agents
+
+
+class AutoGenTools:
+    """The tools of the agents of an adapter, with their guarded forms.
+
+    Args:
+        adapter: has the guard.
+        guard_inner: guards an agent or a team that runs as a tool.
+    """
+
+    def __init__(self, adapter: HostAdapter[AutoGenScope], guard_inner: Callable[[Any], None]) -> None:
+        self.adapter, self._guard_inner = adapter, guard_inner
+        self._guarded: dict[
+            tuple[int, str], tuple[Any, AutoGenTool]
+        ] = {}  # with the tool, so that its id stays its own
+        self._servers: dict[str, dict[str, ToolSpec]] = {}
+
+    def guarded(self, tool: Any, name: str, target: str | None = None) -> Any:
+        """Returns the guarded form of a tool.
+
+        Raises:
+            InputError: it has another guard, or cannot be guarded.
+        """
+        owner = tool.guardagent_adapter if isinstance(tool, AutoGenTool) else None
+        if not self.adapter.is_new(owner, f"the tool {name!r}", "the tool itself"):
+            return tool
+        key = (id(tool), name)
+        if key not in self._guarded:
+            created = guarded_tool(tool, name, self.adapter, target)
+            self._guarded[key] = (tool, created)
+            self._list(tool, created.guardagent_spec, target)
+            if isinstance(inner := getattr(tool, "_task_runner", None), BaseChatAgent | Team):
+                self._guard_inner(inner)
+        return self._guarded[key][1]
+
+    def _list(self, tool: Any, spec: ToolSpec, target: str | None) -> None:
+        if target is None:
+            self.adapter.listed.add(spec)
+        if (params := getattr(tool, "_server_params", None)) is not None:
+            self._servers.setdefault(server_key(params, type(tool).__name__), {})[spec.name] = spec
+
+    def check(self) -> None:
+        """Compares new or changed tools with the rules."""
+        if self.adapter.listed.changed:
+            for server, specs in self._servers.items():
+                self.adapter.guard.update_server_tools(server, list(specs.values()))
+            self.adapter.listed.check()
+
+
+class AssistantTools:
+    """Guards the tools of one agent.
+
+    Args:
+        tools: those of all agents.
+        agent: the agent.
+
+    Attributes:
+        adapter: has the guard.
+    """
+
+    def __init__(self, tools: AutoGenTools, agent: Any) -> None:
+        self.tools, self.adapter, self._agent = tools, tools.adapter, agent
+        self._places: dict[str, str] = {}  # name -> its workbench
+
+    def workbench(self, workbench: Any, place: str) -> Any:
+        """Returns the guarded form of a workbench.
+
+        Raises:
+            InputError: it has another guard, or a tool that cannot be guarded.
+        """
+        owner = guard_of_workbench(workbench)
+        if self.adapter.is_new(None if owner is None else owner.adapter, "a workbench", "the workbench itself"):
+            workbench = guarded_workbench(workbench, self, place)
+        guard_tools_of(workbench)
+        return workbench
+
+    def handoff(self, tool: Any) -> Any:
+        """Returns the guarded form of a hand-off."""
+        handoff = self._agent._handoffs.get(tool.name)  # noqa: SLF001 - there is no public way to it
+        if handoff is None:
+            raise InputError(f"the hand-off {tool.name!r} of {self._agent.name!r} has no target; expected a Handoff")
+        return self.tools.guarded(tool, tool.name, handoff.target)
+
+    def tool(self, tool: Any, name: str, place: str) -> Any:
+        """Returns the guarded form of a tool of a static workbench."""
+        if self._places.setdefault(name, place) != place:
+            raise InputError(f"two workbenches of {self._agent.name!r} have a tool {name!r}; expected different names")
+        return self.tools.guarded(tool, name)
+
+    def list_server(self, server: str, specs: list[ToolSpec], place: str) -> dict[str, bool]:
+        """Compares a server's list with the accepted tools.
+
+        Returns:
+            The names of the agent's tools, and whether they may be called; without those that another workbench has.
+        """
+        own = [spec for spec in specs if self._places.setdefault(spec.name, place) == place]
+        for spec in specs:
+            if spec not in own:
+                _log.warning("the tool %r of %s has the name of another tool, and is left out", spec.name, server)
+        self.adapter.listed.add(*own)
+        allowed = {spec.name for spec in self.adapter.guard.update_server_tools(server, own)}
+        return {spec.name: spec.name in allowed for spec in own}
+
+
 # --- executed code
 
 EXECUTE = ToolSpec(
@@ -440,13 +480,13 @@ class GuardedExecutor(CodeExecutor):
 
     Args:
         executor: the executor itself. It is not changed.
-        calls: judges.
+        adapter: has the guard.
     """
 
-    def __init__(self, executor: Any, calls: AutoGenCalls) -> None:
+    def __init__(self, executor: Any, adapter: HostAdapter[AutoGenScope]) -> None:
         if not isinstance(executor, CodeExecutor):
             raise InputError(f"this is a {type(executor).__name__}; expected a CodeExecutor of AutoGen")
-        self._executor, self.guardagent_calls = executor, calls
+        self._executor, self.guardagent_adapter = executor, adapter
 
     def __getattr__(self, name: str) -> Any:
         if name == "_executor":
@@ -468,13 +508,14 @@ class GuardedExecutor(CodeExecutor):
 
     async def _execute(self, block: CodeBlock, cancellation_token: CancellationToken) -> CodeResult:
         args = {"language": str(block.language), "code": str(block.code)}
+        invocation = AutoGenInvocation(self.guardagent_adapter, EXECUTE.name, args, _CODE, outcome_of_code)
         try:
-            allowed = await self.guardagent_calls.authorize(EXECUTE.name, args, _validated)
+            call, own = await adrive(invocation.allowed())
         except ToolDenied as denied:
             return CodeResult(exit_code=1, output=str(denied))
-        judged = CodeBlock(code=allowed.args["code"], language=allowed.args["language"])
-        run = self._executor.execute_code_blocks
-        result: CodeResult = await allowed.run(lambda: run([judged], cancellation_token), outcome_of_code)
+        judged = CodeBlock(code=own["code"], language=own["language"])
+        running = awaited(lambda: self._executor.execute_code_blocks([judged], cancellation_token))
+        result: CodeResult = await adrive(invocation.run(call, running))
         return result
 
     async def start(self) -> None:
@@ -491,6 +532,9 @@ class GuardedExecutor(CodeExecutor):
 
 
 def _validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-    if edited.keys() != {"language", "code"} or not all(isinstance(one, str) for one in edited.values()):
+    if edited.keys() != {"language", "code"} or not all(isinstance(value, str) for value in edited.values()):
         raise InputError("expected a 'language' and a 'code', each a string")
     return edited
+
+
+_CODE = NamedArguments(_validated)

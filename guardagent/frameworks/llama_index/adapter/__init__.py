@@ -38,14 +38,14 @@ from llama_index.core.tools import FunctionTool, ToolMetadata
 from llama_index.core.workflow import Context, StopEvent, step
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import UNREAD, ListedTools, proposed_ids, unaccepted_names
-from guardagent.enforcement.host_runs import Named, naming
+from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, unaccepted_names
+from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index.adapter.calls import (
     HANDOFF,
+    SURROUNDINGS,
+    UNNAMED,
     HoldingContext,
-    LlamaArguments,
-    LlamaCalls,
     LlamaRun,
     LlamaScope,
     WorkflowHalted,
@@ -55,9 +55,9 @@ from guardagent.frameworks.llama_index.adapter.calls import (
     denial,
     enter,
     guarded_tool,
+    read_arguments,
     result_ids,
     scope,
-    surroundings,
     without_answer,
     without_result,
 )
@@ -124,13 +124,13 @@ class _GuardedWorkflow:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         memory = kwargs.get("memory") or (args[2] if len(args) > 2 else None)
-        with enter(_attachment(self).begin(memory)):  # the tasks of the run inherit it
+        with enter(_attachment(self).begin_run(memory)):  # the tasks of the run inherit it
             return super().run(*args, **kwargs)  # type: ignore[misc]
 
     async def get_tools(self, *args: Any, **kwargs: Any) -> Sequence[Any]:
         attachment = _attachment(self)
         tools: list[Any] = attachment.tools(await super().get_tools(*args, **kwargs))  # type: ignore[misc]
-        attachment.check_tools()
+        attachment.listed.check()
         return tools
 
     @step
@@ -144,7 +144,7 @@ class _GuardedWorkflow:
         held = HoldingContext(ctx)
         output = await super().run_agent_step(held, ev)  # type: ignore[misc]
         final = not (output.tool_calls or output.retry_messages)
-        verdict = await denial(attachment.guard, output.response.content or "") if final else None
+        verdict = await denial(attachment, output.response.content or "") if final else None
         if verdict is not None:
             output = without_answer(output, verdict)
             await _forget_answer(ctx, _agent(self, output), output.response)
@@ -163,7 +163,7 @@ class _GuardedWorkflow:
         if isinstance(result, StopEvent):
             text, structured = result.result.response.content or "", result.result.structured_response
             parts = [*([] if text in run.passed else [text]), *([] if structured is None else [structured])]
-            verdict = await denial(attachment.guard, *parts) if parts else None
+            verdict = await denial(attachment, *parts) if parts else None
         if verdict is not None:
             without_answer(result.result, verdict)
             await _forget_message(ctx, result.result.response)
@@ -182,7 +182,7 @@ class _GuardedWorkflow:
         result = await super()._call_tool(ctx, tool, tool_input)  # type: ignore[misc]
         if not tool.metadata.return_direct or tool.metadata.name == HANDOFF or result.is_error:
             return result
-        verdict = await denial(_attachment(self).guard, result.content)
+        verdict = await denial(_attachment(self), result.content)
         return result if verdict is None else without_result(result, verdict)
 
     @step
@@ -267,31 +267,23 @@ def guarded(
     """
     attachment = LlamaAttachment(guard, conversation, dict(unjudged or {}))
     attachment.guard_agent(agent)
-    attachment.check_tools()
+    attachment.listed.check()
     return agent
 
 
-class LlamaAttachment:
-    """One guard, and the agents that it guards.
-
-    Attributes:
-        guard: decides.
-    """
+class LlamaAttachment(HostAdapter[LlamaScope]):
+    """One guard, and the agents that it guards."""
 
     def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
-        self.guard, self._name, self._unjudged = guard, naming(named), unjudged
-        self._calls = LlamaCalls(guard, self._name)
+        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self._unjudged = unjudged
         self._guarded: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # tool -> its guarded copy
-        self._listed = ListedTools(guard)
 
     def guard_agent(self, agent: Any) -> None:
         """Guards an agent, or a workflow and its agents. Does nothing to what is guarded already."""
         if not isinstance(agent, BaseWorkflowAgent | AgentWorkflow):
             raise InputError(f"this is a {type(agent).__name__}; expected an agent of LlamaIndex, or an AgentWorkflow")
-        owner = vars(agent).get(ATTACHMENT)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError("this agent has another guard already; expected one guard for all agents")
-        if owner is None:
+        if self.is_new(vars(agent).get(ATTACHMENT), "this agent"):
             require_parts(agent, *PARTS)
             kind: Any = type(agent)
             agent.__class__ = guarded_class(kind)
@@ -306,14 +298,14 @@ class LlamaAttachment:
         Raises:
             InputError: a tool cannot be guarded.
         """
-        own = [one for one in tools if getattr(one, "guardagent_guard", None) is not self._calls]
-        if any(getattr(one, "guardagent_guard", None) is not None for one in own):
+        own = [tool for tool in tools if getattr(tool, "guardagent_guard", None) is not self]
+        if any(getattr(tool, "guardagent_guard", None) is not None for tool in own):
             raise InputError("a tool has another guard already; expected the tool itself")
-        made = {id(one): self._copy(one) for one in own}
-        late = update_servers(self.guard, own, self._listed.specs)
+        made = {id(tool): self._copy(tool) for tool in own}
+        late = update_servers(self.guard, own, self.listed.specs)
         return [
-            _without_description(made.get(id(one), one)) if one.metadata.name in late else made.get(id(one), one)
-            for one in tools
+            _without_description(made.get(id(tool), tool)) if tool.metadata.name in late else made.get(id(tool), tool)
+            for tool in tools
         ]
 
     def _copy(self, tool: Any) -> Any:
@@ -327,25 +319,15 @@ class LlamaAttachment:
 
     def _tool(self, tool: Any) -> Any:
         name = tool.metadata.get_name()
-        arguments = LlamaArguments.of(tool, self._unjudged.get(name, ()))
+        arguments = read_arguments(tool, self._unjudged.get(name, ()))
         if name != HANDOFF:
-            self._listed.add(arguments.spec)
-        return guarded_tool(tool, arguments, self._calls)
+            self.listed.add(arguments.spec)
+        return guarded_tool(tool, arguments, self)
 
-    def check_tools(self) -> None:
-        """Compares new or changed tools with the rules."""
-        self._listed.check()
-
-    def begin(self, memory: Any) -> LlamaScope:
+    def begin_run(self, memory: Any) -> LlamaScope:
         """Returns the surroundings of a new run."""
-        around = surroundings(self._name(), memory)
-        if around.call is None and around.conversation:
-            self.guard.turn(around.conversation)
-        return around
-
-    def proposed(self, around: LlamaScope) -> set[str]:
-        """Returns the ids of the calls that models proposed in this conversation."""
-        return proposed_ids(self.guard, around.conversation)
+        session = getattr(memory, "session_id", None)
+        return self.begin(LlamaRun, session if isinstance(session, str) else None)
 
 
 def _without_description(tool: Any) -> Any:

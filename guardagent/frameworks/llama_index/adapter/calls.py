@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from llama_index.core.agent.workflow.multi_agent_workflow import handoff
 from llama_index.core.agent.workflow.workflow_events import AgentOutput, AgentStream, AgentStreamStructuredOutput
@@ -25,30 +24,31 @@ from workflows.runtime.types.results import WaitingForEvent
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.host_adapter import HostApproval, noted_denial, paused_calls, withheld
-from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
-from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolSpec
+from guardagent.enforcement.host_adapter import (
+    HostAdapter,
+    ToolInvocation,
+    answer_text,
+    explained,
+    last_user_text,
+    plain_or_text,
+    withheld,
+)
+from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun, awaited
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.tool_arguments import (
+    ToolArguments,
     annotations_of,
-    as_judged,
-    bound_by_name,
-    copied_values,
     finished,
-    named_by_schema,
     read_signature,
     refuse_opaque,
     takes_any_name,
 )
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.types import Decision, Verdict, thaw
+from guardagent.types import Verdict, thaw
 
 # --- approval
 
-_ELSEWHERE = Verdict(Decision.ESCALATE, reasons=("the approval was requested before, and has the reasons",))
 _RACED = "this call needs human approval only since another call is in flight; propose it again"
 
 
@@ -75,104 +75,42 @@ def answer(ctx: Any, event: Any, decision: Any) -> None:
     ctx.send_event(HumanResponseEvent(call=digest.partition(".")[0], decision={**decided, **edited}))
 
 
-def ask_host(guard: EnforcementPoint, call: HostCall, ctx: Any) -> Procedure[JudgedCall | None]:
-    """Asks a reviewer through the host if a rule escalates the call. Returns None if none does.
+async def ask_reviewer(ctx: Any, request: ApprovalRequest, call: HostCall) -> Approval:
+    """Asks a reviewer through the host, and returns the answer.
 
     The step runs again after the answer, here or in another process, and finds the request in the guard's ledger.
     """
-    life, edits = guard.lifecycle, guard.notes(str(call.conversation)).setdefault("edits", {})
-    for _ in range(MAX_REQUESTS):
-        if call.digest in edits:  # in an earlier run of the step
-            call = with_edits(call, edits[call.digest])
-            continue
-        verdict = _ELSEWHERE if guard.has_request(call) else (yield from life.preview(call))
-        if verdict.decision is not Decision.ESCALATE:
-            return None
-        request = life.request(call, verdict)
-        response = yield Operation(_no_sync, lambda request=request, shown=call: _wait(ctx, request, shown))  # type: ignore[misc]
-        approval = Approval.read(response.get("decision", None)).validated(call.validate_edit)
-        verdict = yield from life.resolve(call, approval)
-        edited = with_edits(call, approval)
-        if verdict.decision is not Decision.ESCALATE:
-            return verdict, edited
-        edits[call.digest], call = approval, edited
-    return Verdict(Decision.DENY, reasons=("it was edited too often",)), call
-
-
-async def _wait(ctx: Any, request: ApprovalRequest, call: HostCall) -> Any:
     shown = InputRequiredEvent(prefix=request.text(), digest=request.digest, request=request.to_dict())
-    return await ctx.wait_for_event(
+    response = await ctx.wait_for_event(
         HumanResponseEvent,
         waiter_event=shown,
         waiter_id=call.digest,
         requirements={"call": call.digest},
         timeout=None,
     )
-
-
-def explained(verdict: Verdict) -> Verdict:
-    """Returns the verdict on a call that escalates, though it did not when it was judged ahead of its tool."""
-    return replace(verdict, errors=(*verdict.errors, _RACED)) if verdict.decision is Decision.ESCALATE else verdict
-
-
-def _no_sync() -> Any:
-    raise InputError("a call that needs human approval has to be awaited; expected acall(), or an approver")
+    return Approval.read(response.get("decision", None))
 
 
 # --- arguments
 
 
-@dataclass(frozen=True, slots=True)
-class LlamaArguments:
-    """Reads the arguments of a tool.
+def read_arguments(tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
+    """Reads the declaration of a tool.
 
-    Attributes:
-        spec: the tool's declaration.
-        signature: of its function; None if it takes whatever its schema declares.
-        schema: the JSON schema, if there is no signature.
-        unjudged: arguments that the host or the operator fills in; they are neither judged nor logged.
+    Raises:
+        InputError: it has no readable signature, or an argument of a type that no rule can read.
     """
-
-    spec: ToolSpec
-    signature: inspect.Signature | None
-    schema: Mapping[str, Any]
-    unjudged: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tool: Any, unjudged: Collection[str] = ()) -> LlamaArguments:
-        """Reads the declaration of a tool.
-
-        Raises:
-            InputError: it has no readable signature, or an argument of a type that no rule can read.
-        """
-        name = tool.metadata.get_name()
-        schema = tool.metadata.get_parameters_dict()
-        if not isinstance(tool, FunctionTool):
-            return cls(ToolSpec(name, schema, tool.metadata.description or ""), None, schema, frozenset(unjudged))
-        hidden = frozenset({*unjudged, *([tool.ctx_param_name] if tool.ctx_param_name else ())})
-        signature = read_signature(tool.real_fn, name)
-        generic = takes_any_name(signature)
-        refuse_opaque(name, annotations_of(signature), hidden, may_hide=True)
-        beyond = None if generic else frozenset(signature.parameters) - hidden
-        spec = ToolSpec(name, schema, tool.metadata.description or "", unlisted_arguments=beyond)
-        return cls(spec, None if generic else signature, _closed(schema, tool), hidden)
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the arguments that the tool will get, with defaults, and the unjudged ones.
-
-        Raises:
-            InputError: they do not fit the tool, or one cannot be judged.
-        """
-        named = self._named(args, kwargs)
-        apart = {name: named.pop(name) for name in self.unjudged & named.keys()}
-        if self.signature is None:
-            named = validate_arguments(self.spec.name, named, self.schema)
-        return copied_values(named), apart
-
-    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if self.signature is None:
-            return named_by_schema(self.schema, args, kwargs, self.spec.name)
-        return bound_by_name(self.signature, args, kwargs, self.spec.name)
+    name, schema = tool.metadata.get_name(), tool.metadata.get_parameters_dict()
+    if not isinstance(tool, FunctionTool):
+        spec = ToolSpec(name, schema, tool.metadata.description or "")
+        return ToolArguments(spec, None, frozenset(unjudged), schema)
+    hidden = frozenset({*unjudged, *([tool.ctx_param_name] if tool.ctx_param_name else ())})
+    signature = read_signature(tool.real_fn, name)
+    generic = takes_any_name(signature)
+    refuse_opaque(name, annotations_of(signature), hidden, may_hide=True)
+    beyond = None if generic else frozenset(signature.parameters) - hidden
+    spec = ToolSpec(name, schema, tool.metadata.description or "", unlisted_arguments=beyond)
+    return ToolArguments(spec, None if generic else signature, hidden, _closed(schema, tool))
 
 
 def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
@@ -183,23 +121,8 @@ def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
 
 # --- guarded copies
 
-Work = Callable[..., Operation]
-"""The work of a tool with these arguments."""
 
-
-class LlamaInvoker(Protocol):
-    """Judges and runs calls, in both forms."""
-
-    def invoke(
-        self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work
-    ) -> Any: ...
-
-    def ainvoke(
-        self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work
-    ) -> Awaitable[Any]: ...
-
-
-def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) -> Any:
+def guarded_tool(tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> Any:
     """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function.
 
     That copy does not refer to the tool, so that an attachment forgets both. A FunctionTool with another `acall`, which
@@ -207,29 +130,29 @@ def guarded_tool(tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) ->
     """
     own, host = (inspect.getattr_static(one, "acall", None) for one in (tool, FunctionTool))
     if not isinstance(tool, FunctionTool) or own is not host:
-        return LlamaTool(adapt_to_async_tool(tool), arguments, invoker)
+        return LlamaTool(adapt_to_async_tool(tool), arguments, adapter)
     require_parts(tool, "_fn", "_async_fn", "_real_fn", "requires_context", "ctx_param_name", "partial_params")
     created = copy.copy(tool)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return invoker.invoke(arguments, args, kwargs, work)
+        return drive(LlamaInvocation(adapter, arguments, args, kwargs, awaited=False).steps(work))
 
     async def acall(*args: Any, **kwargs: Any) -> Any:
-        return await invoker.ainvoke(arguments, args, kwargs, work)
+        return await adrive(LlamaInvocation(adapter, arguments, args, kwargs, awaited=True).steps(work))
 
     is_async, own_sync = inspect.iscoroutinefunction(tool.real_fn), tool.fn
     own_async = tool.async_fn if is_async or tool.real_fn is not tool.fn else None
 
-    def work(**kwargs: Any) -> Operation:
+    def work(args: Mapping[str, Any]) -> Operation:
         async def run() -> Any:
             if own_async is not None:
-                return finished(arguments.spec.name, await own_async(**kwargs))
-            return finished(arguments.spec.name, await asyncio.to_thread(own_sync, **kwargs))  # with the run's context
+                return finished(arguments.spec.name, await own_async(**args))
+            return finished(arguments.spec.name, await asyncio.to_thread(own_sync, **args))  # with the run's context
 
-        return Operation(lambda: finished(arguments.spec.name, own_sync(**kwargs)), run)
+        return Operation(lambda: finished(arguments.spec.name, own_sync(**args)), run)
 
     created._fn, created._async_fn = call, acall  # noqa: SLF001 - the host's seam
-    created.guardagent_guard, created.guardagent_name = invoker, arguments.spec.name
+    created.guardagent_guard, created.guardagent_name = adapter, arguments.spec.name
     return created
 
 
@@ -239,11 +162,11 @@ class LlamaTool(AsyncBaseTool):
     Args:
         tool: the tool itself.
         arguments: reads its arguments.
-        invoker: judges and runs.
+        adapter: has the guard.
     """
 
-    def __init__(self, tool: Any, arguments: LlamaArguments, invoker: LlamaInvoker) -> None:
-        self._tool, self._arguments, self.guardagent_guard = tool, arguments, invoker
+    def __init__(self, tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> None:
+        self._tool, self._arguments, self.guardagent_guard = tool, arguments, adapter
         self.guardagent_name = arguments.spec.name
 
     @property
@@ -251,15 +174,16 @@ class LlamaTool(AsyncBaseTool):
         return self._tool.metadata
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        return self.guardagent_guard.invoke(self._arguments, args, kwargs, self._work)
+        invocation = LlamaInvocation(self.guardagent_guard, self._arguments, args, kwargs, awaited=False)
+        return drive(invocation.steps(self._work))
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        return await self.guardagent_guard.ainvoke(self._arguments, args, kwargs, self._work)
+        invocation = LlamaInvocation(self.guardagent_guard, self._arguments, args, kwargs, awaited=True)
+        return await adrive(invocation.steps(self._work))
 
-    def _work(self, **kwargs: Any) -> Operation:
-        by_position = tuple(kwargs.values()) if len(kwargs) == 1 else ()
-        named = {} if by_position else kwargs  # as the host calls tools of one argument
-
+    def _work(self, args: Mapping[str, Any]) -> Operation:
+        by_position = tuple(args.values()) if len(args) == 1 else ()
+        named = {} if by_position else args  # as the host calls tools of one argument
         return Operation(
             lambda: self._tool.call(*by_position, **named), lambda: self._tool.acall(*by_position, **named)
         )
@@ -271,14 +195,14 @@ class LlamaTool(AsyncBaseTool):
 def outcome_of(result: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned: a value, a ToolOutput, or a result of MCP."""
     if isinstance(result, ToolOutput):
-        return Outcome(result.content, failed=result.is_error, other_outputs=(_plain(result.raw_output),))
+        return Outcome(result.content, failed=result.is_error, other_outputs=(plain_or_text(result.raw_output),))
     content = getattr(result, "content", None)
     error = getattr(result, "is_error", getattr(result, "isError", None))
     if isinstance(content, list) and isinstance(error, bool):
         parts = [text for one in content if isinstance(text := getattr(one, "text", None), str)]
         structured = getattr(result, "structured_content", getattr(result, "structuredContent", None))
-        return Outcome("\n".join(parts), failed=error, other_outputs=(parts, _plain(structured)))
-    return Outcome(_plain(result))
+        return Outcome("\n".join(parts), failed=error, other_outputs=(parts, plain_or_text(structured)))
+    return Outcome(plain_or_text(result))
 
 
 def failure_of(error: BaseException) -> Outcome:
@@ -289,13 +213,6 @@ def failure_of(error: BaseException) -> Outcome:
     if isinstance(error, WorkflowTimeoutError | WorkflowCancelledByUser):
         return Outcome(error_text(error), failed=None)
     return Outcome.of_error(error)
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)
 
 
 # --- runs
@@ -322,13 +239,11 @@ class LlamaScope(HostScope):
 
     Attributes:
         ctx: the context of the workflow, whose step calls a tool.
-        tool_id: the host's id of that call.
         agent: the name of the agent.
     """
 
     run: LlamaRun | None = None
     ctx: Any = None
-    tool_id: str | None = None
     agent: str | None = None
 
 
@@ -336,129 +251,72 @@ SURROUNDINGS = HostSurroundings("llama_index", LlamaScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
-def surroundings(named: str | None, memory: Any) -> LlamaScope:
-    """Returns the surroundings of a new run: within a tool, those of the call.
-
-    Args:
-        named: the conversation that the operator names, if any.
-        memory: the memory that is passed to the run, if any.
-    """
-    around = scope()
-    if around is not None and around.call is not None:
-        return LlamaScope(around.conversation, LlamaRun(around.run), around.call)
-    outside = around.conversation if around is not None else None
-    session = getattr(memory, "session_id", None)
-    return LlamaScope(named or outside or (session if isinstance(session, str) else None), LlamaRun())
-
-
 # --- calls
 
 HANDOFF = handoff.__name__
 
 
-class LlamaCalls:
-    """Judges and runs calls.
+class LlamaInvocation(ToolInvocation[LlamaScope]):
+    """One call of a tool.
 
     Args:
-        guard: decides.
-        named: returns the operator's name of the conversation.
+        adapter: has the guard.
+        arguments: reads the arguments of the tool.
+        args: the arguments by position.
+        kwargs: the arguments by name.
+        awaited: whether the call is awaited, so that its step can wait for a reviewer.
     """
 
-    def __init__(self, guard: EnforcementPoint, named: Callable[[], str | None]) -> None:
-        self.guard, self._named = guard, named
-        self._host_approval = HostApproval(guard)
+    edits_run = True
+    pausing = (WaitingForEvent,)
 
-    def invoke(self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work) -> Any:
-        """Judges a call, and runs it with the judged arguments.
+    def __init__(
+        self,
+        adapter: HostAdapter[LlamaScope],
+        arguments: ToolArguments,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        awaited: bool,
+    ) -> None:
+        super().__init__(adapter, arguments.spec.name, adapter.around())
+        self.target = "to_agent" if self.name == HANDOFF else None
+        self._arguments, self._args, self._kwargs, self._awaited = arguments, args, kwargs, awaited
 
-        Raises:
-            ToolDenied: the call may not run.
-        """
-        return drive(self._steps(arguments, args, kwargs, work, awaited=False))
+    def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._arguments.bind(self._args, self._kwargs)
 
-    async def ainvoke(
-        self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work
-    ) -> Any:
-        """As `invoke`, for coroutine functions."""
-        return await adrive(self._steps(arguments, args, kwargs, work, awaited=True))
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        return self._arguments.bind((), {**edited, **self.apart})[0]
 
-    def _steps(
-        self, arguments: LlamaArguments, args: tuple[Any, ...], kwargs: Mapping[str, Any], work: Work, *, awaited: bool
-    ) -> Procedure[Any]:
-        around = scope() or LlamaScope(self._named())
-        name, life = arguments.spec.name, self.guard.lifecycle
-        try:
-            own, apart = arguments.bind(args, kwargs)
-            shown = _shown(name, own)
-            plain = plain_arguments(shown)
-            call = self._call(name, plain, around, _validation(arguments, apart))
-        except InputError as error:
-            verdict = yield from life.refuse(self._call(name, {}, around), str(error))
-            raise noted_denial(ToolDenied(name, verdict), around, UNNAMED) from None
-        paused = paused_calls(self.guard, call.conversation)
-        started = paused.pop((name, around.tool_id), None)
-        if started is not None and started.args == call.args:
-            call, judged = started, shown
-        else:
-            try:
-                call, judged = yield from life.authorize(call, self._judge(call, around, awaited=awaited))
-            except ToolDenied as denied:
-                raise noted_denial(denied, around, UNNAMED) from None
-        live = _received(name, as_judged(judged, shown, plain))
-        inside = replace(around, conversation=call.conversation, call=call)
+    def options(self) -> dict[str, Any]:
+        options = super().options()
+        options["agent"] = self.around.agent
+        if self.around.call is not None:
+            options.pop("id", None)  # it is that of the outer call
+        return options
 
-        def failure(error: BaseException) -> Outcome | None:
-            if isinstance(error, WaitingForEvent):  # the tool asks a person itself: it runs again, as the same call
-                paused[name, around.tool_id] = call
-                return None
-            return failure_of(error)
-
-        return (yield from life.execute(call, SURROUNDINGS.within(inside, work(**live, **apart)), outcome_of, failure))
-
-    def _judge(self, call: HostCall, around: LlamaScope, *, awaited: bool) -> Procedure[JudgedCall]:
-        """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
-        can_ask = awaited and around.ctx is not None and around.call is None and bool(call.conversation)
-        if can_ask and self._host_approval.may_be_needed:
-            judged = yield from ask_host(self.guard, replace(call, step=None, messages=None, seen=None), around.ctx)
-            if judged is not None:
-                return judged
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
+        if self._awaited and self.around.ctx is not None and self.around.call is None:
+            return (yield from self.judge_at_host(call, _RACED))
         verdict, call = yield from self.guard.lifecycle.judge(call)
-        return explained(verdict), call
+        return explained(verdict, _RACED), call
 
-    def _call(self, name: str, args: Mapping[str, Any], around: LlamaScope, validate_edit: Any = None) -> HostCall:
-        options: dict[str, Any] = {"validate_edit": validate_edit}
-        if around.run is not None:
-            options |= around.run.call_options(nested=around.call is not None)
-        if around.tool_id is not None and around.call is None:
-            options["id"] = around.tool_id
-        action = {"action": HANDOFF} if name == HANDOFF else {}
-        return HostCall(name, args, around.conversation, agent=around.agent, **action, **options)
+    def host_answer(self, call: HostCall) -> Procedure[Approval | None]:
+        request = yield from self.host_request(call)
+        return None if request is None else (yield awaited(lambda: ask_reviewer(self.around.ctx, request, call)))
 
+    def inside(self, call: HostCall) -> LlamaScope:
+        return replace(self.around, conversation=call.conversation, call=call)
 
-def _validation(
-    arguments: LlamaArguments, apart: Mapping[str, Any]
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    name = arguments.spec.name
+    def key(self, call: HostCall) -> Any:
+        return call.tool, self.around.tool_id
 
-    def validated(edited: Mapping[str, Any]) -> Mapping[str, Any]:
-        own, _ = arguments.bind((), {**_received(name, edited), **apart})
-        return plain_arguments(_shown(name, own))
+    def outcome(self, output: Any) -> Outcome:
+        return outcome_of(output)
 
-    return validated
-
-
-def _shown(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments as rules know them: those of a hand-off are `to` and `reason`."""
-    if name != HANDOFF or "to_agent" not in args:
-        return dict(args)
-    return {"to" if key == "to_agent" else key: value for key, value in args.items()}
-
-
-def _received(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments as the tool knows them."""
-    if name != HANDOFF:
-        return dict(args)
-    return {"to_agent" if key == "to" else key: value for key, value in args.items()}
+    def failure(self, error: BaseException) -> Outcome:
+        return failure_of(error)
 
 
 # --- messages
@@ -473,11 +331,6 @@ def result_ids(messages: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages."""
     found = [one.additional_kwargs.get("tool_call_id") for one in messages if _role(one) == "tool"]
     return [one for one in found if isinstance(one, str)]
-
-
-def last_user_text(messages: Iterable[dict[str, str]]) -> str:
-    """Returns the text of the user's last message; empty if there is none."""
-    return next((one["content"] for one in reversed(list(messages)) if one["role"] == "user"), "")
 
 
 def _role(message: Any) -> str:
@@ -513,22 +366,13 @@ class HoldingContext:
         self._events.clear()
 
 
-async def denial(guard: EnforcementPoint, *parts: Any) -> Verdict | None:
+async def denial(adapter: HostAdapter[LlamaScope], *parts: Any) -> Verdict | None:
     """Returns the verdict that denies a run's final answer; None if the user may see it."""
     around = scope()
-    run = around.run if around is not None else None
-    if not guard.judges_answers or around is None or run is None or around.call is not None:
+    if not adapter.guard.judges_answers or around is None or around.run is None or around.call is not None:
         return None  # the answer of an agent in a tool is for the agent that called it
-    text = "\n".join(_text(one) for one in parts if one is not None)
-    if text in run.passed or (run.final is not None and text == run.final):
-        return None
-    verdict = await guard.aanswer(around.conversation or "", last_user_text(run.messages), text)
-    run.passed.update([withheld(verdict)] if verdict.label else [text, *map(_text, parts)])
-    if verdict.label:
-        run.note("answer", verdict)
-        if run.halted is not None:
-            raise run.halted
-    return verdict if verdict.label else None
+    request = last_user_text(around.run.messages)
+    return await adrive(adapter.answer_denial(around, request, list(map(answer_text, parts))))
 
 
 def without_answer(output: AgentOutput, verdict: Verdict) -> AgentOutput:
@@ -542,12 +386,3 @@ def without_result(result: ToolOutput, verdict: Verdict) -> ToolOutput:
     """Returns the error in place of a tool's output that would have been the answer."""
     text = withheld(verdict)
     return ToolOutput(tool_name=result.tool_name, content=text, raw_input={}, raw_output=text, is_error=True)
-
-
-def _text(answer: Any) -> str:
-    if isinstance(answer, str):
-        return answer
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
