@@ -73,7 +73,9 @@ class HitlStub(Stub):
 
 
 class GraphStub(Stub, LiveValue):
-    """A stub for a graph in source code: a StateGraph has a `builder`, a function its `code`."""
+    """A stub for a graph in source code: a StateGraph has a `builder`, a function its `func`."""
+
+    name: str
 
 
 def is_graph(target: object) -> bool:

@@ -1,11 +1,10 @@
-"""Stubs for the objects of LangGraph and LangChain in a program that is read as source."""
+"""Stubs for the runnables and tools of LangGraph and LangChain in a program that is read as source."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from guardagent.frameworks.langgraph.extractor.commands import ANYWHERE
 from guardagent.frameworks.langgraph.extractor.nodes import (
@@ -15,7 +14,6 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     RunnableStub,
     TaskStub,
 )
-from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.builtins import BINDS
 from guardagent.workflow.python_source.calls import effect_of
@@ -33,6 +31,7 @@ from guardagent.workflow.python_source.values import (
     Sequence,
     Table,
     Values,
+    exactly,
     path_of,
     plain_string,
 )
@@ -40,129 +39,50 @@ from guardagent.workflow.python_source.values import (
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
 
-_MODELS = ("langchain", "langchain_core", "langchain_openai", "langchain_anthropic")
-
-
-@dataclass
-class NodeSpec:
-    """A node of a StateGraph."""
-
-    runnable: SourceValue
-    ends: list[str] | dict[str, str] | None = None
-    defer: bool = False
-    error_handler_node: str | None = None
-    is_error_handler: bool = False
-
-
-@dataclass
-class ConditionalBranch:
-    """A condition that routes from a node; it may have a path map that is unknown."""
-
-    path: SourceValue
-    ends: dict[object, str] | None = None
-    unknown_ends: bool = False
-
 
 @dataclass(eq=False)
-class SourceGraph(GraphStub):
-    """A StateGraph, as built so far by the code.
+class FixedFunction(ReadableFunction):
+    """A function that is not read: its summary is fixed."""
 
-    Attributes:
-        written: the nodes whose names are unknown, by the text of the name and the line.
-    """
+    fixed: FunctionSummary
 
-    interpreter: Interpreter
-    line: int = 0
-    name: str = "LangGraph"
-    nodes: dict[str, NodeSpec] = field(default_factory=dict)
-    edges: list[tuple[str, str]] = field(default_factory=list)
-    waiting_edges: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
-    branches: dict[str, dict[str, ConditionalBranch]] = field(default_factory=dict)
-    interrupt_before_nodes: Any = ()
-    interrupt_after_nodes: Any = ()
-    notes: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-    default_handler: SourceValue | None = None
-    file: str = ""
-    compiled_from: SourceGraph | None = None
-    written: dict[str, dict[int, str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.executed = self.interpreter.executing
-        self.interpreter.graphs.append(self)
-
-    def leave_unfinished(self, why: str) -> None:
-        """Allows for further nodes, and for edges between any nodes; a compiled graph does not change any more."""
-        if self.compiled_from is not None:
-            return
-        self.unseen.append(why)
-        ends = [*self.nodes, END]
-        self.edges.extend((source, target) for source in (START, *self.nodes) for target in ends)
-
-    @property
-    def builder(self) -> SourceGraph:
-        return self
-
-    def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
-        """Adds edges; an unknown end stands for all nodes."""
-        if sources is None or targets is None:
-            self.notes.append(f"line {line}: an end of an edge is unknown; it is assumed to be any node")
-        for source in sources if sources is not None else list(self.nodes):
-            for target in targets if targets is not None else list(self.nodes):
-                self.edges.append((source, target))
-
-    def join(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
-        """Adds an edge that waits for several nodes."""
-        if sources is None:
-            self.connect(None, targets, line)
-        else:
-            self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
-
-    def compiled(self, *, before: list[str], after: list[str], name: str) -> SourceGraph:
-        """The compiled graph: a copy of the current state."""
-        created = copy.copy(self)
-        self.interpreter.graphs.append(created)
-        created.nodes, created.edges, created.waiting_edges = (
-            dict(self.nodes),
-            list(self.edges),
-            list(self.waiting_edges),
-        )
-        created.branches = {source: dict(branches) for source, branches in self.branches.items()}
-        created.notes, created.unseen = list(self.notes), list(self.unseen)
-        created.name, created.compiled_from = name, self
-        created.interrupt_before_nodes = "*" if before == ["*"] else before
-        created.interrupt_after_nodes = "*" if after == ["*"] else after
-        if self.default_handler is not None:
-            created.handle_errors(self.default_handler)
-        self.interpreter.graphs.append(created)
-        return created
-
-    def handle_errors(self, handler: SourceValue) -> None:
-        name = "__default_error_handler__"
-        for spec in self.nodes.values():
-            if not spec.is_error_handler and spec.error_handler_node is None:
-                spec.error_handler_node = name
-        self.nodes[name] = NodeSpec(handler, is_error_handler=True)
-
-    def parts(self) -> Iterator[object]:
-        """The graphs among its nodes, and the graph that it was compiled from."""
-        yield from [self.compiled_from] if self.compiled_from is not None else []
-        for spec in self.nodes.values():
-            yield from (one for one in spec.runnable.values.known if isinstance(one, GraphStub))
-
-
-@dataclass(eq=False)
-class OpaqueFunction(ReadableFunction):
-    """A function whose source is missing: it may call and return anything."""
-
-    name: str
-
-    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - the source is missing
-        why = f"{self.name!r} is defined elsewhere" if self.name else "what it runs is unknown"
-        return FunctionSummary(constructed=(ANYWHERE,), unknown=(why,), source_known=False)
+    def summary(self, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:  # noqa: ARG002 - always the same
+        return self.fixed
 
     def place(self) -> tuple[str | None, int | None]:
         return None, None
+
+
+def _opaque(name: str = "") -> FixedFunction:
+    """Returns a function whose source is missing: it may call and return anything."""
+    why = f"{name!r} is defined elsewhere" if name else "what it runs is unknown"
+    return FixedFunction(FunctionSummary(constructed=(ANYWHERE,), unknown=(why,), source_known=False))
+
+
+def functions_in(interpreter: Interpreter, *several: Values | None) -> list[FunctionStub]:
+    """Returns the program's functions among some values."""
+    known = [one for values in several if values is not None for one in values.known]
+    return [FunctionStub(one, interpreter) for one in known if _is_function(one)]
+
+
+def _is_function(one: object) -> bool:
+    while isinstance(one, PartialFunction):
+        one = one.function
+    return isinstance(one, Function)
+
+
+@dataclass(eq=False)
+class FixedRunnable(RunnableStub):
+    """A runnable with known contents."""
+
+    contents: RunnableContents
+
+    def open(self, contents: RunnableContents) -> Iterable[object]:
+        contents.functions += self.contents.functions
+        contents.hooks += self.contents.hooks
+        contents.server_tools += self.contents.server_tools
+        contents.middleware += self.contents.middleware
+        return ()
 
 
 @dataclass(eq=False)
@@ -174,14 +94,14 @@ class SourceValue(RunnableStub):
 
     def open(self, contents: RunnableContents) -> Iterable[object]:
         if not self.values.complete:
-            contents.functions.append(OpaqueFunction(""))
+            contents.functions.append(_opaque())
         return [inner for one in self.values.known for inner in self._runnables(one, contents)]
 
     def _runnables(self, one: object, contents: RunnableContents) -> Iterable[object]:
         if isinstance(one, RunnableStub | GraphStub):
             return [one]
         if _is_function(one):
-            contents.functions.append(FunctionStub(one, self.interpreter))
+            contents.functions += functions_in(self.interpreter, exactly(one))
         elif isinstance(one, ProgramObject):
             self._object(one, contents)
         elif isinstance(one, CallResult):
@@ -190,21 +110,18 @@ class SourceValue(RunnableStub):
             return [SourceValue(value, self.interpreter) for _, value in one.items]
         elif isinstance(one, ImportedName):
             if effect_of(one.path) not in {"harmless", "model"}:
-                contents.functions.append(OpaqueFunction(one.path))
+                contents.functions.append(_opaque(one.path))
         elif not isinstance(one, Attribute):
-            contents.functions.append(OpaqueFunction(""))
+            contents.functions.append(_opaque())
         return ()
 
     def _object(self, one: ProgramObject, contents: RunnableContents) -> None:
         """Records an object of the program: a tool by its class, or a callable."""
-        tool = tool_of_object(one, self.interpreter)
-        if tool is not None:
+        if (tool := tool_of_object(one, self.interpreter)) is not None:
             contents.tools.append(tool)
             return
-        for name in ("__call__", "invoke", "ainvoke"):
-            for method in self.interpreter.attribute(one, name).known:
-                if _is_function(method):
-                    contents.functions.append(FunctionStub(method, self.interpreter))
+        methods = (self.interpreter.attribute(one, name) for name in ("__call__", "invoke", "ainvoke"))
+        contents.functions += functions_in(self.interpreter, *methods)
 
     def _created(self, one: CallResult, contents: RunnableContents) -> Iterable[object]:
         path = _maker_of(one)
@@ -217,15 +134,15 @@ class SourceValue(RunnableStub):
             arguments = [*one.arguments.positional, *one.arguments.keywords.values()]
             return [SourceValue(values, self.interpreter) for values in arguments if not _is_name(values)]
         elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
-            if _is_runnable(one.callee.owner):
-                return [SourceValue(Values((one.callee.owner,)), self.interpreter)]
+            if isinstance(one.callee.owner, RunnableStub | GraphStub | CallResult):
+                return [SourceValue(exactly(one.callee.owner), self.interpreter)]
             contents.models = True
-        elif effect_of(path) == "tools":
+        elif (effect := effect_of(path)) == "tools":
             contents.tools.append(GraphTool(_library_name(path)))
-        elif effect_of(path) == "model":
+        elif effect == "model":
             contents.models = contents.models or not name.endswith(("Template", "Parser"))
         else:
-            contents.functions.append(OpaqueFunction(path))
+            contents.functions.append(_opaque(path))
         return ()
 
 
@@ -241,16 +158,6 @@ def _is_name(values: Values) -> bool:
     return bool(values.known) and all(isinstance(one, str) for one in values.known)
 
 
-def _is_runnable(one: object) -> bool:
-    return isinstance(one, RunnableStub | GraphStub | CallResult)
-
-
-def _is_function(one: object) -> bool:
-    while isinstance(one, PartialFunction):
-        one = one.function
-    return isinstance(one, Function)
-
-
 @dataclass(eq=False)
 class SourcePipe(RunnableStub):
     """A sequence of runnables."""
@@ -263,22 +170,43 @@ class SourcePipe(RunnableStub):
 
 
 @dataclass(eq=False)
-class SourceTool(RunnableStub):
-    """A tool created from a function."""
+class NamedFunction:
+    """A function of the program that a decorator of LangGraph or LangChain names."""
 
     name: str
     function: object
     interpreter: Interpreter
+
+    @property
+    def func(self) -> FunctionStub:
+        return FunctionStub(self.function, self.interpreter)
+
+
+class SourceFlow(NamedFunction, GraphStub):
+    """A functional workflow."""
+
+
+class SourceTask(NamedFunction, TaskStub):
+    """A task of a functional workflow."""
+
+    def open(self, contents: RunnableContents) -> Iterable[object]:
+        contents.functions.append(self.func)
+        return ()
+
+
+@dataclass(eq=False)
+class SourceTool(NamedFunction, RunnableStub):
+    """A tool created from a function."""
+
     options: Arguments = field(default_factory=Arguments)
 
     def attribute(self, name: str) -> Values | None:
-        return Values((self.name,)) if name == "name" else None
+        return exactly(self.name) if name == "name" else None
 
     def tool(self) -> GraphTool:
-        if isinstance(self.function, ReadableFunction):
-            return GraphTool(self.name, (self.function,))
+        fixed = isinstance(self.function, ReadableFunction)
         return GraphTool(
-            self.name, (FunctionStub(self.function, self.interpreter),) if _is_function(self.function) else ()
+            self.name, (self.function,) if fixed else tuple(functions_in(self.interpreter, exactly(self.function)))
         )
 
     def open(self, contents: RunnableContents) -> Iterable[object]:
@@ -293,31 +221,22 @@ class SourceToolNode(RunnableStub):
     arguments: Arguments
     interpreter: Interpreter
     wrappers: tuple[Values, ...] = ()
+    name = "tools"
 
     def open(self, contents: RunnableContents) -> Iterable[object]:
         contents.tool_nodes.append(self)
         tools, complete = tools_in(self.arguments.get("tools", 0), self.interpreter)
-        contents.tools.extend(tools)
-        if not complete:
-            contents.unseen.append("the source does not determine all its tools")
+        contents.tools += tools
+        contents.unseen += [] if complete else ["the source does not determine all its tools"]
         return ()
-
-    def _wrapper(self, name: str) -> list[FunctionStub]:
-        wrapper_values = [self.arguments.get(name) or Values(), *(self.wrappers if name == "wrap_tool_call" else ())]
-        return [
-            FunctionStub(one, self.interpreter)
-            for values in wrapper_values
-            for one in values.known
-            if _is_function(one)
-        ]
 
     @property
     def _wrap_tool_call(self) -> list[FunctionStub]:
-        return self._wrapper("wrap_tool_call")
+        return functions_in(self.interpreter, self.arguments.get("wrap_tool_call"), *self.wrappers)
 
     @property
     def _awrap_tool_call(self) -> list[FunctionStub]:
-        return self._wrapper("awrap_tool_call")
+        return functions_in(self.interpreter, self.arguments.get("awrap_tool_call"))
 
 
 def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[GraphTool], bool]:
@@ -326,7 +245,7 @@ def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Grap
         return [], True
     elements = interpreter.elements(values)
     tools = [tool for one in elements.known if (tool := tool_of(one, interpreter)) is not None]
-    return tools, elements.complete and all(_has_known_name(one) for one in elements.known)
+    return tools, elements.complete and all(map(_has_known_name, elements.known))
 
 
 def _has_known_name(one: object) -> bool:
@@ -365,39 +284,8 @@ def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
 def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> GraphTool | None:
     """The tool of an object whose class the program defines, by its `_run` methods; None if there are none."""
     names = [plain_string(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
-    methods = [method for name in ("_run", "_arun") for method in interpreter.attribute(one, name).known]
-    functions = tuple(FunctionStub(method, interpreter) for method in methods if _is_function(method))
-    return GraphTool(names[0] if names else name_of(one), functions) if functions else None
-
-
-@dataclass(eq=False)
-class SourceTask(TaskStub):
-    """A task of a functional workflow."""
-
-    name: str
-    function: object
-    interpreter: Interpreter
-
-    @property
-    def func(self) -> FunctionStub:  # type: ignore[override]
-        return FunctionStub(self.function, self.interpreter)
-
-    def open(self, contents: RunnableContents) -> Iterable[object]:
-        contents.functions.append(self.func)
-        return ()
-
-
-@dataclass(eq=False)
-class SourceFlow(GraphStub):
-    """A functional workflow."""
-
-    name: str
-    function: object
-    interpreter: Interpreter
-
-    @property
-    def code(self) -> FunctionStub:
-        return FunctionStub(self.function, self.interpreter)
+    functions = functions_in(interpreter, *(interpreter.attribute(one, name) for name in ("_run", "_arun")))
+    return GraphTool(names[0] if names else name_of(one), tuple(functions)) if functions else None
 
 
 def name_of(one: object) -> str:
@@ -408,18 +296,15 @@ def name_of(one: object) -> str:
         return name_of(one.function) if _has_self(one) else "partial"
     if isinstance(one, ProgramObject):
         return one.made_of.tree.name if isinstance(one.made_of, Class) else "Object"
-    if isinstance(one, SourceTool | SourceTask | SourceGraph | SourceFlow):
+    if isinstance(one, NamedFunction | SourceToolNode | GraphStub):
         return one.name
-    if isinstance(one, SourceToolNode):
-        return "tools"
     if isinstance(one, CallResult):
         return _name_of_created(one)
     return path_of(one).rpartition(".")[2] or type(one).__name__
 
 
 def _name_of_created(one: CallResult) -> str:
-    named = (one.arguments.get("name") or UNKNOWN).strings
-    if named:
+    if named := (one.arguments.get("name") or UNKNOWN).strings:
         return next(iter(named))
     maker = path_of(one.callee).rpartition(".")[2]
     if maker == "RunnableLambda" and one.arguments.positional and one.arguments.positional[0].known:
@@ -437,21 +322,19 @@ def names_in(values: Values | None) -> list[str] | None:
     """The strings in values, lists and dictionary keys; None if one is unknown."""
     if values is None or values.known == (None,):
         return []
-    found: list[str] = []
+    names: list[str] = []
     for one in values.known:
-        if isinstance(one, str):
-            found.append(plain_string(one))
-            continue
-        inner = [names_in(item) for item in _items(one)]
-        if None in inner or not isinstance(one, Sequence | Table | list | tuple):
+        inner = [[plain_string(one)]] if isinstance(one, str) else list(map(names_in, _items(one)))
+        if None in inner:
             return None
-        found.extend(name for names in inner for name in names or ())
-    return found if values.complete and values.known else None
+        names += [name for several in inner for name in several or ()]
+    return names if values.complete and values.known else None
 
 
 def _items(one: object) -> list[Values]:
+    """The elements of a collection; unknown for other values."""
     if isinstance(one, Table):
         return [key for key, _ in one.items]
     if isinstance(one, Sequence):
         return list(one.items)
-    return [Values((item,)) for item in one] if isinstance(one, list | tuple) else []
+    return list(map(exactly, one)) if isinstance(one, list | tuple) else [UNKNOWN]
