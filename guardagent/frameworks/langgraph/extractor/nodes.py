@@ -110,9 +110,7 @@ class RunnableStub(Stub):
 
 
 class TaskStub(RunnableStub):
-    """A stub for a task in source code."""
-
-    func: object
+    """A stub for a task in source code, with its `func`."""
 
 
 def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable

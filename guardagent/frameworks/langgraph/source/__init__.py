@@ -5,9 +5,9 @@ from __future__ import annotations
 from guardagent.frameworks.langgraph.extractor import extract
 from guardagent.frameworks.langgraph.package import PACKAGES
 from guardagent.frameworks.langgraph.source import agents
-from guardagent.frameworks.langgraph.source.graphs import SourceGraph
 from guardagent.frameworks.langgraph.source.objects import (
     SourceFlow,
+    SourceGraph,
     SourcePipe,
     SourceTask,
     SourceTool,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.nodes import HitlStub, RunnableContents
-from guardagent.frameworks.langgraph.source.graphs import SourceGraph
 from guardagent.frameworks.langgraph.source.objects import (
     FixedFunction,
     FixedRunnable,
+    SourceGraph,
     SourceTool,
     SourceToolNode,
     functions_in,

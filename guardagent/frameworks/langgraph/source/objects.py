@@ -1,10 +1,15 @@
-"""Stubs for the runnables and tools of LangGraph and LangChain in a program that is read as source."""
+"""Stubs for the graphs, runnables and tools of LangGraph and LangChain in a program that is read as source.
+
+If the source does not determine the name of a node, the text of the expression is its name.
+"""
 
 from __future__ import annotations
 
+import ast
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from guardagent.frameworks.langgraph.extractor.commands import ANYWHERE
 from guardagent.frameworks.langgraph.extractor.nodes import (
@@ -14,12 +19,15 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     RunnableStub,
     TaskStub,
 )
+from guardagent.workflow.model.graph import END, START
+from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.builtins import BINDS
 from guardagent.workflow.python_source.calls import effect_of
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import (
+    NOTHING,
     UNKNOWN,
     Arguments,
     Attribute,
@@ -38,6 +46,257 @@ from guardagent.workflow.python_source.values import (
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
+
+_RETURNS_SELF = {"with_config", "with_retry", "with_types", "with_fallbacks", "with_listeners", "bind", "copy"}
+_RUNS = {"invoke", "ainvoke", "stream", "astream", "astream_events", "astream_log", "batch", "abatch"}
+_METHODS = set(
+    "add_node add_edge add_conditional_edges set_conditional_entry_point add_sequence set_entry_point "
+    "set_finish_point set_node_defaults validate compile".split()
+)
+
+
+@dataclass
+class NodeSpec:
+    """A node of a StateGraph."""
+
+    runnable: SourceValue
+    ends: list[str] | dict[str, str] | None = None
+    defer: bool = False
+    error_handler_node: str | None = None
+    is_error_handler: bool = False
+
+
+@dataclass
+class ConditionalBranch:
+    """A condition that routes from a node; it may have a path map that is unknown."""
+
+    path: SourceValue
+    ends: dict[Any, str] | None = None
+    unknown_ends: bool = False
+
+
+@dataclass(eq=False)
+class SourceGraph(GraphStub):
+    """A StateGraph, as built so far by the code.
+
+    Attributes:
+        written: the nodes whose names are unknown, by the text of the name and the line.
+    """
+
+    interpreter: Interpreter
+    line: int = 0
+    name: str = "LangGraph"
+    nodes: dict[str, NodeSpec] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    waiting_edges: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    branches: dict[str, dict[str, ConditionalBranch]] = field(default_factory=dict)
+    interrupt_before_nodes: Any = ()
+    interrupt_after_nodes: Any = ()
+    notes: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    default_handler: Values | None = None
+    compiled_from: SourceGraph | None = None
+    written: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.executed, self.file = self.interpreter.executing, str(self.interpreter.current_file)
+        self.interpreter.graphs.append(self)
+
+    def leave_unfinished(self, why: str) -> None:
+        """Allows for further nodes, and for edges between any nodes; a compiled graph does not change any more."""
+        if self.compiled_from is None:
+            self.unseen.append(why)
+            ends = [*self.nodes, END]
+            self.edges.extend((source, target) for source in (START, *self.nodes) for target in ends)
+
+    @property
+    def builder(self) -> SourceGraph:
+        return self
+
+    def put(self, name: str, values: Values, **facts: Any) -> None:
+        """Adds a node that runs some values."""
+        self.nodes[name] = NodeSpec(SourceValue(values, self.interpreter), **facts)
+
+    def choose(self, source: str, targets: list[str]) -> None:
+        """Adds a choice among some nodes, which the framework makes."""
+        path = SourceValue(NOTHING, self.interpreter)
+        self.branches.setdefault(source, {})["choice"] = ConditionalBranch(path, {name: name for name in targets})
+
+    def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
+        """Adds edges; an unknown end stands for all nodes."""
+        if sources is None or targets is None:
+            self.notes.append(f"line {line}: an end of an edge is unknown; it is assumed to be any node")
+        for source in sources if sources is not None else list(self.nodes):
+            self.edges.extend((source, target) for target in (targets if targets is not None else list(self.nodes)))
+
+    # Names of nodes.
+
+    def _new_name(self, line: int) -> str:
+        """Returns a name for the node that the current call adds, as its first argument is written."""
+        text = self._text("node", 0)
+        of_text = self.written.setdefault(text, {})
+        if line not in of_text:
+            of_text[line] = text if text and text not in self.nodes else f"{text} line {line}".strip()
+        return of_text[line]
+
+    def _names(self, arguments: Arguments, keyword: str, place: int) -> list[str] | None:
+        """Returns the nodes that an argument of the current call names; None if they are unknown."""
+        names = names_in(arguments.get(keyword, place))
+        if names is None and (written := self.written.get(self._text(keyword, place))):
+            return list(written.values())
+        return names
+
+    def _text(self, keyword: str, place: int) -> str:
+        """The text of an argument of the current call; empty if there is none."""
+        call = self.interpreter.current_call
+        if call is None:
+            return ""
+        given = [one.value for one in call.keywords if one.arg == keyword] or call.args[place : place + 1]
+        if not given or isinstance(given[0], ast.Starred):
+            return ""
+        text = ast.unparse(given[0])
+        return text[2:-1] if isinstance(given[0], ast.JoinedStr) else text
+
+    # Methods that the program calls.
+
+    def called(self, name: str, arguments: Arguments, line: int) -> Values:
+        """Returns the values of a call of a method, after its effects."""
+        if name in _RETURNS_SELF:
+            return exactly(self)
+        if name in _RUNS:
+            self.interpreter.started.append(self)
+        if name not in _METHODS:
+            return UNKNOWN
+        if self.interpreter.depth and self.interpreter.executing:
+            self.notes.append(f"line {line}: {name!r} is called under a condition; the call is assumed")
+        return exactly(getattr(self, name)(arguments, line) or self)
+
+    def add_node(self, arguments: Arguments, line: int) -> None:
+        first, action = arguments.get("node", 0) or UNKNOWN, arguments.get("action", 1)
+        names = [one for one in first.known if isinstance(one, str)]
+        if action is None and not names:
+            action, names = first, list(map(name_of, first.known))
+        if not names or (action is not None and not first.complete):
+            self.unseen.append(f"line {line}: the name of a node is unknown")
+            names = names or [self._new_name(line)]
+        ends, defer = _destinations(arguments.get("destinations")), arguments.get("defer") or NOTHING
+        handler = arguments.get("error_handler") or exactly(None)
+        for name in {plain_string(one): None for one in names if one not in (START, END)}:  # LangGraph refuses these
+            handled_by = f"__error_handler__{name}" if handler.known != (None,) else None
+            if handled_by is not None:
+                self.put(handled_by, handler, is_error_handler=True)
+            self.put(name, action or UNKNOWN, ends=ends, defer=defer.known == (True,), error_handler_node=handled_by)
+
+    def add_edge(self, arguments: Arguments, line: int) -> None:
+        sources, targets = self._names(arguments, "start_key", 0), self._names(arguments, "end_key", 1)
+        several = any(not isinstance(one, str) for one in (arguments.get("start_key", 0) or UNKNOWN).known)
+        if several and sources is not None:  # it waits for all of them
+            self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
+        else:
+            self.connect(sources, targets, line)
+
+    def add_conditional_edges(self, arguments: Arguments, line: int) -> None:
+        sources = self._names(arguments, "source", 0)
+        path, path_map = arguments.get("path", 1) or UNKNOWN, arguments.get("path_map", 2) or exactly(None)
+        ends = self._ends(path) if path_map.known == (None,) else self._path_map(path_map)
+        unknown_ends = ends is None and path_map.known != (None,)
+        if sources is None:
+            self.notes.append(f"line {line}: the source node of a condition is unknown; all nodes are assumed")
+        name = name_of(path.known[0]) if path.known else "condition"
+        for source in sources if sources is not None else [START, *self.nodes]:
+            branches = self.branches.setdefault(source, {})
+            branches[f"{name}:{line}:{len(branches)}"] = ConditionalBranch(
+                SourceValue(path, self.interpreter), ends, unknown_ends
+            )
+
+    def set_conditional_entry_point(self, arguments: Arguments, line: int) -> None:
+        self.add_conditional_edges(Arguments((exactly(START),)).then(arguments), line)
+
+    def _ends(self, path: Values) -> dict[Any, str] | None:
+        """The path map of a condition without one, as LangGraph derives it from a `Literal` return annotation."""
+        if any(path_of(one).endswith(".tools_condition") for one in path.known):
+            return {"tools": "tools", END: END}
+        if len(path.known) != 1 or not isinstance(path.known[0], Function):
+            return None
+        parts = types.return_types(self.interpreter, path.known[0])
+        if len(parts) == 1 and parts[0].values is not None and parts[0].type is None and not parts[0].within:
+            return {one: str(one) for one in parts[0].values.known}
+        return None
+
+    def _path_map(self, path_map: Values) -> dict[Any, str] | None:
+        ends: dict[Any, str] = {}
+        for one in path_map.known:
+            is_table = isinstance(one, Table | dict)
+            for place, (key, target) in enumerate(self.interpreter.pairs(one) or () if is_table else ()):
+                keys = [one for one in key.known if isinstance(one, str | bool | int)] or [f"condition {place + 1}"]
+                if target.strings is None:
+                    return None
+                single = len(keys) == len(target.strings) == 1
+                ends |= {keys[0] if single else name: name for name in target.strings}
+            listed = names_in(exactly(one)) if not is_table else []
+            if listed is None:
+                return None
+            ends |= {name: name for name in listed}
+        return ends if path_map.complete else None
+
+    def add_sequence(self, arguments: Arguments, line: int) -> None:
+        items = self.interpreter.ordered_elements(arguments.get("nodes", 0) or UNKNOWN)
+        if items is None:
+            self.unseen.append(f"line {line}: the nodes of a sequence are unknown")
+        previous: str | None = None
+        for item in items or ():
+            pair = self.interpreter.ordered_elements(item)
+            self.add_node(Arguments(tuple(pair) if pair is not None and len(pair) == 2 else (item,)), line)
+            name = list(self.nodes)[-1]
+            self.edges += [] if previous is None else [(previous, name)]
+            previous = name
+
+    def set_entry_point(self, arguments: Arguments, line: int) -> None:
+        self.connect([START], self._names(arguments, "key", 0), line)
+
+    def set_finish_point(self, arguments: Arguments, line: int) -> None:
+        self.connect(self._names(arguments, "key", 0), [END], line)
+
+    def set_node_defaults(self, arguments: Arguments, _line: int) -> None:
+        self.default_handler = arguments.get("error_handler") or self.default_handler
+
+    def validate(self, arguments: Arguments, line: int) -> None:
+        """Changes nothing."""
+
+    def compile(self, arguments: Arguments, _line: int) -> SourceGraph:
+        """Returns a copy of the current state; unknown interrupts are assumed to be none."""
+        stops = {when: names_in(arguments.get(when)) for when in ("interrupt_before", "interrupt_after")}
+        for when in (when for when, names in stops.items() if names is None):
+            self.notes.append(f"line {self.line}: the source does not determine {when!r}; none is assumed")
+        created = copy.copy(self)
+        for name in ("nodes", "edges", "waiting_edges", "notes", "unseen"):
+            setattr(created, name, copy.copy(getattr(self, name)))
+        created.branches = {source: dict(branches) for source, branches in self.branches.items()}
+        created.name = next(iter((arguments.get("name") or UNKNOWN).strings or ()), "LangGraph")
+        created.compiled_from = self
+        for when, names in stops.items():
+            setattr(created, f"{when}_nodes", "*" if names == ["*"] else names or [])
+        if self.default_handler is not None:
+            name = "__default_error_handler__"
+            for spec in created.nodes.values():
+                if not spec.is_error_handler and spec.error_handler_node is None:
+                    spec.error_handler_node = name
+            created.put(name, self.default_handler, is_error_handler=True)
+        self.interpreter.graphs.append(created)
+        return created
+
+
+def _destinations(values: Values | None) -> list[str] | dict[str, str] | None:
+    """The declared destinations of a node, with any labels."""
+    table = values.known[0] if values is not None and len(values.known) == 1 else None
+    if isinstance(table, Table):
+        pairs = [(key.strings, label.strings) for key, label in table.items]
+        if all(key and label and len(key) == len(label) == 1 for key, label in pairs):
+            return {next(iter(key or ())): next(iter(label or ())) for key, label in pairs}
+    return names_in(values)
+
+
+# --- runnables and tools
 
 
 @dataclass(eq=False)
