@@ -55,7 +55,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if path.partition(".")[0] not in PACKAGES:
         return None
     name, first = path.rpartition(".")[2], (arguments.get("", 0) or UNKNOWN).known[:1]
-    for function in (one for one in first if isinstance(one, Function | PartialFunction)):
+    for function in (value for value in first if isinstance(value, Function | PartialFunction)):
         if (decorated := _decorated(interpreter, target, name, function)) is not None:
             return exactly(decorated)
     return _made(interpreter, name, arguments, line) if isinstance(target, ImportedName) else None

@@ -71,7 +71,7 @@ _SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
 def tool_of_function(interpreter: Interpreter, arguments: Arguments) -> Values | None:
     """`StructuredTool.from_function(f)`, and the like."""
     sources = [arguments.get(name, place) or NOTHING for name, place in (("func", 0), ("coroutine", 1))]
-    functions = [one for values in sources for one in values.known if isinstance(one, Function | PartialFunction)]
+    functions = [value for values in sources for value in values.known if isinstance(value, Function | PartialFunction)]
     named = (arguments.get("name") or UNKNOWN).strings
     if not functions and not named:
         return None
@@ -87,12 +87,12 @@ def _list_of(items: Values) -> Values:
 def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values, list[str]]:
     """The tools that the program runs, and the names of those that the model provider runs."""
     items = interpreter.elements(values or NOTHING)
-    own = tuple(one for one in items.known if not isinstance(one, Table | dict))
+    own = tuple(value for value in items.known if not isinstance(value, Table | dict))
     names: list[str] = []
-    for one in items.known:
-        if isinstance(one, Table | dict):
-            kind = interpreter.item(one, exactly("type")).strings or {"server tool"}
-            named = interpreter.item(one, exactly("name")).strings or kind
+    for value in items.known:
+        if isinstance(value, Table | dict):
+            kind = interpreter.item(value, exactly("type")).strings or {"server tool"}
+            named = interpreter.item(value, exactly("name")).strings or kind
             names.extend(sorted(named) if kind != {"function"} else ())
     return _list_of(Values(own, items.complete)), names
 
@@ -163,27 +163,27 @@ def _agent(graph: SourceGraph, arguments: Arguments, own_tools: Values, server_t
     """Builds the graph of `langchain.agents.create_agent`."""
     interpreter = graph.interpreter
     listed = interpreter.elements(arguments.get("middleware") or NOTHING)
-    middleware = [_middleware(graph, one) for one in listed.known]
+    middleware = [_middleware(graph, piece) for piece in listed.known]
     if not listed.complete:
         graph.unseen.append("the source does not determine all middleware of an agent")
     items = NOTHING
-    for values in (*(values for one in middleware for values in one.tools), own_tools):
+    for values in (*(values for piece in middleware for values in piece.tools), own_tools):
         items |= interpreter.elements(values)
-    wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
+    wrappers = tuple(piece.wrapper for piece in middleware if piece.wrapper is not None)
     known, complete = tools_in(_list_of(items), interpreter)
-    wraps_tools = bool(wrappers) or any("wrap_tool_call" in one.hooks for one in middleware)
+    wraps_tools = bool(wrappers) or any("wrap_tool_call" in piece.hooks for piece in middleware)
     has_tools = bool(known) or not complete or wraps_tools
     _put(
         graph, "model", server_tools=server_tools,
-        hooks=[function for one in middleware for function in one.hooks.get("wrap_model_call", [])],
+        hooks=[function for piece in middleware for function in piece.hooks.get("wrap_model_call", [])],
     )  # fmt: skip
     if has_tools:
         graph.put("tools", exactly(SourceToolNode(Arguments((_list_of(items),)), interpreter, wrappers)))
-    for one in middleware:
+    for piece in middleware:
         for hook in HOOKS:
-            if hook in one.hooks:
-                _put(graph, f"{one.name}.{hook}", functions=one.hooks[hook], middleware=one.hitl)
-    direct = [one.options.get("return_direct") for one in items.known if isinstance(one, SourceTool)]
+            if hook in piece.hooks:
+                _put(graph, f"{piece.name}.{hook}", functions=piece.hooks[hook], middleware=piece.hitl)
+    direct = [tool.options.get("return_direct") for tool in items.known if isinstance(tool, SourceTool)]
     may_end = any(values is not None and values.known != (False,) for values in direct)
     response = arguments.get("response_format") is not None
     _connect(graph, middleware, has_tools=has_tools, response=response, may_end=may_end or response)
@@ -193,25 +193,25 @@ def _connect(
     graph: SourceGraph, middleware: list[Middleware], *, has_tools: bool, response: bool, may_end: bool
 ) -> None:
     """Adds the edges of an agent, through the hooks of its middleware; its tools may end it."""
-    chains = {hook: [one for one in middleware if hook in one.hooks] for hook in HOOKS}
+    chains = {hook: [piece for piece in middleware if hook in piece.hooks] for hook in HOOKS}
     chains["after_model"].reverse()
     chains["after_agent"].reverse()
-    nodes = {hook: [f"{one.name}.{hook}" for one in chain] for hook, chain in chains.items()}
+    nodes = {hook: [f"{piece.name}.{hook}" for piece in chain] for hook, chain in chains.items()}
     entry, leave = [*nodes["before_model"], "model"][0], [*nodes["after_agent"], END][0]
     last = ["model", *nodes["after_model"]][-1]
     graph.edges.append((START, [*nodes["before_agent"], entry][0]))
     places = {"end": leave, "tools": "tools", "model": entry}
 
-    def follow(hook: str, name: str, one: Middleware, default: str) -> None:
-        targets = [target for jump, target in places.items() if jump in one.jumps.get(hook, ()) and target != name]
-        if one.jumps.get(hook):
+    def follow(hook: str, name: str, piece: Middleware, default: str) -> None:
+        targets = [target for jump, target in places.items() if jump in piece.jumps.get(hook, ()) and target != name]
+        if piece.jumps.get(hook):
             graph.choose(name, list(dict.fromkeys([default, *targets])))
         else:
             graph.edges.append((name, default))
 
     if has_tools:
         graph.choose("tools", [entry, *([leave] if may_end else [])])
-        again = response or last != "model" or any("wrap_model_call" in one.hooks for one in middleware)
+        again = response or last != "model" or any("wrap_model_call" in piece.hooks for piece in middleware)
         graph.choose(last, ["tools", leave, *([entry] if again else [])])
     elif response:
         graph.choose(last, [entry, leave])
@@ -221,27 +221,27 @@ def _connect(
         follow("after_model", last, chains["after_model"][-1], leave)
     graph.edges += [("model", name) for name in nodes["after_model"][:1]]
     for hook, end in (("before_agent", entry), ("before_model", "model"), ("after_model", ""), ("after_agent", END)):
-        for name, one, after in zip(nodes[hook], chains[hook], [*nodes[hook][1:], end], strict=False):
+        for name, piece, after in zip(nodes[hook], chains[hook], [*nodes[hook][1:], end], strict=False):
             if after:
-                follow(hook, name, one, after)
+                follow(hook, name, piece, after)
 
 
 # --- middleware
 
 
-def _middleware(graph: SourceGraph, one: object) -> Middleware:
+def _middleware(graph: SourceGraph, value: object) -> Middleware:
     interpreter = graph.interpreter
-    if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
-        return _class_middleware(interpreter, one, one.made_of)
-    if isinstance(one, CallResult):
-        name = path_of(one.callee).rpartition(".")[2]
+    if isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
+        return _class_middleware(interpreter, value, value.made_of)
+    if isinstance(value, CallResult):
+        name = path_of(value.callee).rpartition(".")[2]
         if name in _SHIPPED_MIDDLEWARE:
-            return _shipped_middleware(interpreter, name, one.arguments)
-        first = one.arguments.positional[0].known if one.arguments.positional else ()
+            return _shipped_middleware(interpreter, name, value.arguments)
+        first = value.arguments.positional[0].known if value.arguments.positional else ()
         if first and isinstance(first[0], Function | PartialFunction):
-            return _function_middleware(interpreter, name, one.arguments, first[0])
-    graph.unseen.append(f"unknown middleware: {path_of(one) or name_of(one)}")
-    return Middleware(name_of(one))
+            return _function_middleware(interpreter, name, value.arguments, first[0])
+    graph.unseen.append(f"unknown middleware: {path_of(value) or name_of(value)}")
+    return Middleware(name_of(value))
 
 
 def _shipped_middleware(interpreter: Interpreter, name: str, arguments: Arguments) -> Middleware:
@@ -266,27 +266,27 @@ def _interrupt_options(interpreter: Interpreter, values: Values) -> Iterator[tup
 
 
 def _options(interpreter: Interpreter, options: Values) -> object:
-    one = options.known[0] if options.complete and len(options.known) == 1 else None
-    if isinstance(one, bool):
-        return one
-    if isinstance(one, CallResult):
-        keys = set(one.arguments.keywords)
-    elif (pairs := interpreter.pairs(one)) is not None:
+    value = options.known[0] if options.complete and len(options.known) == 1 else None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, CallResult):
+        keys = set(value.arguments.keywords)
+    elif (pairs := interpreter.pairs(value)) is not None:
         keys = {name for key, _ in pairs for name in key.strings or ()}
     else:
         return {"when": True}
     return {"when": True} if "when" in keys else True
 
 
-def _class_middleware(interpreter: Interpreter, one: ProgramObject, made_of: Class) -> Middleware:
+def _class_middleware(interpreter: Interpreter, owner: ProgramObject, made_of: Class) -> Middleware:
     """Middleware that is a class of the program."""
-    named = interpreter.attribute(one, "name").strings
-    created = Middleware(next(iter(named)) if named else name_of(one))
+    named = interpreter.attribute(owner, "name").strings
+    created = Middleware(next(iter(named)) if named else name_of(owner))
     for hook in (*HOOKS, "wrap_model_call"):
-        methods = [interpreter.attribute(one, name) for name in (hook, f"a{hook}")]
+        methods = [interpreter.attribute(owner, name) for name in (hook, f"a{hook}")]
         if functions := functions_in(interpreter, *methods):
             created.hooks[hook], created.jumps[hook] = functions, _jumps(made_of, hook)
-    wrapper, tools = interpreter.attribute(one, "wrap_tool_call"), interpreter.attribute(one, "tools")
+    wrapper, tools = interpreter.attribute(owner, "wrap_tool_call"), interpreter.attribute(owner, "tools")
     created.wrapper = wrapper if functions_in(interpreter, wrapper) else None
     created.tools = [tools] if tools.known else []
     return created
@@ -296,8 +296,8 @@ def _jumps(made_of: Class, hook: str) -> list[str]:
     """The jump targets of a hook, as `@hook_config(can_jump_to=[...])` declares."""
     for node in made_of.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in {hook, f"a{hook}"}:
-            parts = [one for decorator in node.decorator_list for one in ast.walk(decorator)]
-            return [str(one.value) for one in parts if isinstance(one, ast.Constant)]
+            parts = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+            return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
     return []
 
 
@@ -333,7 +333,7 @@ def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool
 def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
     """Returns the graph of `create_supervisor` or `create_swarm`, which is not compiled yet."""
     agents = interpreter.elements(arguments.get("agents", 0) or UNKNOWN)
-    members = {name_of(one): one for one in agents.known}
+    members = {name_of(value): value for value in agents.known}
     leader = _leader(interpreter, members, arguments, line) if maker == "create_supervisor" else None
     graph = SourceGraph(interpreter, line)
     if not agents.complete:
@@ -341,8 +341,8 @@ def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) 
     if leader is not None:
         graph.put(leader.name, exactly(leader))
         graph.edges.append((START, leader.name))
-    for name, one in members.items():
-        graph.put(name, exactly(one))
+    for name, value in members.items():
+        graph.put(name, exactly(value))
         graph.edges += [] if leader is None else [(name, leader.name)]
     if leader is None:
         graph.choose(START, list(members))  # the agent that was active last
@@ -353,7 +353,7 @@ def _leader(interpreter: Interpreter, members: dict[str, object], arguments: Arg
     """The agent that supervises the others: it has a tool to hand over to each."""
     tools = interpreter.elements(arguments.get("tools") or NOTHING)
     handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in members]
-    own = any(isinstance(getattr(one, "function", None), FixedFunction) for one in tools.known)
+    own = any(isinstance(getattr(value, "function", None), FixedFunction) for value in tools.known)
     every = (*tools.known, *(() if own else handing))  # its own tools to hand over replace the others
     named = arguments.get("supervisor_name") or UNKNOWN
     keywords = {

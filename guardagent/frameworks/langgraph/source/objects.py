@@ -23,7 +23,8 @@ from guardagent.workflow.model.graph import END, START
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.builtins import BINDS
-from guardagent.workflow.python_source.calls import effect_of
+from guardagent.workflow.python_source.calls import effect_of, library_name
+from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import (
@@ -151,11 +152,12 @@ class SourceGraph(GraphStub):
         call = self.interpreter.current_call
         if call is None:
             return ""
-        given = [one.value for one in call.keywords if one.arg == keyword] or call.args[place : place + 1]
-        if not given or isinstance(given[0], ast.Starred):
+        named = [passed.value for passed in call.keywords if passed.arg == keyword]
+        expressions = named or call.args[place : place + 1]
+        if not expressions or isinstance(expressions[0], ast.Starred):
             return ""
-        text = ast.unparse(given[0])
-        return text[2:-1] if isinstance(given[0], ast.JoinedStr) else text
+        text = ast.unparse(expressions[0])
+        return text[2:-1] if isinstance(expressions[0], ast.JoinedStr) else text
 
     # Methods that the program calls.
 
@@ -173,7 +175,7 @@ class SourceGraph(GraphStub):
 
     def add_node(self, arguments: Arguments, line: int) -> None:
         first, action = arguments.get("node", 0) or UNKNOWN, arguments.get("action", 1)
-        names = [one for one in first.known if isinstance(one, str)]
+        names = [name for name in first.known if isinstance(name, str)]
         if action is None and not names:
             action, names = first, list(map(name_of, first.known))
         if not names or (action is not None and not first.complete):
@@ -181,7 +183,7 @@ class SourceGraph(GraphStub):
             names = names or [self._new_name(line)]
         ends, defer = _destinations(arguments.get("destinations")), arguments.get("defer") or NOTHING
         handler = arguments.get("error_handler") or exactly(None)
-        for name in {plain_string(one): None for one in names if one not in (START, END)}:  # LangGraph refuses these
+        for name in {plain_string(name): None for name in names if name not in (START, END)}:  # LangGraph refuses these
             handled_by = f"__error_handler__{name}" if handler.known != (None,) else None
             if handled_by is not None:
                 self.put(handled_by, handler, is_error_handler=True)
@@ -189,7 +191,7 @@ class SourceGraph(GraphStub):
 
     def add_edge(self, arguments: Arguments, line: int) -> None:
         sources, targets = self._names(arguments, "start_key", 0), self._names(arguments, "end_key", 1)
-        several = any(not isinstance(one, str) for one in (arguments.get("start_key", 0) or UNKNOWN).known)
+        several = any(not isinstance(value, str) for value in (arguments.get("start_key", 0) or UNKNOWN).known)
         if several and sources is not None:  # it waits for all of them
             self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
         else:
@@ -214,26 +216,26 @@ class SourceGraph(GraphStub):
 
     def _ends(self, path: Values) -> dict[Any, str] | None:
         """The path map of a condition without one, as LangGraph derives it from a `Literal` return annotation."""
-        if any(path_of(one).endswith(".tools_condition") for one in path.known):
+        if any(path_of(value).endswith(".tools_condition") for value in path.known):
             return {"tools": "tools", END: END}
         if len(path.known) != 1 or not isinstance(path.known[0], Function):
             return None
         parts = types.return_types(self.interpreter, path.known[0])
         if len(parts) == 1 and parts[0].values is not None and parts[0].type is None and not parts[0].within:
-            return {one: str(one) for one in parts[0].values.known}
+            return {value: str(value) for value in parts[0].values.known}
         return None
 
     def _path_map(self, path_map: Values) -> dict[Any, str] | None:
         ends: dict[Any, str] = {}
-        for one in path_map.known:
-            is_table = isinstance(one, Table | dict)
-            for place, (key, target) in enumerate(self.interpreter.pairs(one) or () if is_table else ()):
-                keys = [one for one in key.known if isinstance(one, str | bool | int)] or [f"condition {place + 1}"]
+        for value in path_map.known:
+            is_table = isinstance(value, Table | dict)
+            for place, (key, target) in enumerate(self.interpreter.pairs(value) or () if is_table else ()):
+                keys = [each for each in key.known if isinstance(each, str | bool | int)] or [f"condition {place + 1}"]
                 if target.strings is None:
                     return None
                 single = len(keys) == len(target.strings) == 1
                 ends |= {keys[0] if single else name: name for name in target.strings}
-            listed = names_in(exactly(one)) if not is_table else []
+            listed = names_in(exactly(value)) if not is_table else []
             if listed is None:
                 return None
             ends |= {name: name for name in listed}
@@ -320,14 +322,12 @@ def _opaque(name: str = "") -> FixedFunction:
 
 def functions_in(interpreter: Interpreter, *several: Values | None) -> list[FunctionStub]:
     """Returns the program's functions among some values."""
-    known = [one for values in several if values is not None for one in values.known]
-    return [FunctionStub(one, interpreter) for one in known if _is_function(one)]
+    known = [value for values in several if values is not None for value in values.known]
+    return [FunctionStub(value, interpreter) for value in known if _is_function(value)]
 
 
-def _is_function(one: object) -> bool:
-    while isinstance(one, PartialFunction):
-        one = one.function
-    return isinstance(one, Function)
+def _is_function(value: object) -> bool:
+    return isinstance(underlying(value)[0], Function)
 
 
 @dataclass(eq=False)
@@ -354,50 +354,50 @@ class SourceValue(RunnableStub):
     def open(self, contents: RunnableContents) -> Iterable[object]:
         if not self.values.complete:
             contents.functions.append(_opaque())
-        return [inner for one in self.values.known for inner in self._runnables(one, contents)]
+        return [inner for value in self.values.known for inner in self._runnables(value, contents)]
 
-    def _runnables(self, one: object, contents: RunnableContents) -> Iterable[object]:
-        if isinstance(one, RunnableStub | GraphStub):
-            return [one]
-        if _is_function(one):
-            contents.functions += functions_in(self.interpreter, exactly(one))
-        elif isinstance(one, ProgramObject):
-            self._object(one, contents)
-        elif isinstance(one, CallResult):
-            return self._created(one, contents)
-        elif isinstance(one, Table):
-            return [SourceValue(value, self.interpreter) for _, value in one.items]
-        elif isinstance(one, ImportedName):
-            if effect_of(one.path) not in {"harmless", "model"}:
-                contents.functions.append(_opaque(one.path))
-        elif not isinstance(one, Attribute):
+    def _runnables(self, value: object, contents: RunnableContents) -> Iterable[object]:
+        if isinstance(value, RunnableStub | GraphStub):
+            return [value]
+        if _is_function(value):
+            contents.functions += functions_in(self.interpreter, exactly(value))
+        elif isinstance(value, ProgramObject):
+            self._object(value, contents)
+        elif isinstance(value, CallResult):
+            return self._created(value, contents)
+        elif isinstance(value, Table):
+            return [SourceValue(values, self.interpreter) for _, values in value.items]
+        elif isinstance(value, ImportedName):
+            if effect_of(value.path) not in {"harmless", "model"}:
+                contents.functions.append(_opaque(value.path))
+        elif not isinstance(value, Attribute):
             contents.functions.append(_opaque())
         return ()
 
-    def _object(self, one: ProgramObject, contents: RunnableContents) -> None:
+    def _object(self, value: ProgramObject, contents: RunnableContents) -> None:
         """Records an object of the program: a tool by its class, or a callable."""
-        if (tool := tool_of_object(one, self.interpreter)) is not None:
+        if (tool := tool_of_object(value, self.interpreter)) is not None:
             contents.tools.append(tool)
             return
-        methods = (self.interpreter.attribute(one, name) for name in ("__call__", "invoke", "ainvoke"))
+        methods = (self.interpreter.attribute(value, name) for name in ("__call__", "invoke", "ainvoke"))
         contents.functions += functions_in(self.interpreter, *methods)
 
-    def _created(self, one: CallResult, contents: RunnableContents) -> Iterable[object]:
-        path = _maker_of(one)
+    def _created(self, value: CallResult, contents: RunnableContents) -> Iterable[object]:
+        path = _maker_of(value)
         name = path.rpartition(".")[2]
         if name == "ToolNode":
-            return [SourceToolNode(one.arguments, self.interpreter)]
+            return [SourceToolNode(value.arguments, self.interpreter)]
         if name == "RunnablePassthrough":
-            contents.passes_through = not one.arguments.positional
+            contents.passes_through = not value.arguments.positional
         elif name.startswith("Runnable"):
-            arguments = [*one.arguments.positional, *one.arguments.keywords.values()]
+            arguments = [*value.arguments.positional, *value.arguments.keywords.values()]
             return [SourceValue(values, self.interpreter) for values in arguments if not _is_name(values)]
-        elif isinstance(one.callee, Attribute) and one.callee.name in BINDS:
-            if isinstance(one.callee.owner, RunnableStub | GraphStub | CallResult):
-                return [SourceValue(exactly(one.callee.owner), self.interpreter)]
+        elif isinstance(value.callee, Attribute) and value.callee.name in BINDS:
+            if isinstance(value.callee.owner, RunnableStub | GraphStub | CallResult):
+                return [SourceValue(exactly(value.callee.owner), self.interpreter)]
             contents.models = True
         elif (effect := effect_of(path)) == "tools":
-            contents.tools.append(GraphTool(_library_name(path)))
+            contents.tools.append(GraphTool(library_name(path)))
         elif effect == "model":
             contents.models = contents.models or not name.endswith(("Template", "Parser"))
         else:
@@ -405,16 +405,16 @@ class SourceValue(RunnableStub):
         return ()
 
 
-def _maker_of(one: CallResult) -> str:
+def _maker_of(value: CallResult) -> str:
     """The path of the class or function that made an object, also if its methods returned it."""
-    maker = one.callee
+    maker = value.callee
     while isinstance(maker, Attribute) and isinstance(maker.owner, CallResult) and maker.name not in BINDS:
         maker = maker.owner.callee
     return path_of(maker)
 
 
 def _is_name(values: Values) -> bool:
-    return bool(values.known) and all(isinstance(one, str) for one in values.known)
+    return bool(values.known) and all(isinstance(value, str) for value in values.known)
 
 
 @dataclass(eq=False)
@@ -503,78 +503,75 @@ def tools_in(values: Values | None, interpreter: Interpreter) -> tuple[list[Grap
     if values is None or values.known == (None,):
         return [], True
     elements = interpreter.elements(values)
-    tools = [tool for one in elements.known if (tool := tool_of(one, interpreter)) is not None]
+    tools = [tool for value in elements.known if (tool := tool_of(value, interpreter)) is not None]
     return tools, elements.complete and all(map(_has_known_name, elements.known))
 
 
-def _has_known_name(one: object) -> bool:
+def _has_known_name(value: object) -> bool:
     """Whether the name of a tool is its own; one from a known library has the name of its class."""
-    if isinstance(one, CallResult):
-        return isinstance(one.callee, Class) or effect_of(path_of(one.callee)) == "tools" or bool(_declared_name(one))
-    return not isinstance(one, ImportedName | Attribute)
+    if isinstance(value, CallResult):
+        is_own = isinstance(value.callee, Class) or effect_of(path_of(value.callee)) == "tools"
+        return is_own or bool(_declared_name(value))
+    return not isinstance(value, ImportedName | Attribute)
 
 
-def _declared_name(one: CallResult) -> frozenset[str] | None:
+def _declared_name(value: CallResult) -> frozenset[str] | None:
     """The name that a call declares for the tool that it makes."""
-    place = 1 if path_of(one.callee).endswith((".create_retriever_tool", ".Tool.from_function")) else None
-    return (one.arguments.get("name", place) or UNKNOWN).strings
+    place = 1 if path_of(value.callee).endswith((".create_retriever_tool", ".Tool.from_function")) else None
+    return (value.arguments.get("name", place) or UNKNOWN).strings
 
 
-def _library_name(path: str) -> str:
-    return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
-
-
-def tool_of(one: object, interpreter: Interpreter) -> GraphTool | None:
+def tool_of(value: object, interpreter: Interpreter) -> GraphTool | None:
     """The tool of a list element; one defined elsewhere is named by its package and its name there."""
-    if isinstance(one, SourceTool):
-        return one.tool()
-    if _is_function(one):
-        return GraphTool(name_of(one), (FunctionStub(one, interpreter),))
-    if isinstance(one, ProgramObject):
-        return tool_of_object(one, interpreter)
-    if isinstance(one, ImportedName):
-        return GraphTool(_library_name(one.path))
-    if isinstance(one, CallResult):
-        named, path = _declared_name(one), path_of(one.callee)
-        return GraphTool(min(named) if named else _library_name(path) if "." in path else path or "tool")
+    if isinstance(value, SourceTool):
+        return value.tool()
+    if _is_function(value):
+        return GraphTool(name_of(value), (FunctionStub(value, interpreter),))
+    if isinstance(value, ProgramObject):
+        return tool_of_object(value, interpreter)
+    if isinstance(value, ImportedName):
+        return GraphTool(library_name(value.path))
+    if isinstance(value, CallResult):
+        named, path = _declared_name(value), path_of(value.callee)
+        return GraphTool(min(named) if named else library_name(path) if "." in path else path or "tool")
     return None
 
 
-def tool_of_object(one: ProgramObject, interpreter: Interpreter) -> GraphTool | None:
+def tool_of_object(value: ProgramObject, interpreter: Interpreter) -> GraphTool | None:
     """The tool of an object whose class the program defines, by its `_run` methods; None if there are none."""
-    names = [plain_string(name) for name in interpreter.attribute(one, "name").known if isinstance(name, str)]
-    functions = functions_in(interpreter, *(interpreter.attribute(one, name) for name in ("_run", "_arun")))
-    return GraphTool(names[0] if names else name_of(one), tuple(functions)) if functions else None
+    names = [plain_string(name) for name in interpreter.attribute(value, "name").known if isinstance(name, str)]
+    functions = functions_in(interpreter, *(interpreter.attribute(value, name) for name in ("_run", "_arun")))
+    return GraphTool(names[0] if names else name_of(value), tuple(functions)) if functions else None
 
 
-def name_of(one: object) -> str:
+def name_of(value: object) -> str:
     """The default name of a node or a tool, as LangGraph derives it."""
-    if isinstance(one, Function):
-        return getattr(one.tree, "name", "<lambda>")
-    if isinstance(one, PartialFunction):
-        return name_of(one.function) if _has_self(one) else "partial"
-    if isinstance(one, ProgramObject):
-        return one.made_of.tree.name if isinstance(one.made_of, Class) else "Object"
-    if isinstance(one, NamedFunction | SourceToolNode | GraphStub):
-        return one.name
-    if isinstance(one, CallResult):
-        return _name_of_created(one)
-    return path_of(one).rpartition(".")[2] or type(one).__name__
+    if isinstance(value, Function):
+        return getattr(value.tree, "name", "<lambda>")
+    if isinstance(value, PartialFunction):
+        return name_of(value.function) if _has_self(value) else "partial"
+    if isinstance(value, ProgramObject):
+        return value.made_of.tree.name if isinstance(value.made_of, Class) else "Object"
+    if isinstance(value, NamedFunction | SourceToolNode | GraphStub):
+        return value.name
+    if isinstance(value, CallResult):
+        return _name_of_created(value)
+    return path_of(value).rpartition(".")[2] or type(value).__name__
 
 
-def _name_of_created(one: CallResult) -> str:
-    if named := (one.arguments.get("name") or UNKNOWN).strings:
+def _name_of_created(value: CallResult) -> str:
+    if named := (value.arguments.get("name") or UNKNOWN).strings:
         return next(iter(named))
-    maker = path_of(one.callee).rpartition(".")[2]
-    if maker == "RunnableLambda" and one.arguments.positional and one.arguments.positional[0].known:
-        return name_of(one.arguments.positional[0].known[0])
+    maker = path_of(value.callee).rpartition(".")[2]
+    if maker == "RunnableLambda" and value.arguments.positional and value.arguments.positional[0].known:
+        return name_of(value.arguments.positional[0].known[0])
     return "tools" if maker == "ToolNode" else maker
 
 
-def _has_self(one: PartialFunction) -> bool:
+def _has_self(value: PartialFunction) -> bool:
     """Whether a bound function is a method of an object rather than a partial function."""
-    first = one.arguments.positional[0].known if one.arguments.positional else ()
-    return len(one.arguments.positional) == 1 and bool(first) and isinstance(first[0], ProgramObject | Class)
+    first = value.arguments.positional[0].known if value.arguments.positional else ()
+    return len(value.arguments.positional) == 1 and bool(first) and isinstance(first[0], ProgramObject | Class)
 
 
 def names_in(values: Values | None) -> list[str] | None:
@@ -582,18 +579,18 @@ def names_in(values: Values | None) -> list[str] | None:
     if values is None or values.known == (None,):
         return []
     names: list[str] = []
-    for one in values.known:
-        inner = [[plain_string(one)]] if isinstance(one, str) else list(map(names_in, _items(one)))
+    for value in values.known:
+        inner = [[plain_string(value)]] if isinstance(value, str) else list(map(names_in, _items(value)))
         if None in inner:
             return None
         names += [name for several in inner for name in several or ()]
     return names if values.complete and values.known else None
 
 
-def _items(one: object) -> list[Values]:
+def _items(value: object) -> list[Values]:
     """The elements of a collection; unknown for other values."""
-    if isinstance(one, Table):
-        return [key for key, _ in one.items]
-    if isinstance(one, Sequence):
-        return list(one.items)
-    return list(map(exactly, one)) if isinstance(one, list | tuple) else [UNKNOWN]
+    if isinstance(value, Table):
+        return [key for key, _ in value.items]
+    if isinstance(value, Sequence):
+        return list(value.items)
+    return list(map(exactly, value)) if isinstance(value, list | tuple) else [UNKNOWN]
