@@ -171,9 +171,9 @@ def _run(one: object, path: str, found: LibraryTools, evaluator: Evaluator, dept
         _agent(one, found, evaluator, depth)
     elif effect_of(path) == "tools":
         found.known = True
-        found.names.append(_name(path))
+        found.names.append(library_name(path))
     elif isinstance(one, ImportedName) and effect_of(path) is None:
-        found.names.append(_name(path))
+        found.names.append(library_name(path))
         found.unseen.append(f"the declared name of {path!r}, which is defined elsewhere")
 
 
@@ -183,7 +183,8 @@ def is_readable(one: object) -> bool:
     return isinstance(one, CallResult) and (maker in AGENT_TOOLS or maker == "Crew")
 
 
-def _name(path: str) -> str:
+def library_name(path: str) -> str:
+    """Returns the name of a library's tool: its package and its name there."""
     return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
 
 
@@ -232,7 +233,7 @@ def _names_of(one: object) -> Iterator[str]:
     elif isinstance(one, FunctionType):
         yield one.__name__
     elif path := _path(one):
-        yield _name(path)
+        yield library_name(path)
 
 
 def unseen_of(found: LibraryTools, line: int, file: str) -> list[Unseen]:

@@ -253,26 +253,6 @@ class ObjectStub(ProgramObject):
         """The attributes as the extractor sees them, for `vars`."""
         return {name: getattr(self, name) for name in list(self.attributes)}
 
-    def parts(self) -> Iterator[object]:
-        """Yields the objects in its attributes, recursively."""
-        found: dict[int, ObjectStub] = {}
-        pending: list[ObjectStub] = [self]
-        while pending:
-            inner = [one for name, values in pending.pop().attributes.items() if name != "parent_agent"
-                     for one in _flat(values) if isinstance(one, ObjectStub) and id(one) not in found]  # fmt: skip
-            found |= {id(one): one for one in inner}
-            pending += inner
-        yield from (one for one in found.values() if one is not self)
-
-
-def _flat(values: Values) -> Iterator[object]:
-    for one in values.known:
-        if isinstance(one, Sequence):
-            for item in one.items:
-                yield from item.known
-        else:
-            yield one
-
 
 # --- construction
 

@@ -168,7 +168,7 @@ class ChannelGraph:
         """Adds the nodes and edges, and returns their fragment."""
         if isinstance(self.graph, GraphStub):
             flow: Any = self.graph
-            return self._function(flow.name, flow.code, flow.code)
+            return self._function(flow.name, flow.func, flow.func)
         nodes: dict[str, Any] = dict(private_attribute(self.graph, "nodes", "langgraph"))
         fragments = {name: self._node(name, node) for name, node in nodes.items()}
         first, last = _names(self.graph.input_channels), _names(self.graph.output_channels)

@@ -73,7 +73,9 @@ class HitlStub(Stub):
 
 
 class GraphStub(Stub, LiveValue):
-    """A stub for a graph in source code: a StateGraph has a `builder`, a function its `code`."""
+    """A stub for a graph in source code: a StateGraph has a `builder`, a function its `func`."""
+
+    name: str
 
 
 def is_graph(target: object) -> bool:
@@ -108,9 +110,7 @@ class RunnableStub(Stub):
 
 
 class TaskStub(RunnableStub):
-    """A stub for a task in source code."""
-
-    func: object
+    """A stub for a task in source code, with its `func`."""
 
 
 def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable

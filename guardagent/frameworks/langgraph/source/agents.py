@@ -1,26 +1,30 @@
-"""Builds the graph of an agent as `create_agent` does: from its model, tools and middleware."""
+"""Builds the graphs of agents as `create_agent` does, from the model, tools and middleware, and those of teams.
+
+A team is a supervisor with its agents, or a swarm that hands over among its agents.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
-from guardagent.frameworks.langgraph.extractor.nodes import HitlStub, RunnableContents, RunnableStub
+from guardagent.frameworks.langgraph.extractor.nodes import HitlStub, RunnableContents
 from guardagent.frameworks.langgraph.source.objects import (
-    ConditionalBranch,
-    NodeSpec,
+    FixedFunction,
+    FixedRunnable,
     SourceGraph,
     SourceTool,
     SourceToolNode,
-    SourceValue,
+    functions_in,
     name_of,
     names_in,
     tools_in,
 )
 from guardagent.workflow.model.graph import END, START
+from guardagent.workflow.python_source.bodies import FunctionSummary
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import FunctionStub
@@ -31,6 +35,7 @@ from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
     Function,
+    ImportedName,
     PartialFunction,
     Sequence,
     Table,
@@ -41,27 +46,96 @@ from guardagent.workflow.python_source.values import (
 )
 
 AGENTS = {"create_agent", "create_react_agent"}
+TEAMS = {"create_supervisor", "create_swarm"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
 # The hooks of LangChain's own middleware (1.4) with their jump targets, and the tools that it adds.
-_SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, tuple[str, ...]], tuple[str, ...]]] = {
-    "HumanInTheLoopMiddleware": ({"after_model": ()}, ()),
-    "ModelCallLimitMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
-    "PIIMiddleware": ({"before_model": ("end",), "after_model": ()}, ()),
-    "ShellToolMiddleware": ({"before_agent": (), "after_agent": ()}, ("shell",)),
-    "SummarizationMiddleware": ({"before_model": ()}, ()),
-    "TodoListMiddleware": ({"after_model": (), "wrap_model_call": ()}, ("write_todos",)),
-    "ToolCallLimitMiddleware": ({"after_model": ("end",)}, ()),
+_SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
+    "HumanInTheLoopMiddleware": ({"after_model": []}, ()),
+    "ModelCallLimitMiddleware": ({"before_model": ["end"], "after_model": []}, ()),
+    "PIIMiddleware": ({"before_model": ["end"], "after_model": []}, ()),
+    "ShellToolMiddleware": ({"before_agent": [], "after_agent": []}, ("shell",)),
+    "SummarizationMiddleware": ({"before_model": []}, ()),
+    "TodoListMiddleware": ({"after_model": [], "wrap_model_call": []}, ("write_todos",)),
+    "ToolCallLimitMiddleware": ({"after_model": ["end"]}, ()),
     "FilesystemFileSearchMiddleware": ({}, ("glob_search", "grep_search")),
-    "ContextEditingMiddleware": ({"wrap_model_call": ()}, ()),
-    "LLMToolSelectorMiddleware": ({"wrap_model_call": ()}, ()),
-    "ModelFallbackMiddleware": ({"wrap_model_call": ()}, ()),
-    "ModelRetryMiddleware": ({"wrap_model_call": ()}, ()),
-    "ProviderToolSearchMiddleware": ({"wrap_model_call": ()}, ()),
-    "LLMToolEmulator": ({}, ()),
-    "ToolErrorMiddleware": ({}, ()),
-    "ToolRetryMiddleware": ({}, ()),
-}
+    **dict.fromkeys(
+        ("ContextEditingMiddleware", "LLMToolSelectorMiddleware", "ModelFallbackMiddleware", "ModelRetryMiddleware",
+         "ProviderToolSearchMiddleware"),
+        ({"wrap_model_call": []}, ()),
+    ),
+    **dict.fromkeys(("LLMToolEmulator", "ToolErrorMiddleware", "ToolRetryMiddleware"), ({}, ())),
+}  # fmt: skip
+
+
+def tool_of_function(interpreter: Interpreter, arguments: Arguments) -> Values | None:
+    """`StructuredTool.from_function(f)`, and the like."""
+    sources = [arguments.get(name, place) or NOTHING for name, place in (("func", 0), ("coroutine", 1))]
+    functions = [value for values in sources for value in values.known if isinstance(value, Function | PartialFunction)]
+    named = (arguments.get("name") or UNKNOWN).strings
+    if not functions and not named:
+        return None
+    name = next(iter(named)) if named else name_of(functions[0])
+    return exactly(SourceTool(name, functions[0] if functions else None, interpreter, arguments))
+
+
+def _list_of(items: Values) -> Values:
+    """A list of some values, in any order."""
+    return Values((Sequence(tuple(map(exactly, items.known)), ordered=False),), items.complete)
+
+
+def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values, list[str]]:
+    """The tools that the program runs, and the names of those that the model provider runs."""
+    items = interpreter.elements(values or NOTHING)
+    own = tuple(value for value in items.known if not isinstance(value, Table | dict))
+    names: list[str] = []
+    for value in items.known:
+        if isinstance(value, Table | dict):
+            kind = interpreter.item(value, exactly("type")).strings or {"server tool"}
+            named = interpreter.item(value, exactly("name")).strings or kind
+            names.extend(sorted(named) if kind != {"function"} else ())
+    return _list_of(Values(own, items.complete)), names
+
+
+# --- agents
+
+
+def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
+    """The compiled graph of an agent."""
+    graph = SourceGraph(interpreter, line)
+    tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
+    (_react if maker == "create_react_agent" else _agent)(graph, arguments, tools, server_tools)
+    return graph.compile(arguments, line)
+
+
+def _react(graph: SourceGraph, arguments: Arguments, tools: Values, server_tools: list[str]) -> None:
+    """Builds the graph of `langgraph.prebuilt.create_react_agent`."""
+    _put(graph, "agent", server_tools=server_tools)
+    hooks = {name: arguments.get(name) or exactly(None) for name in ("pre_model_hook", "post_model_hook")}
+    for name, hook in hooks.items():
+        if hook.known != (None,):
+            graph.put(name, hook)
+    entry = "pre_model_hook" if "pre_model_hook" in graph.nodes else "agent"
+    after_model = "post_model_hook" if "post_model_hook" in graph.nodes else "agent"
+    graph.edges += [(START, entry), *([(entry, "agent")] if entry != "agent" else [])]
+    graph.edges += [("agent", after_model)] if after_model != "agent" else []
+    last = END
+    if arguments.get("response_format") is not None:
+        last = "generate_structured_response"
+        _put(graph, last)
+        graph.edges.append((last, END))
+    known, complete = tools_in(tools, graph.interpreter)
+    if known or not complete:
+        graph.put("tools", exactly(SourceToolNode(Arguments((tools,)), graph.interpreter)))
+        graph.choose(after_model, ["tools", last, *([entry] if after_model != "agent" else [])])
+        graph.edges.append(("tools", entry))
+    elif last != END:
+        graph.edges.append((after_model, last))
+
+
+def _put(graph: SourceGraph, name: str, **contents: Any) -> None:
+    """Adds a node for a hook of middleware, or for the agent's model."""
+    graph.put(name, exactly(FixedRunnable(RunnableContents(**contents))))
 
 
 @dataclass
@@ -82,213 +156,102 @@ class Middleware:
     jumps: dict[str, list[str]] = field(default_factory=dict)
     tools: list[Values] = field(default_factory=list)
     wrapper: Values | None = None
-    hitl: HitlStub | None = None
-
-    def node(self, hook: str) -> str:
-        return f"{self.name}.{hook}"
+    hitl: list[HitlStub] = field(default_factory=list)
 
 
-@dataclass(eq=False)
-class MiddlewareHook(RunnableStub):
-    """A node for a hook of middleware, or for the agent's model."""
-
-    functions: list[FunctionStub] = field(default_factory=list)
-    hooks: list[FunctionStub] = field(default_factory=list)
-    hitl: HitlStub | None = None
-    server_tools: list[str] = field(default_factory=list)
-    values: Values = NOTHING
-
-    def open(self, opened: RunnableContents) -> Iterable[object]:
-        opened.functions.extend(self.functions)
-        opened.hooks.extend(self.hooks)
-        opened.server_tools.extend(self.server_tools)
-        if self.hitl is not None:
-            opened.middleware.append(self.hitl)
-        return ()
-
-
-def agent(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
-    """The compiled graph of an agent."""
-    graph = SourceGraph(interpreter, line=line, file=str(interpreter.current_file))
-    if maker == "create_react_agent":
-        _react(interpreter, graph, arguments)
-    else:
-        _agent(interpreter, graph, arguments)
-    return compiled(graph, arguments)
-
-
-def compiled(graph: SourceGraph, arguments: Arguments) -> SourceGraph:
-    """The compiled graph; unknown interrupts are assumed to be none."""
-    stops = {when: names_in(arguments.get(when)) for when in ("interrupt_before", "interrupt_after")}
-    unknown = [when for when, names in stops.items() if names is None]
-    graph.notes.extend(
-        f"line {graph.line}: the source does not determine {when!r}; none is assumed" for when in unknown
-    )
-    named = (arguments.get("name") or UNKNOWN).strings
-    return graph.compiled(
-        before=stops["interrupt_before"] or [],
-        after=stops["interrupt_after"] or [],
-        name=next(iter(named)) if named else "LangGraph",
-    )
-
-
-def structured_tool(interpreter: Interpreter, arguments: Arguments) -> Values | None:
-    """`StructuredTool.from_function(f)`, and the like."""
-    sources = [arguments.get(name, place) for name, place in (("func", 0), ("coroutine", 1))]
-    functions = [
-        one for values in sources if values for one in values.known if isinstance(one, Function | PartialFunction)
-    ]
-    named = (arguments.get("name") or UNKNOWN).strings
-    if not functions and not named:
-        return None
-    name = next(iter(named)) if named else name_of(functions[0])
-    return exactly(SourceTool(name, functions[0] if functions else None, interpreter, arguments))
-
-
-def _server_tools(values: Values | None, interpreter: Interpreter) -> tuple[Values | None, list[str]]:
-    """The tools that the program runs, and the names of those that the model provider runs."""
-    if values is None:
-        return None, []
-    items = interpreter.elements(values)
-    own = tuple(one for one in items.known if not isinstance(one, Table | dict))
-    names: list[str] = []
-    for one in items.known:
-        if isinstance(one, Table | dict):
-            kind = interpreter.item(one, exactly("type")).strings or {"server tool"}
-            named = interpreter.item(one, exactly("name")).strings or kind
-            names.extend(sorted(named) if kind != {"function"} else ())
-    return Values((Sequence(tuple(map(exactly, own)), ordered=False),), items.complete), names
-
-
-def _agent(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
+def _agent(graph: SourceGraph, arguments: Arguments, own_tools: Values, server_tools: list[str]) -> None:
     """Builds the graph of `langchain.agents.create_agent`."""
-    middleware_values = interpreter.elements(arguments.get("middleware") or exactly(Sequence(())))
-    middleware = [_middleware(interpreter, graph, one) for one in middleware_values.known]
-    if not middleware_values.complete:
+    interpreter = graph.interpreter
+    listed = interpreter.elements(arguments.get("middleware") or NOTHING)
+    middleware = [_middleware(graph, piece) for piece in listed.known]
+    if not listed.complete:
         graph.unseen.append("the source does not determine all middleware of an agent")
-    program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
-    wrappers = tuple(one.wrapper for one in middleware if one.wrapper is not None)
-    middleware_tools = [values for one in middleware for values in one.tools]
-    all_tools = _merged_tools(interpreter, [*middleware_tools, *([program_tools] if program_tools else [])])
-    tools, complete = tools_in(all_tools, interpreter)
-    has_tools = (
-        bool(tools) or not complete or bool(wrappers) or any("wrap_tool_call" in one.hooks for one in middleware)
-    )
-    response = arguments.get("response_format") is not None
-    _AgentBuilder(interpreter, graph, middleware).build(
-        all_tools if has_tools else None, wrappers, server_tools, response=response
-    )
-
-
-def _merged_tools(interpreter: Interpreter, tool_lists: list[Values]) -> Values:
     items = NOTHING
-    for values in tool_lists:
+    for values in (*(values for piece in middleware for values in piece.tools), own_tools):
         items |= interpreter.elements(values)
-    return Values((Sequence(tuple(map(exactly, items.known)), ordered=False),), items.complete)
+    wrappers = tuple(piece.wrapper for piece in middleware if piece.wrapper is not None)
+    known, complete = tools_in(_list_of(items), interpreter)
+    wraps_tools = bool(wrappers) or any("wrap_tool_call" in piece.hooks for piece in middleware)
+    has_tools = bool(known) or not complete or wraps_tools
+    _put(
+        graph, "model", server_tools=server_tools,
+        hooks=[function for piece in middleware for function in piece.hooks.get("wrap_model_call", [])],
+    )  # fmt: skip
+    if has_tools:
+        graph.put("tools", exactly(SourceToolNode(Arguments((_list_of(items),)), interpreter, wrappers)))
+    for piece in middleware:
+        for hook in HOOKS:
+            if hook in piece.hooks:
+                _put(graph, f"{piece.name}.{hook}", functions=piece.hooks[hook], middleware=piece.hitl)
+    direct = [tool.options.get("return_direct") for tool in items.known if isinstance(tool, SourceTool)]
+    may_end = any(values is not None and values.known != (False,) for values in direct)
+    response = arguments.get("response_format") is not None
+    _connect(graph, middleware, has_tools=has_tools, response=response, may_end=may_end or response)
 
 
-@dataclass
-class _AgentBuilder:
-    """Builds the graph of an agent."""
+def _connect(
+    graph: SourceGraph, middleware: list[Middleware], *, has_tools: bool, response: bool, may_end: bool
+) -> None:
+    """Adds the edges of an agent, through the hooks of its middleware; its tools may end it."""
+    chains = {hook: [piece for piece in middleware if hook in piece.hooks] for hook in HOOKS}
+    chains["after_model"].reverse()
+    chains["after_agent"].reverse()
+    nodes = {hook: [f"{piece.name}.{hook}" for piece in chain] for hook, chain in chains.items()}
+    entry, leave = [*nodes["before_model"], "model"][0], [*nodes["after_agent"], END][0]
+    last = ["model", *nodes["after_model"]][-1]
+    graph.edges.append((START, [*nodes["before_agent"], entry][0]))
+    places = {"end": leave, "tools": "tools", "model": entry}
 
-    interpreter: Interpreter
-    graph: SourceGraph
-    middleware: list[Middleware]
-
-    def build(
-        self, tools: Values | None, wrappers: tuple[Values, ...], server_tools: list[str], *, response: bool
-    ) -> None:
-        wrapped = [code for one in self.middleware for code in one.hooks.get("wrap_model_call", [])]
-        self._node("model", MiddlewareHook(hooks=wrapped, server_tools=server_tools))
-        if tools is not None:
-            node = SourceToolNode(Arguments((tools,)), self.interpreter, wrappers)
-            self.graph.nodes["tools"] = NodeSpec(SourceValue(exactly(node), self.interpreter))
-        for one in self.middleware:
-            for hook in HOOKS:
-                if hook in one.hooks:
-                    self._node(one.node(hook), MiddlewareHook(functions=one.hooks[hook], hitl=one.hitl))
-        before_agent, before_model, after_model, after_agent = (
-            [one for one in self.middleware if hook in one.hooks] for hook in HOOKS
-        )
-        self.loop_entry = before_model[0].node("before_model") if before_model else "model"
-        self.loop_exit = after_model[0].node("after_model") if after_model else "model"
-        self.exit = after_agent[-1].node("after_agent") if after_agent else END
-        entry = before_agent[0].node("before_agent") if before_agent else self.loop_entry
-        self.graph.edges.append((START, entry))
-        self._loop(tools, after_model, response=response)
-        self._chain(before_agent, "before_agent", self.loop_entry)
-        self._chain(before_model, "before_model", "model")
-        if after_model:
-            self.graph.edges.append(("model", after_model[-1].node("after_model")))
-            self._chain(after_model[:0:-1], "after_model", self.loop_exit)
-        self._chain(after_agent[::-1], "after_agent", END)
-
-    def _node(self, name: str, hook: MiddlewareHook) -> None:
-        self.graph.nodes[name] = NodeSpec(SourceValue(exactly(hook), self.interpreter))
-
-    def _choice(self, source: str, targets: list[str]) -> None:
-        code = SourceValue(exactly(MiddlewareHook()), self.interpreter)
-        self.graph.branches.setdefault(source, {})["choice"] = ConditionalBranch(code, {name: name for name in targets})
-
-    def _loop(self, tools: Values | None, after_model: list[Middleware], *, response: bool) -> None:
-        wraps_model = any("wrap_model_call" in one.hooks for one in self.middleware)
-        if tools is not None:
-            last = [self.exit] if response or self._returns_direct(tools) else []
-            self._choice("tools", [self.loop_entry, *last])
-            more = [self.loop_entry] if response or self.loop_exit != "model" or wraps_model else []
-            self._choice(self.loop_exit, ["tools", self.exit, *more])
-        elif response:
-            self._choice(self.loop_exit, [self.loop_entry, self.exit])
-        elif not after_model:
-            self.graph.edges.append(("model", self.exit))
+    def follow(hook: str, name: str, piece: Middleware, default: str) -> None:
+        targets = [target for jump, target in places.items() if jump in piece.jumps.get(hook, ()) and target != name]
+        if piece.jumps.get(hook):
+            graph.choose(name, list(dict.fromkeys([default, *targets])))
         else:
-            self._after(after_model[0], "after_model", self.exit)
+            graph.edges.append((name, default))
 
-    def _returns_direct(self, tools: Values) -> bool:
-        return_direct = [
-            one.options.get("return_direct")
-            for one in self.interpreter.elements(tools).known
-            if isinstance(one, SourceTool)
-        ]
-        return any(values is not None and values.known != (False,) for values in return_direct)
-
-    def _chain(self, several: list[Middleware], hook: str, last: str) -> None:
-        for one, after in pairwise(several):
-            self._after(one, hook, after.node(hook))
-        if several:
-            self._after(several[-1], hook, last)
-
-    def _after(self, one: Middleware, hook: str, default: str) -> None:
-        jumps = one.jumps.get(hook) or []
-        if not jumps:
-            self.graph.edges.append((one.node(hook), default))
-            return
-        places = {"end": self.exit, "tools": "tools", "model": self.loop_entry}
-        targets = [places[jump] for jump in ("end", "tools", "model") if jump in jumps]
-        self._choice(one.node(hook), list(dict.fromkeys([default, *(t for t in targets if t != one.node(hook))])))
+    if has_tools:
+        graph.choose("tools", [entry, *([leave] if may_end else [])])
+        again = response or last != "model" or any("wrap_model_call" in piece.hooks for piece in middleware)
+        graph.choose(last, ["tools", leave, *([entry] if again else [])])
+    elif response:
+        graph.choose(last, [entry, leave])
+    elif last == "model":
+        graph.edges.append(("model", leave))
+    else:
+        follow("after_model", last, chains["after_model"][-1], leave)
+    graph.edges += [("model", name) for name in nodes["after_model"][:1]]
+    for hook, end in (("before_agent", entry), ("before_model", "model"), ("after_model", ""), ("after_agent", END)):
+        for name, piece, after in zip(nodes[hook], chains[hook], [*nodes[hook][1:], end], strict=False):
+            if after:
+                follow(hook, name, piece, after)
 
 
-def _middleware(interpreter: Interpreter, graph: SourceGraph, one: object) -> Middleware:
-    if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
-        return _class_middleware(interpreter, one)
-    if isinstance(one, CallResult):
-        name = path_of(one.callee).rpartition(".")[2]
+# --- middleware
+
+
+def _middleware(graph: SourceGraph, value: object) -> Middleware:
+    interpreter = graph.interpreter
+    if isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
+        return _class_middleware(interpreter, value, value.made_of)
+    if isinstance(value, CallResult):
+        name = path_of(value.callee).rpartition(".")[2]
         if name in _SHIPPED_MIDDLEWARE:
-            return _shipped_middleware(interpreter, name, one)
-        first = one.arguments.positional[0].known if one.arguments.positional else ()
+            return _shipped_middleware(interpreter, name, value.arguments)
+        first = value.arguments.positional[0].known if value.arguments.positional else ()
         if first and isinstance(first[0], Function | PartialFunction):
-            return _function_middleware(interpreter, name, one, first[0])
-    graph.unseen.append(f"unknown middleware: {path_of(one) or name_of(one)}")
-    return Middleware(name_of(one))
+            return _function_middleware(interpreter, name, value.arguments, first[0])
+    graph.unseen.append(f"unknown middleware: {path_of(value) or name_of(value)}")
+    return Middleware(name_of(value))
 
 
-def _shipped_middleware(interpreter: Interpreter, name: str, one: CallResult) -> Middleware:
-    hooks, tools = _SHIPPED_MIDDLEWARE[name]
-    created = Middleware(name, {hook: [] for hook in hooks}, {hook: list(jumps) for hook, jumps in hooks.items()})
-    created.tools = [exactly(Sequence((exactly(SourceTool(tool, None, interpreter)),))) for tool in tools]
+def _shipped_middleware(interpreter: Interpreter, name: str, arguments: Arguments) -> Middleware:
+    jumps, names = _SHIPPED_MIDDLEWARE[name]
+    tools = [_list_of(exactly(SourceTool(tool, None, interpreter))) for tool in names]
+    created = Middleware(name, {hook: [] for hook in jumps}, jumps, tools)
     if name == "HumanInTheLoopMiddleware":
-        created.hitl = HitlStub(dict(_interrupt_options(interpreter, one.arguments.get("interrupt_on", 0) or UNKNOWN)))
-    special = (one.arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
+        options = _interrupt_options(interpreter, arguments.get("interrupt_on", 0) or UNKNOWN)
+        created.hitl.append(HitlStub(dict(options)))
+    special = (arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
     if special and name in {"PIIMiddleware", "ToolCallLimitMiddleware"}:
         created.name = f"{name}[{next(iter(special))}]"
     return created
@@ -303,37 +266,28 @@ def _interrupt_options(interpreter: Interpreter, values: Values) -> Iterator[tup
 
 
 def _options(interpreter: Interpreter, options: Values) -> object:
-    if options.complete and len(options.known) == 1:
-        one = options.known[0]
-        if isinstance(one, bool):
-            return one
-        pairs = interpreter.pairs(one)
-        named = one.arguments.keywords if isinstance(one, CallResult) else None
-        keys = {name for key, _ in pairs or () for name in key.strings or ()} if pairs is not None else set(named or ())
-        if pairs is not None or named is not None:
-            return {"when": True} if "when" in keys else True
-    return {"when": True}
+    value = options.known[0] if options.complete and len(options.known) == 1 else None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, CallResult):
+        keys = set(value.arguments.keywords)
+    elif (pairs := interpreter.pairs(value)) is not None:
+        keys = {name for key, _ in pairs for name in key.strings or ()}
+    else:
+        return {"when": True}
+    return {"when": True} if "when" in keys else True
 
 
-def _class_middleware(interpreter: Interpreter, one: ProgramObject) -> Middleware:
+def _class_middleware(interpreter: Interpreter, owner: ProgramObject, made_of: Class) -> Middleware:
     """Middleware that is a class of the program."""
-    named = interpreter.attribute(one, "name").strings
-    created = Middleware(next(iter(named)) if named else name_of(one))
-    assert isinstance(one.made_of, Class)
+    named = interpreter.attribute(owner, "name").strings
+    created = Middleware(next(iter(named)) if named else name_of(owner))
     for hook in (*HOOKS, "wrap_model_call"):
-        methods = [interpreter.attribute(one, name) for name in (hook, f"a{hook}")]
-        codes = [
-            FunctionStub(method, interpreter)
-            for values in methods
-            for method in values.known
-            if isinstance(method, PartialFunction)
-        ]
-        if codes:
-            created.hooks[hook] = codes
-            created.jumps[hook] = _jumps(one.made_of, hook)
-    wrapper = interpreter.attribute(one, "wrap_tool_call")
-    created.wrapper = wrapper if any(isinstance(method, PartialFunction) for method in wrapper.known) else None
-    tools = interpreter.attribute(one, "tools")
+        methods = [interpreter.attribute(owner, name) for name in (hook, f"a{hook}")]
+        if functions := functions_in(interpreter, *methods):
+            created.hooks[hook], created.jumps[hook] = functions, _jumps(made_of, hook)
+    wrapper, tools = interpreter.attribute(owner, "wrap_tool_call"), interpreter.attribute(owner, "tools")
+    created.wrapper = wrapper if functions_in(interpreter, wrapper) else None
     created.tools = [tools] if tools.known else []
     return created
 
@@ -342,58 +296,68 @@ def _jumps(made_of: Class, hook: str) -> list[str]:
     """The jump targets of a hook, as `@hook_config(can_jump_to=[...])` declares."""
     for node in made_of.tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in {hook, f"a{hook}"}:
-            words = [
-                one.value
-                for decorator in node.decorator_list
-                for one in ast.walk(decorator)
-                if isinstance(one, ast.Constant)
-            ]
-            return [str(word) for word in words]
+            parts = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+            return [str(part.value) for part in parts if isinstance(part, ast.Constant)]
     return []
 
 
 def _function_middleware(
-    interpreter: Interpreter, hook: str, one: CallResult, function: Function | PartialFunction
+    interpreter: Interpreter, hook: str, options: Arguments, function: Function | PartialFunction
 ) -> Middleware:
     """Middleware that a decorator makes of a function."""
-    named = (one.arguments.get("name") or UNKNOWN).strings
+    named = (options.get("name") or UNKNOWN).strings
     created = Middleware(next(iter(named)) if named else name_of(function))
     if hook == "wrap_tool_call":
         created.wrapper = exactly(function)
     else:
         created.hooks[hook] = [FunctionStub(function, interpreter)]
-        created.jumps[hook] = names_in(one.arguments.get("can_jump_to")) or []
-    created.tools = [values] if (values := one.arguments.get("tools")) is not None else []
+        created.jumps[hook] = names_in(options.get("can_jump_to")) or []
+    created.tools = [options.get("tools") or NOTHING]
     return created
 
 
-def _react(interpreter: Interpreter, graph: SourceGraph, arguments: Arguments) -> None:
-    """Builds the graph of `langgraph.prebuilt.create_react_agent`."""
-    program_tools, server_tools = _server_tools(arguments.get("tools", 1), interpreter)
-    builder = _AgentBuilder(interpreter, graph, [])
-    builder._node("agent", MiddlewareHook(server_tools=server_tools))  # noqa: SLF001 - of this module
-    tools, complete = tools_in(program_tools, interpreter)
-    entry, last = "agent", END
-    for name in ("pre_model_hook", "post_model_hook"):
-        hook = arguments.get(name)
-        if hook is not None and hook.known != (None,):
-            graph.nodes[name] = NodeSpec(SourceValue(hook, interpreter))
-    if "pre_model_hook" in graph.nodes:
-        graph.edges.append(("pre_model_hook", "agent"))
-        entry = "pre_model_hook"
-    if "post_model_hook" in graph.nodes:
-        graph.edges.append(("agent", "post_model_hook"))
-    if arguments.get("response_format") is not None:
-        builder._node("generate_structured_response", MiddlewareHook())  # noqa: SLF001 - as above
-        graph.edges.append(("generate_structured_response", END))
-        last = "generate_structured_response"
-    graph.edges.append((START, entry))
-    after_model = "post_model_hook" if "post_model_hook" in graph.nodes else "agent"
-    if not tools and complete:
-        graph.edges.append((after_model, last)) if last != END else None
-        return
-    graph.nodes["tools"] = NodeSpec(
-        SourceValue(exactly(SourceToolNode(Arguments((program_tools or NOTHING,)), interpreter)), interpreter)
-    )
-    builder._choice(after_model, ["tools", last, *([entry] if after_model != "agent" else [])])  # noqa: SLF001 - as above
-    graph.edges.append(("tools", entry))
+# --- teams
+
+
+def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool:
+    """Returns the tool of `create_handoff_tool`."""
+    target = arguments.get("agent_name") or UNKNOWN
+    own = (arguments.get("name") or UNKNOWN).strings
+    name = re.sub(r"\s+", "_", min(own or target.strings or {"agent"}).strip()).lower()
+    keywords = {"goto": target, "graph": exactly("__parent__")}
+    command = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords=keywords))
+    hand_over = FixedFunction(FunctionSummary(constructed=(command,)))
+    return SourceTool(name if own else f"transfer_to_{name}", hand_over, interpreter)
+
+
+def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
+    """Returns the graph of `create_supervisor` or `create_swarm`, which is not compiled yet."""
+    agents = interpreter.elements(arguments.get("agents", 0) or UNKNOWN)
+    members = {name_of(value): value for value in agents.known}
+    leader = _leader(interpreter, members, arguments, line) if maker == "create_supervisor" else None
+    graph = SourceGraph(interpreter, line)
+    if not agents.complete:
+        graph.unseen.append(f"line {line}: the source does not determine all agents of a team")
+    if leader is not None:
+        graph.put(leader.name, exactly(leader))
+        graph.edges.append((START, leader.name))
+    for name, value in members.items():
+        graph.put(name, exactly(value))
+        graph.edges += [] if leader is None else [(name, leader.name)]
+    if leader is None:
+        graph.choose(START, list(members))  # the agent that was active last
+    return graph
+
+
+def _leader(interpreter: Interpreter, members: dict[str, object], arguments: Arguments, line: int) -> SourceGraph:
+    """The agent that supervises the others: it has a tool to hand over to each."""
+    tools = interpreter.elements(arguments.get("tools") or NOTHING)
+    handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in members]
+    own = any(isinstance(getattr(value, "function", None), FixedFunction) for value in tools.known)
+    every = (*tools.known, *(() if own else handing))  # its own tools to hand over replace the others
+    named = arguments.get("supervisor_name") or UNKNOWN
+    keywords = {
+        "tools": _list_of(Values(every, tools.complete)),
+        "name": named if named.strings else exactly("supervisor"),
+    }
+    return agent(interpreter, "create_react_agent", Arguments(keywords=keywords), line)
