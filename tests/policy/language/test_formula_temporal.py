@@ -130,7 +130,7 @@ def test_operators_names_and_comments(text: str, formula: Formula) -> None:
         ("always !tool:x", "did you mean a rule such as 'G !tool:NAME'", 8),
         ("F[<=] a", "expected a whole number", 5),
         ("a -> F[<=0] b", "the bound is 0; expected 1 to 1000", 10),
-        ("a -> F[<=99999] b", "the bound is 99999; expected 1 to 1000", 10),
+        ("a -> F[<=1001] b", "the bound is 1001; expected 1 to 1000", 10),
         ("G !tool:x)", "unexpected ')'; expected the end", 10),
         ("a &&\n&& b", "unexpected '&& b'", 1),
         ("", "unexpected end", 1),
