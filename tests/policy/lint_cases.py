@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+
+from tests.policy.lint.contradictions import paragraphs
 
 
 @dataclass(frozen=True)
@@ -33,43 +37,85 @@ def case(name: str, found: Found | set[Found], wrong: str, right: str, rules: st
     return Case(name, frozenset(several), wrong, right, f"version: 1\n{head}policies:\n{rules}\n")
 
 
+def cases(table: str) -> list[Case]:
+    """Cases as a name, findings, declarations, and rules as `id [response]: rule`; behind `~` is the corrected rule."""
+    made = []
+    for name, expected, *lines in paragraphs(re.sub(r"\n +~", " ~", table)):
+        findings = {_finding(*words.split()) for words in expected.split(", ")}
+        head, rules, wrong, right = "", [], "", ""
+        for line in lines:
+            title, _, text = line.partition(": ")
+            if text[0] in "[{":
+                head += f"{line}\n"
+                continue
+            identifier, _, response = title.rstrip("]").partition(" [")
+            faulty, _, corrected = text.partition(" ~ ")
+            if corrected:
+                wrong, right = json.dumps(faulty), json.dumps(corrected)
+            keys = {"id": identifier, "temporal": faulty, **({"on_violation": response} if response else {})}
+            rules.append(f"- {json.dumps(keys)}")
+        made.append(case(name, findings, wrong, right, "\n".join(rules), head))
+    return made
+
+
+def _finding(kind: str, policy: str, tool: str) -> Found:
+    return kind, None if policy == "-" else policy, None if tool == "-" else tool
+
+
 STEPS = [
-    case(
-        "deployment: each of two steps needs the other one first",
-        {("contradictory", "build_after_test", "build"), ("contradictory", "build_after_test", "run_tests")},
-        "G(tool:build -> O tool:run_tests)",
-        "G(tool:build -> O tool:checkout)",
-        """- {id: test_after_build, temporal: G(tool:run_tests -> O tool:build)}
-- {id: build_after_test, temporal: G(tool:build -> O tool:run_tests)}
-""",
-    ),
-    case(
-        "bank: what a transfer needs first is forbidden",
-        ("contradictory", "approved", "transfer"),
-        "G !tool:approve",
-        "G(tool:approve -> O tool:open_account)",
-        """- {id: approved, temporal: G(tool:transfer -> O tool:approve)}
-- {id: nobody_approves, temporal: G !tool:approve}
-""",
-    ),
-    case(
-        "hospital: once a chart is opened it has to be closed, and nothing may close it",
-        ("contradictory", "closed", "open_chart"),
-        "G !(tool:close_chart || tool:delete_chart)",
-        "G !tool:delete_chart",
-        """- {id: closed, temporal: tool:open_chart -> F tool:close_chart, on_violation: halt}
-- {id: charts_stay, temporal: G !(tool:close_chart || tool:delete_chart)}
-""",
-    ),
-    case(
-        "HR: two things are both the very next step",
-        ("contradictory", "payroll_next", "hire"),
-        "G(tool:hire -> X tool:add_to_payroll)",
-        "G(tool:hire -> X X tool:add_to_payroll)",
-        """- {id: badge_next, temporal: G(tool:hire -> X tool:issue_badge)}
-- {id: payroll_next, temporal: G(tool:hire -> X tool:add_to_payroll)}
-""",
-    ),
+    *cases("""
+deployment: each of two steps needs the other one first
+  contradictory build_after_test build, contradictory build_after_test run_tests
+  test_after_build: G(tool:run_tests -> O tool:build)
+  build_after_test: G(tool:build -> O tool:run_tests) ~ G(tool:build -> O tool:checkout)
+bank: what a transfer needs first is forbidden
+  contradictory approved transfer
+  approved: G(tool:transfer -> O tool:approve)
+  nobody_approves: G !tool:approve ~ G(tool:approve -> O tool:open_account)
+hospital: once a chart is opened it has to be closed, and nothing may close it
+  contradictory closed open_chart
+  closed [halt]: tool:open_chart -> F tool:close_chart
+  charts_stay: G !(tool:close_chart || tool:delete_chart) ~ G !tool:delete_chart
+HR: two things are both the very next step
+  contradictory payroll_next hire
+  badge_next: G(tool:hire -> X tool:issue_badge)
+  payroll_next: G(tool:hire -> X tool:add_to_payroll) ~ G(tool:hire -> X X tool:add_to_payroll)
+shop: a precondition without G looks at the first step only
+  vacuous login_first refund
+  login_first: tool:refund -> O tool:login ~ G(tool:refund -> O tool:login)
+bank: a ban without G is over after the first step
+  vacuous no_wire wire
+  no_wire: !tool:wire ~ G !tool:wire
+support: an answer that is owed, to more than one thing, without G
+  vacuous answered close_ticket
+  answered: tool:close_ticket -> F (tool:send_survey || tool:call_back)
+    ~ G(tool:close_ticket -> F (tool:send_survey || tool:call_back))
+deployment: a step that is its own precondition
+  vacuous approved deploy
+  approved [halt]: G(tool:deploy -> O tool:deploy) ~ G(tool:deploy -> O tool:approve)
+hospital: one rule in two spellings
+  duplicate consent_before_surgery operate
+  consent: G(tool:operate -> O tool:get_consent)
+  consent_before_surgery: before(operate(), true, get_consent(), true) ~ before(operate(), true, brief_team(), true)
+data: a set and its members
+  duplicate logged_writes insert
+  tags: {writes: [insert, update]}
+  writes: G(@writes -> O tool:log_in)
+  logged_writes: G((tool:insert || tool:update) -> O tool:log_in) ~ G((tool:insert || tool:update) -> O tool:begin)
+deployment: a warning beside a rule that blocks for less
+  shadowed reviewed deploy
+  reviewed [warn]: G(tool:deploy -> O (tool:review || tool:override))
+    ~ G(tool:deploy -> Y (tool:review || tool:override))
+  reviewed_by_a_person: G(tool:deploy -> O tool:review)
+shop: a precondition of what is forbidden
+  contradictory refund_after_login refund
+  no_refunds: G !tool:refund ~ G !tool:delete_order
+  refund_after_login: G(tool:refund -> O tool:login)
+HR: a tool that no rule names
+  uncovered - delete_employee
+  tools: [interview, hire, delete_employee]
+  interviewed: G(tool:hire -> O tool:interview) ~ G((tool:hire || tool:delete_employee) -> O tool:interview)
+"""),
     case(
         "airline: with tools that no rule concerns denied, what comes first cannot come",
         ("contradictory", "seen", "rebook"),
@@ -77,79 +123,6 @@ STEPS = [
         "unlisted: allow",
         "- {id: seen, temporal: 'before(rebook(), true, get_booking(), true)'}",
         head="unlisted: deny\n",
-    ),
-    case(
-        "shop: a precondition without G looks at the first step only",
-        ("vacuous", "login_first", "refund"),
-        "tool:refund -> O tool:login",
-        "G(tool:refund -> O tool:login)",
-        "- {id: login_first, temporal: tool:refund -> O tool:login}",
-    ),
-    case(
-        "bank: a ban without G is over after the first step",
-        ("vacuous", "no_wire", "wire"),
-        "'!tool:wire'",
-        "'G !tool:wire'",
-        "- {id: no_wire, temporal: '!tool:wire'}",
-    ),
-    case(
-        "support: an answer that is owed, to more than one thing, without G",
-        ("vacuous", "answered", "close_ticket"),
-        "tool:close_ticket -> F (tool:send_survey || tool:call_back)",
-        "G(tool:close_ticket -> F (tool:send_survey || tool:call_back))",
-        "- {id: answered, temporal: tool:close_ticket -> F (tool:send_survey || tool:call_back)}",
-    ),
-    case(
-        "deployment: a step that is its own precondition",
-        ("vacuous", "approved", "deploy"),
-        "G(tool:deploy -> O tool:deploy)",
-        "G(tool:deploy -> O tool:approve)",
-        "- {id: approved, temporal: G(tool:deploy -> O tool:deploy), on_violation: halt}",
-    ),
-    case(
-        "hospital: one rule in two spellings",
-        ("duplicate", "consent_before_surgery", "operate"),
-        "before(operate(), true, get_consent(), true)",
-        "before(operate(), true, brief_team(), true)",
-        """- {id: consent, temporal: G(tool:operate -> O tool:get_consent)}
-- {id: consent_before_surgery, temporal: 'before(operate(), true, get_consent(), true)'}
-""",
-    ),
-    case(
-        "data: a set and its members",
-        ("duplicate", "logged_writes", "insert"),
-        "G((tool:insert || tool:update) -> O tool:log_in)",
-        "G((tool:insert || tool:update) -> O tool:begin)",
-        """- {id: writes, temporal: G(@writes -> O tool:log_in)}
-- {id: logged_writes, temporal: G((tool:insert || tool:update) -> O tool:log_in)}
-""",
-        head="tags: {writes: [insert, update]}\n",
-    ),
-    case(
-        "deployment: a warning beside a rule that blocks for less",
-        ("shadowed", "reviewed", "deploy"),
-        "G(tool:deploy -> O (tool:review || tool:override))",
-        "G(tool:deploy -> Y (tool:review || tool:override))",
-        """- {id: reviewed, temporal: G(tool:deploy -> O (tool:review || tool:override)), on_violation: warn}
-- {id: reviewed_by_a_person, temporal: G(tool:deploy -> O tool:review)}
-""",
-    ),
-    case(
-        "shop: a precondition of what is forbidden",
-        ("contradictory", "refund_after_login", "refund"),
-        "G !tool:refund",
-        "G !tool:delete_order",
-        """- {id: no_refunds, temporal: G !tool:refund}
-- {id: refund_after_login, temporal: G(tool:refund -> O tool:login)}
-""",
-    ),
-    case(
-        "HR: a tool that no rule names",
-        ("uncovered", None, "delete_employee"),
-        "temporal: G(tool:hire -> O tool:interview)",
-        "temporal: G((tool:hire || tool:delete_employee) -> O tool:interview)",
-        "- {id: interviewed, temporal: G(tool:hire -> O tool:interview)}",
-        head="tools: [interview, hire, delete_employee]\n",
     ),
     case(
         "airline: what is denied because it was forgotten",
@@ -162,75 +135,62 @@ STEPS = [
 ]
 
 DATA = [
-    case(
-        "bank: an account that is sought in an output of any shape",
-        ("underconstrained", "account_shown", "transfer"),
-        "i in output(f)",
-        "mentions(output(f), i)",
-        "- {id: account_shown, temporal: 'forall(transfer(to=i), some(f:get_accounts(), i in output(f)))'}",
-    ),
-    case(
-        "shop: an order that is sought in the output of the last call, with a negation",
-        ("underconstrained", "no_repeat", "refund"),
-        "o in output(last(list_refunds()))",
-        "o in keys(output(last(list_refunds())))",
-        "- {id: no_repeat, temporal: 'forall(refund(order=o), !(o in output(last(list_refunds()))))'}",
-    ),
-    case(
-        "bank: an hour that no day has",
-        ("contradictory", "hours", "transfer"),
-        "hour(now) == 24",
-        "hour(now) < 18",
-        "- {id: hours, temporal: 'forall(transfer(), hour(now) == 24)'}",
-    ),
-    case(
-        "shop: the last order can be no newer than now",
-        ("vacuous", "order_first", "refund"),
-        "!(time(last(order())) > now)",
-        "now - time(last(order())) <= 1h",
-        "- {id: order_first, temporal: 'forall(refund(), !(time(last(order())) > now))'}",
-    ),
-    case(
-        "mail: no rule reads a label",
-        ("vacuous", None, None),
-        '!("untrusted" in sources(r))',
-        'sources(r) & {"untrusted", "private"} == {}',
-        """- {id: recipient, temporal: 'forall(send_email(to=r), !("untrusted" in sources(r)))'}""",
-        head="labels: {untrusted: get_webpage, private: read_file}\n",
-    ),
-    case(
-        "mail: no recipient has and lacks the same label",
-        ("contradictory", "recipient", "send_email"),
-        '"user" in sources(r) && !("user" in sources(r))',
-        '"user" in sources(r)',
-        """- {id: recipient, temporal: 'forall(send_email(to=r), "user" in sources(r) && !("user" in sources(r)))'}""",
-        head="labels: {user: request}\n",
-    ),
-    case(
-        "shop: an amount that cannot be",
-        ("contradictory", "within", "refund"),
-        "a > 500 && a < 100",
-        "a > 0 && a < 100",
-        "- {id: within, temporal: 'forall(refund(amount=a), a > 500 && a < 100)'}",
-    ),
-    case(
-        "bank: two rules that no amount keeps",
-        ("contradictory", "large", "transfer"),
-        "a >= 10000",
-        "a >= 100",
-        """- {id: small, temporal: 'forall(transfer(amount=a), a <= 1000)'}
-- {id: large, temporal: 'forall(transfer(amount=a), a >= 10000)', on_violation: halt}
-""",
-    ),
-    case(
-        "deployment: an environment that is two at once",
-        ("contradictory", "staging_only", "deploy"),
-        'e == "staging"',
-        "fact(approved) == true",
-        """- {id: production_only, temporal: 'forall(deploy(env=e), e == "production")'}
-- {id: staging_only, temporal: 'forall(deploy(env=e), e == "staging")'}
-""",
-    ),
+    *cases("""
+bank: an account that is sought in an output of any shape
+  underconstrained account_shown transfer
+  account_shown: forall(transfer(to=i), some(f:get_accounts(), i in output(f)))
+    ~ forall(transfer(to=i), some(f:get_accounts(), mentions(output(f), i)))
+shop: an order that is sought in the output of the last call, with a negation
+  underconstrained no_repeat refund
+  no_repeat: forall(refund(order=o), !(o in output(last(list_refunds()))))
+    ~ forall(refund(order=o), !(o in keys(output(last(list_refunds())))))
+bank: an hour that no day has
+  contradictory hours transfer
+  hours: forall(transfer(), hour(now) == 24) ~ forall(transfer(), hour(now) < 18)
+shop: the last order can be no newer than now
+  vacuous order_first refund
+  order_first: forall(refund(), !(time(last(order())) > now)) ~ forall(refund(), now - time(last(order())) <= 1h)
+mail: no rule reads a label
+  vacuous - -
+  labels: {untrusted: get_webpage, private: read_file}
+  recipient: forall(send_email(to=r), !("untrusted" in sources(r)))
+    ~ forall(send_email(to=r), sources(r) & {"untrusted", "private"} == {})
+mail: no recipient has and lacks the same label
+  contradictory recipient send_email
+  labels: {user: request}
+  recipient: forall(send_email(to=r), "user" in sources(r) && !("user" in sources(r)))
+    ~ forall(send_email(to=r), "user" in sources(r))
+shop: an amount that cannot be
+  contradictory within refund
+  within: forall(refund(amount=a), a > 500 && a < 100) ~ forall(refund(amount=a), a > 0 && a < 100)
+bank: two rules that no amount keeps
+  contradictory large transfer
+  small: forall(transfer(amount=a), a <= 1000)
+  large [halt]: forall(transfer(amount=a), a >= 10000) ~ forall(transfer(amount=a), a >= 100)
+deployment: an environment that is two at once
+  contradictory staging_only deploy
+  production_only: forall(deploy(env=e), e == "production")
+  staging_only: forall(deploy(env=e), e == "staging") ~ forall(deploy(env=e), fact(approved) == true)
+HR: what has to come first cannot be kept itself
+  contradictory interviewed hire, contradictory interviews interview
+  interviewed: before(hire(), true, interview(), true)
+  interviews: forall(interview(round=r), r < 5 && r > 5) ~ forall(interview(round=r), r < 5 && r > 1)
+hospital: a condition that every number satisfies
+  vacuous dose prescribe
+  dose: forall(prescribe(dose=d), d < 50 || d >= 10) ~ forall(prescribe(dose=d), d < 50 && d >= 10)
+bank: the same limit the other way round
+  duplicate limit transfer
+  at_most_1000: forall(transfer(amount=a), a <= 1000)
+  limit: forall(transfer(amount=x), !(x > 1000)) ~ forall(transfer(amount=x), !(x < 1))
+shop: a limit above another one
+  shadowed at_most_500 refund
+  at_most_500 [warn]: forall(refund(amount=a), a <= 500) ~ forall(refund(amount=a), a >= 5)
+  at_most_100: forall(refund(amount=b), b <= 100)
+airline: a case of a cabin that is excluded beside it
+  unreachable cabins book
+  cabins: forall(book(cabin=c), c in ["economy", "business"] && (c == "first" -> fact(member) == true))
+    ~ forall(book(cabin=c), c in ["economy", "business", "first"] && (c == "first" -> fact(member) == true))
+"""),
     case(
         "bank: what a data rule asks for is more than a solver rule permits",
         ("contradictory", "small", "transfer"),
@@ -244,15 +204,6 @@ DATA = [
 """,
     ),
     case(
-        "HR: what has to come first cannot be kept itself",
-        {("contradictory", "interviewed", "hire"), ("contradictory", "interviews", "interview")},
-        "r < 5 && r > 5",
-        "r < 5 && r > 1",
-        """- {id: interviewed, temporal: 'before(hire(), true, interview(), true)'}
-- {id: interviews, temporal: 'forall(interview(round=r), r < 5 && r > 5)'}
-""",
-    ),
-    case(
         "deployment: what has to be done by the end, twice",
         ("duplicate", "summary_at_the_end", "write_summary"),
         'exists(write_summary(kind="x")), on',
@@ -260,13 +211,6 @@ DATA = [
         """- {id: summary, temporal: exists(write_summary(kind="x"))}
 - {id: summary_at_the_end, temporal: exists(write_summary(kind="x")), on_violation: block}
 """,
-    ),
-    case(
-        "hospital: a condition that every number satisfies",
-        ("vacuous", "dose", "prescribe"),
-        "d < 50 || d >= 10",
-        "d < 50 && d >= 10",
-        "- {id: dose, temporal: 'forall(prescribe(dose=d), d < 50 || d >= 10)'}",
     ),
     case(
         "HR: a text of several that forbids nothing",
@@ -277,33 +221,6 @@ DATA = [
   temporal:
     - forall(raise_salary(), fact(role) == "manager")
     - forall(raise_salary(percent=p), p <= 10 || p > 5)
-""",
-    ),
-    case(
-        "bank: the same limit the other way round",
-        ("duplicate", "limit", "transfer"),
-        "forall(transfer(amount=x), !(x > 1000))",
-        "forall(transfer(amount=x), !(x < 1))",
-        """- {id: at_most_1000, temporal: 'forall(transfer(amount=a), a <= 1000)'}
-- {id: limit, temporal: 'forall(transfer(amount=x), !(x > 1000))'}
-""",
-    ),
-    case(
-        "shop: a limit above another one",
-        ("shadowed", "at_most_500", "refund"),
-        "a <= 500",
-        "a >= 5",
-        """- {id: at_most_500, temporal: 'forall(refund(amount=a), a <= 500)', on_violation: warn}
-- {id: at_most_100, temporal: 'forall(refund(amount=b), b <= 100)'}
-""",
-    ),
-    case(
-        "airline: a case of a cabin that is excluded beside it",
-        ("unreachable", "cabins", "book"),
-        'c in ["economy", "business"]',
-        'c in ["economy", "business", "first"]',
-        """- id: cabins
-  temporal: 'forall(book(cabin=c), c in ["economy", "business"] && (c == "first" -> fact(member) == true))'
 """,
     ),
 ]
