@@ -62,6 +62,28 @@ def _finding(kind: str, policy: str, tool: str) -> Found:
     return kind, None if policy == "-" else policy, None if tool == "-" else tool
 
 
+def solver_cases(table: str) -> list[Case]:
+    """Cases as a name, findings, the change, and rules: lines of SMT-LIB, and `id [response]: {tools}` after them."""
+    made = []
+    for name, expected, change, *lines in paragraphs(table):
+        wrong, right = change.split(" ~ ")
+        text, rules = "", ""
+        for line in lines:
+            if line.startswith("("):
+                text += f"      {line}\n"
+            elif re.match(r"\w+( \[\w+\])?: {", line):
+                title, _, tools = line.partition(": ")
+                identifier, _, response = title.rstrip("]").partition(" [")
+                rules += f"- id: {identifier}\n  on_violation: {response or 'block'}\n"
+                rules += f"  solver:\n    smt: |\n{text}    tools: {tools}\n"
+                text = ""
+            else:
+                rules += f"      {line}\n"
+        findings = {_finding(*words.split()) for words in expected.split(", ")}
+        made.append(case(name, findings, wrong, right, rules))
+    return made
+
+
 STEPS = [
     *cases("""
 deployment: each of two steps needs the other one first
@@ -225,273 +247,134 @@ airline: a case of a cabin that is excluded beside it
     ),
 ]
 
-SOLVER = [
-    case(
-        "airline: what allows to cancel is written as an implication",
-        ("underconstrained", "eligible", "cancel"),
-        "(=> (or",
-        "(= (or",
-        """- id: eligible
-  solver:
-    smt: |
-      (declare-datatypes ((Cabin 0)) (((basic_economy) (economy) (business))))
-      (declare-const hours Real) ; booked {} hours ago
-      (declare-const cabin Cabin)
-      (declare-const can_cancel Bool)
-      (assert (! (=> (or (<= hours 24.0) (= cabin business)) can_cancel) :named within_a_day))
-    tools: {cancel: {permit: can_cancel, variables: {hours: {from: args.hours}, cabin: {from: args.cabin}}}}
-""",
-    ),
-    case(
-        "bank: an amount that is bounded on one side only",
-        ("underconstrained", "fee", "transfer"),
-        "(>= fee (/ amount 100.0))",
-        "(= fee (/ amount 100.0))",
-        """- id: fee
-  solver:
-    smt: |
-      (declare-const amount Real)
-      (declare-const charged Real)
-      (declare-const fee Real)
-      (assert (>= fee (/ amount 100.0)))
-    tools: {transfer: {permit: (= charged fee), variables: {amount: {from: args.amount}, charged: {from: args.fee}}}}
-""",
-    ),
-    case(
-        "hospital: a fact that nobody gives",
-        ("underconstrained", "consent", "operate"),
-        "variables: {",
-        "variables: {consent: {from: fact(consent)}, ",
-        """- id: consent
-  solver:
-    smt: |
-      (declare-const age Int)
-      (declare-const consent Bool)
-    tools: {operate: {permit: (and consent (>= age 0)), variables: {age: {from: args.age}}}}
-""",
-    ),
-    case(
-        "deployment: a variable that may be whatever permits it",
-        ("underconstrained", "approved", "deploy"),
-        "approved: {free: any}",
-        "approved: {from: fact(approved)}",
-        """- id: approved
-  solver:
-    smt: |
-      (declare-datatypes ((Env 0)) (((staging) (production))))
-      (declare-const env Env)
-      (declare-const approved Bool)
-    tools: {deploy: {permit: (or (= env staging) approved), variables: {env: {from: args.env}, approved: {free: any}}}}
-""",
-    ),
-    case(
-        "HR: of two implications one way is open",
-        ("underconstrained", "raises", "raise_salary"),
-        "(assert (=> (not manager) (not may_raise)))",
-        "(assert (=> (or (not manager) (> percent 10)) (not may_raise)))",
-        """- id: raises
-  solver:
-    smt: |
-      (declare-const manager Bool)
-      (declare-const percent Int)
-      (declare-const may_raise Bool)
-      (assert (=> (and manager (<= percent 10)) may_raise))
-      (assert (=> (not manager) (not may_raise)))
-    tools:
-      raise_salary:
-        permit: may_raise
-        variables: {manager: {from: fact(is_manager)}, percent: {from: args.percent}}
-""",
-    ),
-    case(
-        "shop: a permit that no amount satisfies",
-        ("contradictory", "refunds", "refund"),
-        "(and (> amount 500) (< amount 100))",
-        "(and (> amount 0) (< amount 100))",
-        """- id: refunds
-  solver:
-    smt: (declare-const amount Int)
-    tools: {refund: {permit: (and (> amount 500) (< amount 100)), variables: {amount: {from: args.amount}}}}
-""",
-    ),
-    case(
-        "bank: assertions that contradict each other",
-        ("contradictory", "limits", "transfer"),
-        "(= limit 500)",
-        "(= limit 1000)",
-        """- id: limits
-  solver:
-    smt: |
-      (declare-const amount Int)
-      (declare-const limit Int)
-      (assert (! (= limit 500) :named ordinary))
-      (assert (! (>= limit 1000) :named premium))
-    tools: {transfer: {permit: (<= amount limit), variables: {amount: {from: args.amount}}}}
-""",
-    ),
-    case(
-        "airline: two rules that no number of bags keeps",
-        ("contradictory", "at_least", "book"),
-        "permit: (>= bags 4)",
-        "permit: (>= bags 1)",
-        """- id: at_most
-  solver:
-    smt: (declare-const bags Int)
-    tools: {book: {permit: (<= bags 3), variables: {bags: {from: args.bags}}}}
-- id: at_least
-  solver:
-    smt: (declare-const bags Int)
-    tools: {book: {permit: (>= bags 4), variables: {bags: {from: args.bags}}}}
-""",
-    ),
-    case(
-        "shop: a number of things that is never below nothing",
-        ("vacuous", "items", "order"),
-        "(>= items 0)",
-        "(>= items 1)",
-        """- id: items
-  solver:
-    smt: |
-      (declare-const items Int) ; {} items
-    tools: {order: {permit: (>= items 0), variables: {items: {from: len(args.items)}}}}
-""",
-    ),
-    case(
-        "hospital: a permit that is one of all wards",
-        ("vacuous", "wards", "admit"),
-        "(or (= ward surgery) (= ward emergency) (= ward nursery))",
-        "(or (= ward surgery) (= ward emergency))",
-        """- id: wards
-  solver:
-    smt: |
-      (declare-datatypes ((Ward 0)) (((surgery) (emergency) (nursery))))
-      (declare-const ward Ward)
-    tools:
-      admit:
-        permit: (or (= ward surgery) (= ward emergency) (= ward nursery))
-        variables: {ward: {from: args.ward}}
-""",
-    ),
-    case(
-        "airline: a cabin that the assertions exclude",
-        ("unreachable", "cabins", "book"),
-        "(assert (not (= cabin first)))",
-        "(assert (or member (not (= cabin first))))",
-        """- id: cabins
-  solver:
-    smt: |
-      (declare-datatypes ((Cabin 0)) (((economy) (business) (first))))
-      (declare-const cabin Cabin)
-      (declare-const member Bool)
-      (assert (not (= cabin first)))
-    tools:
-      book:
-        permit: (or member (= cabin economy))
-        variables: {cabin: {from: args.cabin}, member: {from: fact(member)}}
-""",
-    ),
-    case(
-        "shop: a way of delivery that cannot be",
-        ("unreachable", "delivery", "ship"),
-        '(not (= speed "drone"))',
-        '(not (= speed "mule"))',
-        """- id: delivery
-  solver:
-    smt: |
-      (declare-const speed String)
-      (declare-const weight Int)
-      (assert (not (= speed "drone")))
-    tools:
-      ship:
-        permit: (or (= speed "standard") (< weight 5))
-        variables: {speed: {from: args.speed, enum: [standard, express, drone]}, weight: {from: args.weight}}
-""",
-    ),
-    case(
-        "bank: one limit in two solver rules",
-        ("duplicate", "limit", "transfer"),
-        "(not (> sum 1000))",
-        "(not (< sum 10))",
-        """- id: at_most_1000
-  solver:
-    smt: (declare-const amount Int)
-    tools: {transfer: {permit: (<= amount 1000), variables: {amount: {from: args.amount}}}}
-- id: limit
-  solver:
-    smt: (declare-const sum Int)
-    tools: {transfer: {permit: (not (> sum 1000)), variables: {sum: {from: args.amount}}}}
-""",
-    ),
-    case(
-        "HR: a solver rule that a stricter one leaves nothing to",
-        ("shadowed", "at_most_10", "raise_salary"),
-        "(<= percent 10)",
-        "(>= percent 1)",
-        """- id: at_most_10
-  on_violation: warn
-  solver:
-    smt: (declare-const percent Int)
-    tools: {raise_salary: {permit: (<= percent 10), variables: {percent: {from: args.percent}}}}
-- id: at_most_5
-  solver:
-    smt: |
-      (declare-const percent Int)
-      (declare-const manager Bool)
-      (declare-const limit Int)
-      (assert (= limit (ite manager 5 2)))
-    tools:
-      raise_salary:
-        permit: (<= percent limit)
-        variables: {percent: {from: args.percent}, manager: {from: fact(is_manager)}}
-""",
-    ),
-    case(
-        "HR: two facts that only say the same of each other",
-        ("underconstrained", "bonus", "pay_bonus"),
-        "(assert (= earned agreed))",
-        "(assert (= earned agreed (> sum 10)))",
-        """- id: bonus
-  solver:
-    smt: |
-      (declare-const earned Bool)
-      (declare-const agreed Bool)
-      (declare-const sum Int)
-      (assert (= earned agreed))
-    tools: {pay_bonus: {permit: (and earned (> sum 3)), variables: {sum: {from: args.sum}}}}
-""",
-    ),
-    case(
-        "deployment: a level of the file's own sort that the assertions exclude",
-        ("unreachable", "levels", "deploy"),
-        "(assert (not (= level canary)))",
-        "(assert (or approved (not (= level canary))))",
-        """- id: levels
-  solver:
-    smt: |
-      (declare-const approved Bool)
-      (assert (not (= level canary)))
-    tools:
-      deploy:
-        permit: (or approved (= level preview))
-        variables:
-          level: {sort: Level, enum: [preview, canary, full], from: args.level}
-          approved: {from: fact(approved)}
-""",
-    ),
-    case(
-        "airline: what is read in the conversation, or is not, and permits it either way",
-        ("underconstrained", "reasons", "cancel"),
-        "from: conversation(user), free: any",
-        "from: conversation(user)",
-        """- id: reasons
-  solver:
-    smt: |
-      (declare-const reason String)
-      (declare-const insured Bool)
-    tools:
-      cancel:
-        permit: (and insured (= reason "health"))
-        variables: {reason: {from: conversation(user), free: any}, insured: {from: fact(insured)}}
-""",
-    ),
-]
+SOLVER = solver_cases("""
+airline: what allows to cancel is written as an implication
+  underconstrained eligible cancel
+  (=> (or ~ (= (or
+  (declare-datatypes ((Cabin 0)) (((basic_economy) (economy) (business))))
+  (declare-const hours Real) ; booked {} hours ago
+  (declare-const cabin Cabin)
+  (declare-const can_cancel Bool)
+  (assert (! (=> (or (<= hours 24.0) (= cabin business)) can_cancel) :named within_a_day))
+  eligible: {cancel: {permit: can_cancel, variables: {hours: {from: args.hours}, cabin: {from: args.cabin}}}}
+bank: an amount that is bounded on one side only
+  underconstrained fee transfer
+  (>= fee (/ amount 100.0)) ~ (= fee (/ amount 100.0))
+  (declare-const amount Real)
+  (declare-const charged Real)
+  (declare-const fee Real)
+  (assert (>= fee (/ amount 100.0)))
+  fee: {transfer: {permit: (= charged fee), variables: {amount: {from: args.amount}, charged: {from: args.fee}}}}
+hospital: a fact that nobody gives
+  underconstrained consent operate
+  variables: { ~ variables: {consent: {from: fact(consent)},
+  (declare-const age Int)
+  (declare-const consent Bool)
+  consent: {operate: {permit: (and consent (>= age 0)), variables: {age: {from: args.age}}}}
+deployment: a variable that may be whatever permits it
+  underconstrained approved deploy
+  approved: {free: any} ~ approved: {from: fact(approved)}
+  (declare-datatypes ((Env 0)) (((staging) (production))))
+  (declare-const env Env)
+  (declare-const approved Bool)
+  approved: {deploy: {permit: (or (= env staging) approved), variables: {env: {from: args.env}, approved: {free: any}}}}
+HR: of two implications one way is open
+  underconstrained raises raise_salary
+  (assert (=> (not manager) (not may_raise))) ~ (assert (=> (or (not manager) (> percent 10)) (not may_raise)))
+  (declare-const manager Bool)
+  (declare-const percent Int)
+  (declare-const may_raise Bool)
+  (assert (=> (and manager (<= percent 10)) may_raise))
+  (assert (=> (not manager) (not may_raise)))
+  raises: {raise_salary: {permit: may_raise, variables:
+    {manager: {from: fact(is_manager)}, percent: {from: args.percent}}}}
+shop: a permit that no amount satisfies
+  contradictory refunds refund
+  (and (> amount 500) (< amount 100)) ~ (and (> amount 0) (< amount 100))
+  (declare-const amount Int)
+  refunds: {refund: {permit: (and (> amount 500) (< amount 100)), variables: {amount: {from: args.amount}}}}
+bank: assertions that contradict each other
+  contradictory limits transfer
+  (= limit 500) ~ (= limit 1000)
+  (declare-const amount Int)
+  (declare-const limit Int)
+  (assert (! (= limit 500) :named ordinary))
+  (assert (! (>= limit 1000) :named premium))
+  limits: {transfer: {permit: (<= amount limit), variables: {amount: {from: args.amount}}}}
+airline: two rules that no number of bags keeps
+  contradictory at_least book
+  permit: (>= bags 4) ~ permit: (>= bags 1)
+  (declare-const bags Int)
+  at_most: {book: {permit: (<= bags 3), variables: {bags: {from: args.bags}}}}
+  (declare-const bags Int)
+  at_least: {book: {permit: (>= bags 4), variables: {bags: {from: args.bags}}}}
+shop: a number of things that is never below nothing
+  vacuous items order
+  (>= items 0) ~ (>= items 1)
+  (declare-const items Int) ; {} items
+  items: {order: {permit: (>= items 0), variables: {items: {from: len(args.items)}}}}
+hospital: a permit that is one of all wards
+  vacuous wards admit
+  (or (= ward surgery) (= ward emergency) (= ward nursery)) ~ (or (= ward surgery) (= ward emergency))
+  (declare-datatypes ((Ward 0)) (((surgery) (emergency) (nursery))))
+  (declare-const ward Ward)
+  wards: {admit: {permit: (or (= ward surgery) (= ward emergency) (= ward nursery)), variables:
+    {ward: {from: args.ward}}}}
+airline: a cabin that the assertions exclude
+  unreachable cabins book
+  (assert (not (= cabin first))) ~ (assert (or member (not (= cabin first))))
+  (declare-datatypes ((Cabin 0)) (((economy) (business) (first))))
+  (declare-const cabin Cabin)
+  (declare-const member Bool)
+  (assert (not (= cabin first)))
+  cabins: {book: {permit: (or member (= cabin economy)), variables:
+    {cabin: {from: args.cabin}, member: {from: fact(member)}}}}
+shop: a way of delivery that cannot be
+  unreachable delivery ship
+  (not (= speed "drone")) ~ (not (= speed "mule"))
+  (declare-const speed String)
+  (declare-const weight Int)
+  (assert (not (= speed "drone")))
+  delivery: {ship: {permit: (or (= speed "standard") (< weight 5)), variables:
+    {speed: {from: args.speed, enum: [standard, express, drone]}, weight: {from: args.weight}}}}
+bank: one limit in two solver rules
+  duplicate limit transfer
+  (not (> sum 1000)) ~ (not (< sum 10))
+  (declare-const amount Int)
+  at_most_1000: {transfer: {permit: (<= amount 1000), variables: {amount: {from: args.amount}}}}
+  (declare-const sum Int)
+  limit: {transfer: {permit: (not (> sum 1000)), variables: {sum: {from: args.amount}}}}
+HR: a solver rule that a stricter one leaves nothing to
+  shadowed at_most_10 raise_salary
+  (<= percent 10) ~ (>= percent 1)
+  (declare-const percent Int)
+  at_most_10 [warn]: {raise_salary: {permit: (<= percent 10), variables: {percent: {from: args.percent}}}}
+  (declare-const percent Int)
+  (declare-const manager Bool)
+  (declare-const limit Int)
+  (assert (= limit (ite manager 5 2)))
+  at_most_5: {raise_salary: {permit: (<= percent limit), variables:
+    {percent: {from: args.percent}, manager: {from: fact(is_manager)}}}}
+HR: two facts that only say the same of each other
+  underconstrained bonus pay_bonus
+  (assert (= earned agreed)) ~ (assert (= earned agreed (> sum 10)))
+  (declare-const earned Bool)
+  (declare-const agreed Bool)
+  (declare-const sum Int)
+  (assert (= earned agreed))
+  bonus: {pay_bonus: {permit: (and earned (> sum 3)), variables: {sum: {from: args.sum}}}}
+deployment: a level of the file's own sort that the assertions exclude
+  unreachable levels deploy
+  (assert (not (= level canary))) ~ (assert (or approved (not (= level canary))))
+  (declare-const approved Bool)
+  (assert (not (= level canary)))
+  levels: {deploy: {permit: (or approved (= level preview)), variables:
+    {level: {sort: Level, enum: [preview, canary, full], from: args.level}, approved: {from: fact(approved)}}}}
+airline: what is read in the conversation, or is not, and permits it either way
+  underconstrained reasons cancel
+  from: conversation(user), free: any ~ from: conversation(user)
+  (declare-const reason String)
+  (declare-const insured Bool)
+  reasons: {cancel: {permit: (and insured (= reason "health")), variables:
+    {reason: {from: conversation(user), free: any}, insured: {from: fact(insured)}}}}
+""")
