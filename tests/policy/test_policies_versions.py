@@ -10,10 +10,11 @@ import pytest
 
 from guardagent import Policies, load_policies
 from guardagent.enforcement import SqliteLedger, ToolGuard
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.names import ToolSpec
 from guardagent.errors import InputError
 from guardagent.policy.policies import KEPT
+from tests.enforcement.guards import MemoryLog, ran
 
 KEY = b"sixteen bytes or more"
 
@@ -142,20 +143,15 @@ def call(conversation: str, amount: int) -> HostCall:
 
 
 def test_a_guard_gives_new_conversations_the_new_version(path: Path) -> None:
-    log: list[dict[str, object]] = []
-
-    class Sink:
-        def append(self, record: dict[str, object]) -> None:
-            log.append(record)
-
-    guard = ToolGuard(path, log=Sink())  # type: ignore[arg-type]
+    log = MemoryLog()
+    guard = ToolGuard(path, log=log)
     assert guard.before(call("old", 15)).label == 1
     write(path, 20)
     guard.reload()
     assert guard.before(call("old", 15)).label == 1
     assert guard.before(call("new", 15)).label == 0
     guard.end("old")
-    assert [one["policy"] == guard.policies.digest for one in log] == [False, False, True, False]
+    assert [record["policy"] == guard.policies.digest for record in log.records] == [False, False, True, False]
 
 
 def test_a_guard_refuses_a_version_with_a_misspelt_tool(path: Path) -> None:
@@ -171,10 +167,7 @@ def test_a_conversation_of_a_ledger_keeps_its_version(path: Path, tmp_path: Path
     """Also for another guard of this process; a process without this version denies, and says why."""
     policies, ledger = load_policies(path), SqliteLedger(tmp_path / "ledger.db")
     first = ToolGuard(policies, ledger=ledger)
-    known = call("c", 5)
-    assert first.before(known).label == 0
-    first.use(known)
-    first.after(known, Outcome("done"))
+    ran(first, call("c", 5))
     write(path, 20)
     policies.reload()
     second = ToolGuard(policies, ledger=ledger)

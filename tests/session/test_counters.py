@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, Event, InputError, Policies, Session, load_policies
-from guardagent.enforcement import HostCall, Outcome, SqliteLedger, ToolGuard
+from guardagent.enforcement import HostCall, SqliteLedger, ToolGuard
 from guardagent.errors import CounterError
 from guardagent.session.counters import CounterStore, open_counters
 from guardagent.session.counters.memory import MemoryCounters
 from guardagent.session.counters.tables import SqliteCounters
+from tests.enforcement.guards import ran
 from tests.enforcement.processes import at_once
 from tests.stores import SERVERS, SHARED, new_counters, store_address
 
@@ -546,10 +547,7 @@ def test_another_process_continues_the_conversation(tmp_path: Path) -> None:
 def test_a_guard_gives_back_what_failed(tmp_path: Path) -> None:
     guard = guard_of(tmp_path)
     for number in range(3):
-        call = refund_of("conversation", 500, f"{number}")
-        assert guard.before(call).label == 0
-        guard.use(call)
-        guard.after(call, Outcome("no", failed=True))
+        ran(guard, refund_of("conversation", 500, f"{number}"), "no", failed=True)
 
 
 @pytest.mark.slow

@@ -12,10 +12,11 @@ import pytest
 from guardagent import Event, InputError, load_policies
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
-from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement import Approval, HostCall, ToolGuard, ToolSpec
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision, Verdict
+from tests.enforcement.guards import ran as ran_by
 
 RULES = {
     "no_cards": r"forall(answer(text=t), !(t matches /(?s:.*)[0-9]{16}(?s:.*)/))",
@@ -109,10 +110,7 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
     assert plain.judges_answers
     assert not ToolGuard(compile_rules(["G !tool:x"])).judges_answers
     assert guard.answer("c", "q", "hello").rules == ("cited",)
-    call = HostCall("cite", {}, "c")
-    assert guard.before(call).label == 0
-    guard.use(call)
-    guard.after(call, Outcome("done"))
+    ran_by(guard, HostCall("cite", {}, "c"))
     assert guard.answer("c", "q", "hello fool").decision is Decision.DENY
     assert guard.answer("c", "q", "hello").label == 0
     assert [event.tool for event in guard.session("c").history] == ["cite", "answer"]
