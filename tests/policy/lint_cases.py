@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from tests.policy.lint.contradictions import paragraphs
+from tests.policy.tables import paragraphs
 
 
 @dataclass(frozen=True)

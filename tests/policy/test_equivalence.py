@@ -27,6 +27,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.load import load_policies
 from tests.policy.draft_pairs import DIFFERENT, SAME, each, rule
 from tests.policy.random_cases import RandomCases, can_happen, outcome, text_of
+from tests.policy.tables import paragraphs
 from tests.tiers import slow_but_every
 
 RANDOM = 2_000  # random cases of each pair
@@ -180,50 +181,35 @@ def test_an_invalid_draft_is_an_error(draft: Any) -> None:
         compare_rules("G !tool:x", draft)
 
 
+REFUNDED = {"properties": {"amount": {"type": "integer"}, "order_id": {"type": "string"}}}
 TOOLS = [
-    {
-        "name": "refund",
-        "description": "Refund a payment. Takes a while.",
-        "inputSchema": {"properties": {"amount": {"type": "integer"}, "order_id": {"type": "string"}}},
-    },
+    {"name": "refund", "description": "Refund a payment. Takes a while.", "inputSchema": REFUNDED},
     {"name": "login", "inputSchema": {"properties": {}}},
 ]
-QUESTIONS = [
-    (
-        "forall(refund(amount=a), a <= 500)",
-        "forall(refund(amount=a), a < 500)",
-        "The agent refunds a payment with amount 500 (exactly the limit). Allowed?",
-    ),
-    (
-        "forall(cancel(), now - fact(booked_at) <= 24h)",
-        "forall(cancel(), now - fact(booked_at) < 24h)",
-        "Booked exactly 24 hours ago. The agent calls cancel. Allowed?",
-    ),
-    (
-        "G(tool:refund -> O tool:login)",
-        "G(tool:refund -> O(tool:login || tool:verify))",
-        "No user has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?",
-    ),
-    (
-        "before(refund(order_id=o), true, get_order(order_id=o), true)",
-        "before(refund(), true, get_order(), true)",
-        "The agent gets the order with order id A. Now the agent refunds a payment with another order id B. Allowed?",
-    ),
-    (
-        "forall(refund(), some(login()))",
-        "forall(refund(), count(login()) > 0)",
-        "The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?",
-    ),
-    (
-        "exists(summary(), true)",
-        "G !tool:x",
-        "The conversation ends. Is everything done that has to be done?",
-    ),
-]
+QUESTIONS = """
+The agent refunds a payment with amount 500 (exactly the limit). Allowed?
+  forall(refund(amount=a), a <= 500)
+  forall(refund(amount=a), a < 500)
+Booked exactly 24 hours ago. The agent calls cancel. Allowed?
+  forall(cancel(), now - fact(booked_at) <= 24h)
+  forall(cancel(), now - fact(booked_at) < 24h)
+No user has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?
+  G(tool:refund -> O tool:login)
+  G(tool:refund -> O(tool:login || tool:verify))
+The agent gets the order with order id A. Now the agent refunds a payment with another order id B. Allowed?
+  before(refund(order_id=o), true, get_order(order_id=o), true)
+  before(refund(), true, get_order(), true)
+The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?
+  forall(refund(), some(login()))
+  forall(refund(), count(login()) > 0)
+The conversation ends. Is everything done that has to be done?
+  exists(summary(), true)
+  G !tool:x
+"""
 
 
-@pytest.mark.parametrize(("first", "second", "expected"), QUESTIONS)
-def test_a_question_has_plain_words(first: str, second: str, expected: str) -> None:
+@pytest.mark.parametrize(("expected", "first", "second"), paragraphs(QUESTIONS))
+def test_a_question_has_plain_words(expected: str, first: str, second: str) -> None:
     """From names, values and limits."""
     found = compare_rules(first, second, tools=TOOLS)
     assert isinstance(found, Different)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.policy.tables import paragraphs
+
 Found = tuple[str, str | None, str | None]  # the kind, the policy and the tool of a finding
 Rules = list[str | dict[str, Any]]
 
@@ -27,10 +29,6 @@ class Pair:
         return {"version": 1, "unlisted": "allow", **self.head, "policies": numbered}
 
 
-def within(role: str, text: str) -> dict[str, Any]:
-    return {"temporal": text, "applies_to": {"roles": [role]}}
-
-
 def rule(text: str) -> dict[str, Any]:
     """A rule; the words in brackets before it are roles, or `escalate`."""
     written = re.fullmatch(r"(?:\[(not )?(.*?)\] )?(.*)", text)
@@ -43,9 +41,10 @@ def rule(text: str) -> dict[str, Any]:
     return {"temporal": written[3], **keys}
 
 
-def paragraphs(text: str) -> list[list[str]]:
-    """The lines of each paragraph of a table; all but the first are indented."""
-    return [[line.strip() for line in part.splitlines()] for part in re.split(r"\n(?! )", text.strip())]
+def contradictory(text: str) -> set[Found]:
+    """Findings, as `policy tool, policy tool`."""
+    findings = [finding.split() for finding in text.split(", ")]
+    return {("contradictory", policy, None if tool == "-" else tool) for policy, tool in findings}
 
 
 def pairs(text: str) -> list[Pair]:
@@ -54,10 +53,8 @@ def pairs(text: str) -> list[Pair]:
     for title, *lines in paragraphs(text):
         name, _, expected = title.rpartition(": ")
         rows = [line.partition(" ~ ") for line in lines]
-        findings = [finding.split() for finding in expected.split(", ")]
-        kinds: set[Found] = {("contradictory", policy, None if tool == "-" else tool) for policy, tool in findings}
         twin: Rules = [rule(other or first) for first, _, other in rows]
-        made.append(Pair(name, [rule(first) for first, _, _ in rows], kinds, twin))
+        made.append(Pair(name, [rule(first) for first, _, _ in rows], contradictory(expected), twin))
     return made
 
 
@@ -72,7 +69,7 @@ def of_agents(text: str, *agents: str) -> dict[str, Any]:
 
 AT_MOST_100 = "forall(pay(amount=a), a <= 100)"
 LIMITS = {"constants": {"small": 100, "large": 200}, "define": {"tiny(x)": "x <= small"}}
-PAY: set[Found] = {("contradictory", "r1", "pay")}
+PAY = contradictory("r1 pay")
 
 BANS = """
 a ban and a window: r1 refund
