@@ -123,18 +123,15 @@ def named(keys: Any, *texts: str) -> Any:
     return load_policies(data={"version": 1, **keys, "policies": each(*texts)})
 
 
+PAID = {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}
+PAID_BELOW = "forall(pay(to=t, n=n), counter({}, t) + n <= 5)"
 NAMED = [
     ({"tags": {"writes": ["a", "b"]}}, "forall(@writes(n=n), n < 5)", {}, "forall(a|b(n=n), n < 5)"),
     ({"tags": {"w": ["a", "b"]}}, "forall(@w(n=n), n < 5)", {"tags": {"x": ["b", "a"]}}, "forall(@x(n=n), n < 5)"),
     ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "G((tool:a || tool:b) -> O tool:c)"),
     ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "forall(a|b(), some(c()))"),
     ({"constants": {"most": 5}}, "forall(a(n=n), n < most)", {"define": {"few(n)": "n < 5"}}, "forall(a(n=n), few(n))"),
-    (
-        {"counters": {"paid": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
-        "forall(pay(to=t, n=n), counter(paid, t) + n <= 5)",
-        {"counters": {"spent": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
-        "forall(pay(to=t, n=n), counter(spent, t) + n <= 5)",
-    ),
+    ({"counters": {"a": PAID}}, PAID_BELOW.format("a"), {"counters": {"b": PAID}}, PAID_BELOW.format("b")),
 ]
 
 
@@ -151,11 +148,7 @@ DECLARED = [
     ({"constants": {"w": 1}}, {"constants": {"w": 2}}, "forall(a(n=n), n < w)"),
     ({"define": {"w": "fact(a)"}}, {"define": {"w": "fact(b)"}}, "forall(a(), w)"),
     ({"tools": ["a"]}, {"tools": ["a", "b"]}, "forall(a(), false)"),
-    (
-        {"counters": {"w": {"on": "a(n=n)", "key": "n"}}},
-        {"counters": {"w": {"on": "a(n=n)", "key": "n", "window": "1h"}}},
-        "forall(a(n=n), counter(w, n) < 2)",
-    ),
+    ({"counters": {"w": PAID}}, {"counters": {"w": {**PAID, "window": "1h"}}}, PAID_BELOW.format("w")),
 ]
 
 
@@ -168,10 +161,9 @@ def test_the_same_words_about_other_declarations_are_not_equal(first: Any, secon
 
 def test_what_cannot_be_compared_is_undecided() -> None:
     """A case has no other conversations to count in."""
-    counters = {"spent": {"on": "pay(to=t, amount=a)", "key": "t", "sum": "a"}}
-    policies = [rule("forall(pay(to=t, amount=a), counter(spent, t) + a <= 9)")]
-    counted = load_policies(data={"version": 1, "counters": counters, "policies": policies})
-    assert compare_rules(counted, "G !tool:x") == Undecided("a draft counts across conversations")
+    assert compare_rules(named({"counters": {"paid": PAID}}, PAID_BELOW.format("paid")), "G !tool:x") == Undecided(
+        "a draft counts across conversations"
+    )
 
 
 @pytest.mark.parametrize("draft", [5, [], [3], "forall("])

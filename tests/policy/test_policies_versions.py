@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,15 +123,13 @@ def test_many_threads_reload_and_open_sessions(path: Path) -> None:
             if limits[0] != limits[1]:
                 wrong.append(limits)
 
-    threads = [threading.Thread(target=reloads, args=(start,)) for start in (10, 110, 210)]
-    readers = [threading.Thread(target=opens) for _ in range(3)]
-    for one in (*threads, *readers):
-        one.start()
-    for one in threads:
-        one.join()
-    stop.set()
-    for one in readers:
-        one.join()
+    with ThreadPoolExecutor(6) as pool:
+        readers = [pool.submit(opens) for _ in range(3)]
+        try:
+            list(pool.map(reloads, (10, 110, 210)))
+        finally:
+            stop.set()
+        assert [reader.result() for reader in readers] == [None] * 3
     assert wrong == []
     assert policies.reload() is policies.current
 

@@ -143,13 +143,9 @@ RULES = (
     "tool:draft -> F tool:send",
     "after(pay(), True, f:receipt(), True)",
 )
-STEPS = [
-    ("read", {"id": 1}),
-    ("login", {"user": 1}),
-    ("pay", {"amount": 40}),
-    ("draft", {}),
-    ("send", {}),
-    ("receipt", {}),
+STEPS: list[tuple[str, dict[str, int]]] = [
+    *(("read", {"id": 1}), ("login", {"user": 1}), ("pay", {"amount": 40})),
+    *((tool, {}) for tool in ("draft", "send", "receipt")),
 ]
 
 
@@ -161,21 +157,23 @@ def play(session: Session, step: tuple[int, int]) -> Any:
     return verdict.decision, verdict.violations, verdict.errors
 
 
+def plans(most: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Steps, each with how it ends."""
+    return st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=most)
+
+
 @settings(max_examples=examples(25))
-@given(
-    st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=6), min_size=50, max_size=50),
-    st.randoms(),
-)
-def test_sessions_never_see_each_other(plans: list[list[tuple[int, int]]], order: random.Random) -> None:
+@given(st.lists(plans(6), min_size=50, max_size=50), st.randoms())
+def test_sessions_never_see_each_other(steps: list[list[tuple[int, int]]], order: random.Random) -> None:
     """Fifty sessions, interleaved at random, give the same verdicts as each one alone."""
     policies = compile_rules(RULES)
-    together: list[Session] = [policies.session() for _ in plans]
-    verdicts: list[list[Any]] = [[] for _ in plans]
-    turns = [number for number, plan in enumerate(plans) for _ in plan]
+    together: list[Session] = [policies.session() for _ in steps]
+    verdicts: list[list[Any]] = [[] for _ in steps]
+    turns = [number for number, plan in enumerate(steps) for _ in plan]
     order.shuffle(turns)
     for turn in turns:
-        verdicts[turn].append(play(together[turn], plans[turn][len(verdicts[turn])]))
-    for plan, expected, session in zip(plans, verdicts, together, strict=True):
+        verdicts[turn].append(play(together[turn], steps[turn][len(verdicts[turn])]))
+    for plan, expected, session in zip(steps, verdicts, together, strict=True):
         alone = policies.session()
         assert [play(alone, step) for step in plan] == expected
         assert alone.finish().violations == session.finish().violations
@@ -418,18 +416,11 @@ LEVELS = "".join(
 def test_each_response_gives_its_decision() -> None:
     """After a halt every call is denied."""
     session = policies_of(f"policies:\n{LEVELS}").session()
-    assert [session.check(tool).decision for tool in ("warn", "block", "escalate", "halt")] == [
-        Decision.WARN,
-        Decision.DENY,
-        Decision.ESCALATE,
-        Decision.HALT,
-    ]
+    decisions = [str(session.check(tool).decision) for tool in ("warn", "block", "escalate", "halt")]
+    assert decisions == ["warn", "deny", "escalate", "halt"]
     verdict = session.check("anything")
-    assert (session.halted, verdict.decision, verdict.errors) == (
-        True,
-        Decision.DENY,
-        ("the session was halted by 'halt'",),
-    )
+    assert (session.halted, verdict.decision) == (True, Decision.DENY)
+    assert verdict.errors == ("the session was halted by 'halt'",)
 
 
 def test_an_approval_lifts_what_was_escalated_and_nothing_else() -> None:
@@ -570,10 +561,7 @@ def test_a_fork_is_rolled_back_to_the_history() -> None:
 
 
 @settings(max_examples=examples(60))
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8),
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5),
-)
+@given(plans(8), plans(5))
 def test_a_restored_session_behaves_as_the_original(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
