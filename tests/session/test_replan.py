@@ -39,7 +39,8 @@ RULES = """
     """
 FIND, REFUND = ("find", {"name": "Ann"}), ("refund", {"amount": 50})
 TOO_MUCH = ("refund", {"amount": 500})
-MAIL, CLOSE, DELETE = (("mail", {}), ("close", {}), ("delete", {}))
+NOTHING: dict[str, int] = {}
+MAIL, CLOSE, DELETE = ("mail", NOTHING), ("close", NOTHING), ("delete", NOTHING)
 
 
 @pytest.fixture
