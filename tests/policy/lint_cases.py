@@ -38,23 +38,32 @@ def case(name: str, found: Found | set[Found], wrong: str, right: str, rules: st
 
 
 def cases(table: str) -> list[Case]:
-    """Cases as a name, findings, declarations, and rules as `id [response]: rule`; behind `~` is the corrected rule."""
+    """Cases as a name, findings, declarations, and rules as `id [response]: rule`; behind `~` is the corrected rule.
+
+    A solver rule is `id [response]: {tools}` after its lines of SMT-LIB. `change: wrong ~ right` corrects any text.
+    """
     made = []
-    for name, expected, *lines in paragraphs(re.sub(r"\n +~", " ~", table)):
-        findings = {_finding(*words.split()) for words in expected.split(", ")}
-        head, rules, wrong, right = "", [], "", ""
+    for name, expected, *lines in paragraphs(re.sub(r"\n {4}", " ", table)):
+        head, smt, rules, wrong, right = "", "", "", "", ""
         for line in lines:
             title, _, text = line.partition(": ")
-            if text[0] in "[{":
-                head += f"{line}\n"
-                continue
-            identifier, _, response = title.rstrip("]").partition(" [")
             faulty, _, corrected = text.partition(" ~ ")
-            if corrected:
-                wrong, right = json.dumps(faulty), json.dumps(corrected)
-            keys = {"id": identifier, "temporal": faulty, **({"on_violation": response} if response else {})}
-            rules.append(f"- {json.dumps(keys)}")
-        made.append(case(name, findings, wrong, right, "\n".join(rules), head))
+            identifier, _, response = title.rstrip("]").partition(" [")
+            start = f"- id: {identifier}\n  on_violation: {response or 'block'}\n"
+            if line.startswith("("):
+                smt += f"      {line}\n"
+            elif title == "change":
+                wrong, right = faulty, corrected
+            elif title in ("labels", "tags", "tools", "unlisted"):
+                head += f"{line}\n"
+            elif text.startswith("{"):
+                rules, smt = f"{rules}{start}  solver:\n    smt: |\n{smt}    tools: {text}\n", ""
+            else:
+                rules += f"{start}  temporal: {json.dumps(faulty)}\n"
+                if corrected:
+                    wrong, right = (f"{start}  temporal: {json.dumps(rule)}" for rule in (faulty, corrected))
+        findings = {_finding(*words.split()) for words in expected.split(", ")}
+        made.append(case(name, findings, wrong, right, rules, head))
     return made
 
 
@@ -62,30 +71,7 @@ def _finding(kind: str, policy: str, tool: str) -> Found:
     return kind, None if policy == "-" else policy, None if tool == "-" else tool
 
 
-def solver_cases(table: str) -> list[Case]:
-    """Cases as a name, findings, the change, and rules: lines of SMT-LIB, and `id [response]: {tools}` after them."""
-    made = []
-    for name, expected, change, *lines in paragraphs(table):
-        wrong, right = change.split(" ~ ")
-        text, rules = "", ""
-        for line in lines:
-            if line.startswith("("):
-                text += f"      {line}\n"
-            elif re.match(r"\w+( \[\w+\])?: {", line):
-                title, _, tools = line.partition(": ")
-                identifier, _, response = title.rstrip("]").partition(" [")
-                rules += f"- id: {identifier}\n  on_violation: {response or 'block'}\n"
-                rules += f"  solver:\n    smt: |\n{text}    tools: {tools}\n"
-                text = ""
-            else:
-                rules += f"      {line}\n"
-        findings = {_finding(*words.split()) for words in expected.split(", ")}
-        made.append(case(name, findings, wrong, right, rules))
-    return made
-
-
-STEPS = [
-    *cases("""
+STEPS = cases("""
 deployment: each of two steps needs the other one first
   contradictory build_after_test build, contradictory build_after_test run_tests
   test_after_build: G(tool:run_tests -> O tool:build)
@@ -137,24 +123,18 @@ HR: a tool that no rule names
   uncovered - delete_employee
   tools: [interview, hire, delete_employee]
   interviewed: G(tool:hire -> O tool:interview) ~ G((tool:hire || tool:delete_employee) -> O tool:interview)
-"""),
-    case(
-        "airline: with tools that no rule concerns denied, what comes first cannot come",
-        ("contradictory", "seen", "rebook"),
-        "unlisted: deny",
-        "unlisted: allow",
-        "- {id: seen, temporal: 'before(rebook(), true, get_booking(), true)'}",
-        head="unlisted: deny\n",
-    ),
-    case(
-        "airline: what is denied because it was forgotten",
-        ("uncovered", None, "get_booking"),
-        "book|rebook",
-        "book|rebook|get_booking",
-        "- {id: confirmed, temporal: 'forall(book|rebook(), fact(user_confirmed) == true)'}",
-        head="tools: {book: [seat], rebook: [seat], get_booking: [id]}\nunlisted: deny\n",
-    ),
-]
+airline: with tools that no rule concerns denied, what comes first cannot come
+  contradictory seen rebook
+  change: unlisted: deny ~ unlisted: allow
+  unlisted: deny
+  seen: before(rebook(), true, get_booking(), true)
+airline: what is denied because it was forgotten
+  uncovered - get_booking
+  tools: {book: [seat], rebook: [seat], get_booking: [id]}
+  unlisted: deny
+  confirmed: forall(book|rebook(), fact(user_confirmed) == true)
+    ~ forall(book|rebook|get_booking(), fact(user_confirmed) == true)
+""")
 
 DATA = [
     *cases("""
@@ -212,28 +192,17 @@ airline: a case of a cabin that is excluded beside it
   unreachable cabins book
   cabins: forall(book(cabin=c), c in ["economy", "business"] && (c == "first" -> fact(member) == true))
     ~ forall(book(cabin=c), c in ["economy", "business", "first"] && (c == "first" -> fact(member) == true))
+bank: what a data rule asks for is more than a solver rule permits
+  contradictory small transfer
+  change: a > 100 ~ a > 10
+  worth_it: forall(transfer(amount=a), a > 100 && fact(user_confirmed) == true)
+  (declare-const amount Real)
+  small: {transfer: {permit: (<= amount 100.0), variables: {amount: {from: args.amount}}}}
+deployment: what has to be done by the end, twice
+  duplicate summary_at_the_end write_summary
+  summary: exists(write_summary(kind="x"))
+  summary_at_the_end: exists(write_summary(kind="x")) ~ exists(write_summary(kind="y"))
 """),
-    case(
-        "bank: what a data rule asks for is more than a solver rule permits",
-        ("contradictory", "small", "transfer"),
-        "a > 100",
-        "a > 10",
-        """- {id: worth_it, temporal: 'forall(transfer(amount=a), a > 100 && fact(user_confirmed) == true)'}
-- id: small
-  solver:
-    smt: (declare-const amount Real)
-    tools: {transfer: {permit: (<= amount 100.0), variables: {amount: {from: args.amount}}}}
-""",
-    ),
-    case(
-        "deployment: what has to be done by the end, twice",
-        ("duplicate", "summary_at_the_end", "write_summary"),
-        'exists(write_summary(kind="x")), on',
-        'exists(write_summary(kind="y")), on',
-        """- {id: summary, temporal: exists(write_summary(kind="x"))}
-- {id: summary_at_the_end, temporal: exists(write_summary(kind="x")), on_violation: block}
-""",
-    ),
     case(
         "HR: a text of several that forbids nothing",
         ("vacuous", "raise", "raise_salary"),
@@ -247,10 +216,10 @@ airline: a case of a cabin that is excluded beside it
     ),
 ]
 
-SOLVER = solver_cases("""
+SOLVER = cases("""
 airline: what allows to cancel is written as an implication
   underconstrained eligible cancel
-  (=> (or ~ (= (or
+  change: (=> (or ~ (= (or
   (declare-datatypes ((Cabin 0)) (((basic_economy) (economy) (business))))
   (declare-const hours Real) ; booked {} hours ago
   (declare-const cabin Cabin)
@@ -259,7 +228,7 @@ airline: what allows to cancel is written as an implication
   eligible: {cancel: {permit: can_cancel, variables: {hours: {from: args.hours}, cabin: {from: args.cabin}}}}
 bank: an amount that is bounded on one side only
   underconstrained fee transfer
-  (>= fee (/ amount 100.0)) ~ (= fee (/ amount 100.0))
+  change: (>= fee (/ amount 100.0)) ~ (= fee (/ amount 100.0))
   (declare-const amount Real)
   (declare-const charged Real)
   (declare-const fee Real)
@@ -267,20 +236,20 @@ bank: an amount that is bounded on one side only
   fee: {transfer: {permit: (= charged fee), variables: {amount: {from: args.amount}, charged: {from: args.fee}}}}
 hospital: a fact that nobody gives
   underconstrained consent operate
-  variables: { ~ variables: {consent: {from: fact(consent)},
+  change: variables: { ~ variables: {consent: {from: fact(consent)},
   (declare-const age Int)
   (declare-const consent Bool)
   consent: {operate: {permit: (and consent (>= age 0)), variables: {age: {from: args.age}}}}
 deployment: a variable that may be whatever permits it
   underconstrained approved deploy
-  approved: {free: any} ~ approved: {from: fact(approved)}
+  change: approved: {free: any} ~ approved: {from: fact(approved)}
   (declare-datatypes ((Env 0)) (((staging) (production))))
   (declare-const env Env)
   (declare-const approved Bool)
   approved: {deploy: {permit: (or (= env staging) approved), variables: {env: {from: args.env}, approved: {free: any}}}}
 HR: of two implications one way is open
   underconstrained raises raise_salary
-  (assert (=> (not manager) (not may_raise))) ~ (assert (=> (or (not manager) (> percent 10)) (not may_raise)))
+  change: (assert (=> (not manager) (not may_raise))) ~ (assert (=> (or (not manager) (> percent 10)) (not may_raise)))
   (declare-const manager Bool)
   (declare-const percent Int)
   (declare-const may_raise Bool)
@@ -290,12 +259,12 @@ HR: of two implications one way is open
     {manager: {from: fact(is_manager)}, percent: {from: args.percent}}}}
 shop: a permit that no amount satisfies
   contradictory refunds refund
-  (and (> amount 500) (< amount 100)) ~ (and (> amount 0) (< amount 100))
+  change: (and (> amount 500) (< amount 100)) ~ (and (> amount 0) (< amount 100))
   (declare-const amount Int)
   refunds: {refund: {permit: (and (> amount 500) (< amount 100)), variables: {amount: {from: args.amount}}}}
 bank: assertions that contradict each other
   contradictory limits transfer
-  (= limit 500) ~ (= limit 1000)
+  change: (= limit 500) ~ (= limit 1000)
   (declare-const amount Int)
   (declare-const limit Int)
   (assert (! (= limit 500) :named ordinary))
@@ -303,26 +272,26 @@ bank: assertions that contradict each other
   limits: {transfer: {permit: (<= amount limit), variables: {amount: {from: args.amount}}}}
 airline: two rules that no number of bags keeps
   contradictory at_least book
-  permit: (>= bags 4) ~ permit: (>= bags 1)
+  change: permit: (>= bags 4) ~ permit: (>= bags 1)
   (declare-const bags Int)
   at_most: {book: {permit: (<= bags 3), variables: {bags: {from: args.bags}}}}
   (declare-const bags Int)
   at_least: {book: {permit: (>= bags 4), variables: {bags: {from: args.bags}}}}
 shop: a number of things that is never below nothing
   vacuous items order
-  (>= items 0) ~ (>= items 1)
+  change: (>= items 0) ~ (>= items 1)
   (declare-const items Int) ; {} items
   items: {order: {permit: (>= items 0), variables: {items: {from: len(args.items)}}}}
 hospital: a permit that is one of all wards
   vacuous wards admit
-  (or (= ward surgery) (= ward emergency) (= ward nursery)) ~ (or (= ward surgery) (= ward emergency))
+  change: (or (= ward surgery) (= ward emergency) (= ward nursery)) ~ (or (= ward surgery) (= ward emergency))
   (declare-datatypes ((Ward 0)) (((surgery) (emergency) (nursery))))
   (declare-const ward Ward)
   wards: {admit: {permit: (or (= ward surgery) (= ward emergency) (= ward nursery)), variables:
     {ward: {from: args.ward}}}}
 airline: a cabin that the assertions exclude
   unreachable cabins book
-  (assert (not (= cabin first))) ~ (assert (or member (not (= cabin first))))
+  change: (assert (not (= cabin first))) ~ (assert (or member (not (= cabin first))))
   (declare-datatypes ((Cabin 0)) (((economy) (business) (first))))
   (declare-const cabin Cabin)
   (declare-const member Bool)
@@ -331,7 +300,7 @@ airline: a cabin that the assertions exclude
     {cabin: {from: args.cabin}, member: {from: fact(member)}}}}
 shop: a way of delivery that cannot be
   unreachable delivery ship
-  (not (= speed "drone")) ~ (not (= speed "mule"))
+  change: (not (= speed "drone")) ~ (not (= speed "mule"))
   (declare-const speed String)
   (declare-const weight Int)
   (assert (not (= speed "drone")))
@@ -339,14 +308,14 @@ shop: a way of delivery that cannot be
     {speed: {from: args.speed, enum: [standard, express, drone]}, weight: {from: args.weight}}}}
 bank: one limit in two solver rules
   duplicate limit transfer
-  (not (> sum 1000)) ~ (not (< sum 10))
+  change: (not (> sum 1000)) ~ (not (< sum 10))
   (declare-const amount Int)
   at_most_1000: {transfer: {permit: (<= amount 1000), variables: {amount: {from: args.amount}}}}
   (declare-const sum Int)
   limit: {transfer: {permit: (not (> sum 1000)), variables: {sum: {from: args.amount}}}}
 HR: a solver rule that a stricter one leaves nothing to
   shadowed at_most_10 raise_salary
-  (<= percent 10) ~ (>= percent 1)
+  change: (<= percent 10) ~ (>= percent 1)
   (declare-const percent Int)
   at_most_10 [warn]: {raise_salary: {permit: (<= percent 10), variables: {percent: {from: args.percent}}}}
   (declare-const percent Int)
@@ -357,7 +326,7 @@ HR: a solver rule that a stricter one leaves nothing to
     {percent: {from: args.percent}, manager: {from: fact(is_manager)}}}}
 HR: two facts that only say the same of each other
   underconstrained bonus pay_bonus
-  (assert (= earned agreed)) ~ (assert (= earned agreed (> sum 10)))
+  change: (assert (= earned agreed)) ~ (assert (= earned agreed (> sum 10)))
   (declare-const earned Bool)
   (declare-const agreed Bool)
   (declare-const sum Int)
@@ -365,14 +334,14 @@ HR: two facts that only say the same of each other
   bonus: {pay_bonus: {permit: (and earned (> sum 3)), variables: {sum: {from: args.sum}}}}
 deployment: a level of the file's own sort that the assertions exclude
   unreachable levels deploy
-  (assert (not (= level canary))) ~ (assert (or approved (not (= level canary))))
+  change: (assert (not (= level canary))) ~ (assert (or approved (not (= level canary))))
   (declare-const approved Bool)
   (assert (not (= level canary)))
   levels: {deploy: {permit: (or approved (= level preview)), variables:
     {level: {sort: Level, enum: [preview, canary, full], from: args.level}, approved: {from: fact(approved)}}}}
 airline: what is read in the conversation, or is not, and permits it either way
   underconstrained reasons cancel
-  from: conversation(user), free: any ~ from: conversation(user)
+  change: from: conversation(user), free: any ~ from: conversation(user)
   (declare-const reason String)
   (declare-const insured Bool)
   reasons: {cancel: {permit: (and insured (= reason "health")), variables:
