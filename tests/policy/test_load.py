@@ -83,7 +83,7 @@ def test_relative_paths_start_in_the_folder_option(write: Write) -> None:
     tools = write("shop.py", "def price(state):\n    'The price.'\n    return 5\n")
     for source in ({"text": TEXT + "toolbox: shop.py\n"}, {"data": {**GOOD, "toolbox": "shop.py"}}):
         assert set(load_policies(**source, folder=tools.parent).functions) == {"price"}
-        with pytest.raises(InputError, match=r"toolbox|text:4.*'shop.py' is a relative path; expected an absolute"):
+        with pytest.raises(InputError, match=r"toolbox|text:4.*'shop.py' is a relative path; expected an abs.* path"):
             load_policies(**source)
     assert set(load_policies(data={**GOOD, "toolbox": str(tools)}).functions) == {"price"}
 
@@ -118,6 +118,9 @@ class Word(str, Enum):  # noqa: UP042 - the text of a StrEnum is its value
     VERSION = "version"
 
 
+OTHER_VERSION = {"data": {Word.VERSION: 2, "policies": [RULE]}}
+
+
 def good(**keys: Any) -> dict[str, Any]:
     return {"data": {**GOOD, **keys}}
 
@@ -143,7 +146,7 @@ def nested(depth: int) -> dict[str, Any]:
         (good(policies=[{**RULE, "id": 5}]), r"\.id: 'id' is '5', which is a number; expected a string$"),
         (good(policies=[{"id": "a", "temporal": "G a\n->"}]), r"data\.policies\[0\]\.temporal:2: "),
         (good(policies=[{"id": "a", "temporal": ["F a", "F"]}]), r"\.temporal\[1\]: unexpected end"),
-        ({"data": {Word.VERSION: 2, "policies": [RULE]}}, r"data\.version: 'version' is '2', which is a number; exp"),
+        (OTHER_VERSION, r"data\.version: 'version' is '2', which is a number; expected the number 1"),
         ({"data": {5: 1}}, "data: a key has the type 'int'; expected a string"),
         ({"data": {"version": object()}}, r"data\.version: has the type 'object'; expected"),
         ({"data": {"version": float("nan")}}, r"data\.version: has the type 'float'; expected .*a finite number"),

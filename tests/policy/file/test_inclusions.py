@@ -113,7 +113,11 @@ def test_functions_of_two_files_may_have_one_name(write: Write) -> None:
     [
         ("missing.yaml", 2, "no such file: 'missing.yaml'"),
         ("guardagent:shel", 2, "unknown pack 'shel'"),
-        ("[email.yaml, {file: sub/email.yaml}]", 2, "prefix 'email' is already used in line 2; expected 'as: NAME'"),
+        (
+            "[email.yaml, {file: sub/email.yaml}]",
+            2,
+            "the prefix 'email' is already used in line 2; expected 'as: NAME'",
+        ),
         ("{file: email.yaml, constants: {limt: 3}}", 2, "unknown constant 'limt' of the included file; did you mean"),
         ("{file: email.yaml, constants: {limit: many}}", 2, "constant 'limit' is a string; expected a number"),
         ("{file: email.yaml, tools: {sent: [x]}}", 2, "unknown tag 'sent' of 'email.yaml'"),

@@ -47,8 +47,14 @@ def test_ids_of_the_policy_are_tokens() -> None:
         ({"labels": {"model": "get"}}, "the label 'model' is built in"),
         ({"labels": {"red": "messages."}}, "'messages.' is not a source"),
         ({"labels": {"red": {"propagate": True}}}, "key 'from' is missing"),
-        ({"labels": {"red": "gett"}, "tools": ["get", "pay"]}, "'gett': not declared in 'tools:'; did you mean 'get'"),
-        ({"labels": {"red": "@reader.x"}, "tags": {"readers": ["get"]}}, "tag 'reader'; did you mean 'readers'"),
+        (
+            {"labels": {"red": "gett"}, "tools": ["get", "pay"]},
+            "unknown tool 'gett': not declared in 'tools:'; did you mean 'get'",
+        ),
+        (
+            {"labels": {"red": "@reader.x"}, "tags": {"readers": ["get"]}},
+            "unknown tag 'reader'; did you mean 'readers'",
+        ),
         ({"labels": {"red": "get"}, "ids": "W*"}, "'W*' matches an empty string"),
         ({"labels": {"red": "get"}, "ids": "("}, "is not a valid regular expression"),
         ({"labels": {"rad": "get"}}, "unknown label 'red'; did you mean 'rad'"),
