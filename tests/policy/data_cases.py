@@ -74,35 +74,12 @@ FACTS: list[Mapping[str, Any]] = [
     {"sure": None, "context": {"limit": "2"}},
     {},
 ]
-
-
-def _stock(state: Any, name: Any) -> Any:
-    return state["stock"].get(name) if isinstance(name, str) else None
-
-
-def _owner(state: Any, name: Any) -> Any:
-    return state["owner"].get(name) if isinstance(name, str) else None
-
-
-def _is_open(state: Any) -> Any:
-    return state.get("open")
-
-
-def _more(state: Any, left: Any, right: Any) -> Any:
-    """Returns None unless both are whole numbers."""
-    return left > right if type(left) is type(right) is int else None
-
-
-def _names(state: Any) -> Any:
-    return list(state["stock"])
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "stock": _stock,
-    "owner": _owner,
-    "is_open": _is_open,
-    "more": _more,
-    "names": _names,
+    "stock": lambda state, name: state["stock"].get(name) if isinstance(name, str) else None,
+    "owner": lambda state, name: state["owner"].get(name) if isinstance(name, str) else None,
+    "is_open": lambda state: state.get("open"),
+    "more": lambda state, left, right: left > right if type(left) is type(right) is int else None,  # of whole numbers
+    "names": lambda state: list(state["stock"]),
 }
 
 
@@ -181,14 +158,14 @@ class Maker:
             return self._form()
         if self.often(0.2):
             return self._negated(self._form(), 1)
-        parts = [self._negated(self._propositional() if self.often(0.3) else self._form()), self._negated(self._form())]
+        parts = [self._negated(self.propositional() if self.often(0.3) else self._form()), self._negated(self._form())]
         joined = f"({parts[0]}) {self._chance.choice(['AND', 'OR', 'OR', '->'])} ({parts[1]})"
         return f"({joined}) {self._chance.choice(['AND', 'OR'])} ({self._form()})" if self.often(0.15) else joined
 
     def _negated(self, rule: str, share: float = 0.3) -> str:
         return f"NOT ({rule})" if self.often(share) else rule
 
-    def _propositional(self) -> str:
+    def propositional(self) -> str:
         first, second = (f"tool:{tool}" for tool in self._chance.sample(TOOLS, 2))
         return self._chance.choice(
             [f"G !{first}", f"F {first}", f"G({first} -> O {second})", f"F({first} && X F {second})"]
@@ -450,11 +427,9 @@ class Maker:
 
     def _summed(self, scope: _Scope, depth: int) -> str:
         label = list(scope.calls)[-1] if scope.calls else ""
-        return (
-            f"args({label}).n"
-            if label and scope.calls[label] and self.often(0.6)
-            else self.number(scope, min(depth, 0))
-        )
+        if label and scope.calls[label] and self.often(0.6):
+            return f"args({label}).n"
+        return self.number(scope, min(depth, 0))
 
     def _over_items(self, which: str, scope: _Scope, depth: int) -> str:
         inner, name = scope.copy(), self._new("x")
@@ -474,14 +449,14 @@ class Maker:
         for _ in range(self._chance.choice([0, 1, 2, 3, 4, 5, 6, 8])):
             moves += [Changed(self.state())] if self.often(0.15) else []
             moves += [Ended(*self._outcome())] if self.often(0.15) else []
-            moves.append(self._step(rule))
+            moves.append(self.step(rule))
         return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS))
 
-    def _step(self, rule: str) -> Step:
+    def step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()
         facts = self.facts() if self.often(0.1) else {}
         time = None if status and self.often(0.05) else self._later()
-        return Step(self._tool(rule), self._args(), output, status, facts, time=time)
+        return Step(self._tool(rule), self.args(), output, status, facts, time=time)
 
     def _later(self) -> Any:
         """The time of the next call; times never decrease."""
@@ -500,9 +475,9 @@ class Maker:
         named = sorted((match.start(), tool) for tool in TOOLS if (match := re.search(rf"\b{tool}\b", rule)))
         tool = named[0][1] if named and self.often(0.85) else self._tool(rule)
         time = None if self.often(0.05) else self._later()
-        return Step(tool, self._args(), facts=self.facts() if self.often(0.1) else {}, time=time)
+        return Step(tool, self.args(), facts=self.facts() if self.often(0.1) else {}, time=time)
 
-    def _args(self) -> dict[str, Any]:
+    def args(self) -> dict[str, Any]:
         return {name: self._value(kind) for name, kind in ARGUMENTS.items() if self.often(0.85)}
 
     def _value(self, kind: str) -> Any:

@@ -4,51 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from guardagent.policy.language.formula import (
-    Conjunction,
-    Disjunction,
-    Formula,
-    Literal,
-    Next,
-    Previous,
-    Release,
-    Since,
-    TriggerFormula,
-    TruthConstant,
-    Until,
-    Within,
-)
+from guardagent.policy.language import formula as temporal
 from guardagent.policy.monitors.automaton import Letter
 
 
-def holds(formula: Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # noqa: C901 - a case for each kind
+def holds(formula: temporal.Formula, trace: Sequence[Letter], at: int = 0) -> bool:  # noqa: C901 - a case for each kind
     """Whether a formula holds at a step of a trace."""
 
-    def now(body: Formula, step: int) -> bool:
+    def now(body: temporal.Formula, step: int) -> bool:
         return holds(body, trace, step)
 
     end = len(trace)
     match formula:
-        case TruthConstant(value):
+        case temporal.TruthConstant(value):
             return value
-        case Literal(atom, positive):
+        case temporal.Literal(atom, positive):
             return atom in trace[at].ok if positive else atom not in trace[at].ran
-        case Conjunction(parts):
+        case temporal.Conjunction(parts):
             return all(now(part, at) for part in parts)
-        case Disjunction(parts):
+        case temporal.Disjunction(parts):
             return any(now(part, at) for part in parts)
-        case Next(body, strong):
+        case temporal.Next(body, strong):
             return now(body, at + 1) if at + 1 < end else not strong
-        case Previous(body, strong):
+        case temporal.Previous(body, strong):
             return now(body, at - 1) if at else not strong
-        case Within(steps, body):
+        case temporal.Within(steps, body):
             return any(now(body, step) for step in range(at, min(end, at + steps + 1)))
-        case Until(left, right):
+        case temporal.Until(left, right):
             return any(now(right, i) and all(now(left, j) for j in range(at, i)) for i in range(at, end))
-        case Release(left, right):
+        case temporal.Release(left, right):
             return all(now(right, i) or any(now(left, j) for j in range(at, i)) for i in range(at, end))
-        case Since(left, right):
+        case temporal.Since(left, right):
             return any(now(right, i) and all(now(left, j) for j in range(i + 1, at + 1)) for i in range(at + 1))
-        case TriggerFormula(left, right):
+        case temporal.TriggerFormula(left, right):
             return all(now(right, i) or any(now(left, j) for j in range(i + 1, at + 1)) for i in range(at + 1))
     raise AssertionError(formula)

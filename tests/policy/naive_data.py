@@ -160,11 +160,13 @@ class Naive:
         concerned, names = self._concerned(scene, pattern, condition)
         return concerned is False or either([opposite(concerned), then(scene, names)])
 
-    def _meets(self, scene: Scene, pattern: ast.Pattern, condition: Callable[..., Truth]) -> Truth:
+    def _meets(
+        self, scene: Scene, pattern: ast.Pattern, condition: Callable[..., Truth], names: Names | None = None
+    ) -> Truth:
         """Whether a call that happened matches and satisfies a condition."""
-        names: Names = {}
-        matched = self._recalled(scene.step, pattern, names)
-        return both([matched, matched and condition(scene, names)])
+        inner = dict(names or {})
+        matched = self._recalled(scene.step, pattern, inner)
+        return both([matched, matched and condition(scene, inner)])
 
     def _earlier(self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, *, ok: bool) -> Truth:
         return _any_of(self._found(pattern, condition, scene, names), ok=ok)
@@ -180,13 +182,9 @@ class Naive:
         """Whether a call has an obligation that no later call discharged."""
         obliges, names = self._concerned(scenes[at], rule.pattern, rule.condition)
         later = [scene for scene in scenes[at + 1 :] if not ok or scene.step.status == "ok"]
-        came = either(self._is_partner(scene, rule, names) for scene in later) if obliges else False
+        fits = partial(self._value, rule.partner_condition)
+        came = either(self._meets(scene, rule.partner, fits, names) for scene in later) if obliges else False
         return both([obliges, opposite(came)])
-
-    def _is_partner(self, scene: Scene, rule: ast.After, names: Names) -> Truth:
-        inner = dict(names)
-        matched = self._recalled(scene.step, rule.partner, inner)
-        return both([matched, matched and self._value(rule.partner_condition, scene, inner)])
 
     # --- patterns
 
@@ -441,12 +439,10 @@ def _fits(wanted: Any, value: Any, names: Names) -> Truth:
             return UNKNOWN if value.strip().casefold() == literal.strip().casefold() else False
         case ast.ExactValue(literal):
             return equal(value, literal)
-    return equal(value, names.setdefault(wanted.name, value)) if wanted.name in names else _bound(wanted, value, names)
-
-
-def _bound(variable: ast.Variable, value: Any, names: Names) -> bool:
-    names[variable.name] = value
-    return True
+    if wanted.name not in names:
+        names[wanted.name] = value
+        return True
+    return equal(value, names[wanted.name])
 
 
 def _fully(regex: str, value: Any) -> Truth:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -11,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, kind, looked_up, number
+from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, from_json, kind, number
 
 
 def applied(function: str, values: Sequence[Any]) -> Any:
@@ -40,47 +39,20 @@ def _sorted(values: Sequence[Any]) -> list[Any]:
     return [] if UNKNOWN in found else sorted(map(_whole, found))
 
 
-def _min(*values: Any) -> Any:
-    return next(iter(_sorted(values)), UNKNOWN)
-
-
-def _max(*values: Any) -> Any:
-    return next(reversed(_sorted(values)), UNKNOWN)
-
-
 def _mapping(value: Any) -> Any:
-    """The mapping, also one in a string."""
-    try:
-        found = json.loads(value, parse_float=Decimal) if kind(value) == "text" else value
-    except ValueError:
-        return None
-    repeated = kind(value) == "text" and kind(found) == "mapping" and _repeats_a_key(value)
-    return found if kind(found) == "mapping" and not repeated else None
-
-
-def _repeats_a_key(text: str) -> bool:
-    return any(len(pairs) > len(dict(pairs)) for pairs in _pairs(text))
-
-
-def _pairs(text: str) -> list[list[Any]]:
-    seen: list[list[Any]] = []
-
-    def kept(pairs: list[Any]) -> dict[str, Any]:
-        seen.append(pairs)
-        return dict(pairs)
-
-    json.loads(text, object_pairs_hook=kept)
-    return seen
+    """The mapping, also one in a string; unknown for other values."""
+    found = from_json(value) if kind(value) == "text" else value
+    return found if kind(found) == "mapping" else UNKNOWN
 
 
 def _keys(value: Any) -> Any:
     found = _mapping(value)
-    return UNKNOWN if found is None else [*found]
+    return UNKNOWN if found is UNKNOWN else [*found]
 
 
 def _values(value: Any) -> Any:
     found = _mapping(value)
-    return UNKNOWN if found is None else [found[key] for key in found]
+    return UNKNOWN if found is UNKNOWN else [*found.values()]
 
 
 def _find(text: Any, regex: str) -> Any:
@@ -172,14 +144,9 @@ def _leaves(value: Any) -> list[Any]:
             return [leaf for one in value.values() for leaf in _leaves(one)]
         case "list":
             return [leaf for one in value for leaf in _leaves(one)]
-        case "text" if value[:1] in ("{", "[", '"') and _read(value) is not UNKNOWN:
-            return [value, *_leaves(_read(value))]
+        case "text" if value[:1] in ("{", "[", '"') and from_json(value) is not UNKNOWN:
+            return [value, *_leaves(from_json(value))]
     return [] if value is None else [value]
-
-
-def _read(text: str) -> Any:
-    """The JSON in a string."""
-    return looked_up(f"[{text}]", 0)
 
 
 def _digits(value: Fraction) -> str:
@@ -244,8 +211,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "starts_with": _of_texts(lambda text, start: text[: len(start)] == start),
     "ends_with": _of_texts(lambda text, end: text[len(text) - len(end) :] == end and len(end) <= len(text)),
     "abs": _abs,
-    "min": _min,
-    "max": _max,
+    "min": lambda *values: next(iter(_sorted(values)), UNKNOWN),
+    "max": lambda *values: next(reversed(_sorted(values)), UNKNOWN),
     "keys": _keys,
     "values": _values,
     "find": _find,

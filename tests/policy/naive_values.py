@@ -196,7 +196,7 @@ _COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
 
 def looked_up(value: Any, key: Any) -> Any:
     """A field or an item; a string is parsed as JSON."""
-    value = _from_json(value) if kind(value) == "text" else value
+    value = from_json(value) if kind(value) == "text" else value
     if kind(value) == "mapping" and kind(key) == "text":
         return none_as_unknown(value.get(key))
     if kind(value) == "list" and isinstance(number(key), Fraction) and -len(value) <= number(key) < len(value):
@@ -209,7 +209,8 @@ def none_as_unknown(value: Any) -> Any:
     return UNKNOWN if value is None else value
 
 
-def _from_json(text: str) -> Any:
+def from_json(text: str) -> Any:
+    """The value in a JSON text; unknown if it is not one, or has a key twice."""
     try:
         return json.loads(text, parse_float=Fraction, parse_constant=Fraction, object_pairs_hook=_once)
     except ValueError:

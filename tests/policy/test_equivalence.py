@@ -27,6 +27,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.load import load_policies
 from tests.policy.draft_pairs import DIFFERENT, SAME, each, rule
 from tests.policy.random_cases import RandomCases, can_happen, outcome, text_of
+from tests.policy.tables import paragraphs
 from tests.tiers import slow_but_every
 
 RANDOM = 2_000  # random cases of each pair
@@ -122,18 +123,15 @@ def named(keys: Any, *texts: str) -> Any:
     return load_policies(data={"version": 1, **keys, "policies": each(*texts)})
 
 
+PAID = {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}
+PAID_BELOW = "forall(pay(to=t, n=n), counter({}, t) + n <= 5)"
 NAMED = [
     ({"tags": {"writes": ["a", "b"]}}, "forall(@writes(n=n), n < 5)", {}, "forall(a|b(n=n), n < 5)"),
     ({"tags": {"w": ["a", "b"]}}, "forall(@w(n=n), n < 5)", {"tags": {"x": ["b", "a"]}}, "forall(@x(n=n), n < 5)"),
     ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "G((tool:a || tool:b) -> O tool:c)"),
     ({"tags": {"writes": ["a", "b"]}}, "G(@writes -> O tool:c)", {}, "forall(a|b(), some(c()))"),
     ({"constants": {"most": 5}}, "forall(a(n=n), n < most)", {"define": {"few(n)": "n < 5"}}, "forall(a(n=n), few(n))"),
-    (
-        {"counters": {"paid": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
-        "forall(pay(to=t, n=n), counter(paid, t) + n <= 5)",
-        {"counters": {"spent": {"on": "pay(to=t, n=n)", "key": "t", "sum": "n"}}},
-        "forall(pay(to=t, n=n), counter(spent, t) + n <= 5)",
-    ),
+    ({"counters": {"a": PAID}}, PAID_BELOW.format("a"), {"counters": {"b": PAID}}, PAID_BELOW.format("b")),
 ]
 
 
@@ -150,11 +148,7 @@ DECLARED = [
     ({"constants": {"w": 1}}, {"constants": {"w": 2}}, "forall(a(n=n), n < w)"),
     ({"define": {"w": "fact(a)"}}, {"define": {"w": "fact(b)"}}, "forall(a(), w)"),
     ({"tools": ["a"]}, {"tools": ["a", "b"]}, "forall(a(), false)"),
-    (
-        {"counters": {"w": {"on": "a(n=n)", "key": "n"}}},
-        {"counters": {"w": {"on": "a(n=n)", "key": "n", "window": "1h"}}},
-        "forall(a(n=n), counter(w, n) < 2)",
-    ),
+    ({"counters": {"w": PAID}}, {"counters": {"w": {**PAID, "window": "1h"}}}, PAID_BELOW.format("w")),
 ]
 
 
@@ -167,10 +161,9 @@ def test_the_same_words_about_other_declarations_are_not_equal(first: Any, secon
 
 def test_what_cannot_be_compared_is_undecided() -> None:
     """A case has no other conversations to count in."""
-    counters = {"spent": {"on": "pay(to=t, amount=a)", "key": "t", "sum": "a"}}
-    policies = [rule("forall(pay(to=t, amount=a), counter(spent, t) + a <= 9)")]
-    counted = load_policies(data={"version": 1, "counters": counters, "policies": policies})
-    assert compare_rules(counted, "G !tool:x") == Undecided("a draft counts across conversations")
+    assert compare_rules(named({"counters": {"paid": PAID}}, PAID_BELOW.format("paid")), "G !tool:x") == Undecided(
+        "a draft counts across conversations"
+    )
 
 
 @pytest.mark.parametrize("draft", [5, [], [3], "forall("])
@@ -180,50 +173,35 @@ def test_an_invalid_draft_is_an_error(draft: Any) -> None:
         compare_rules("G !tool:x", draft)
 
 
+REFUNDED = {"properties": {"amount": {"type": "integer"}, "order_id": {"type": "string"}}}
 TOOLS = [
-    {
-        "name": "refund",
-        "description": "Refund a payment. Takes a while.",
-        "inputSchema": {"properties": {"amount": {"type": "integer"}, "order_id": {"type": "string"}}},
-    },
+    {"name": "refund", "description": "Refund a payment. Takes a while.", "inputSchema": REFUNDED},
     {"name": "login", "inputSchema": {"properties": {}}},
 ]
-QUESTIONS = [
-    (
-        "forall(refund(amount=a), a <= 500)",
-        "forall(refund(amount=a), a < 500)",
-        "The agent refunds a payment with amount 500 (exactly the limit). Allowed?",
-    ),
-    (
-        "forall(cancel(), now - fact(booked_at) <= 24h)",
-        "forall(cancel(), now - fact(booked_at) < 24h)",
-        "Booked exactly 24 hours ago. The agent calls cancel. Allowed?",
-    ),
-    (
-        "G(tool:refund -> O tool:login)",
-        "G(tool:refund -> O(tool:login || tool:verify))",
-        "No user has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?",
-    ),
-    (
-        "before(refund(order_id=o), true, get_order(order_id=o), true)",
-        "before(refund(), true, get_order(), true)",
-        "The agent gets the order with order id A. Now the agent refunds a payment with another order id B. Allowed?",
-    ),
-    (
-        "forall(refund(), some(login()))",
-        "forall(refund(), count(login()) > 0)",
-        "The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?",
-    ),
-    (
-        "exists(summary(), true)",
-        "G !tool:x",
-        "The conversation ends. Is everything done that has to be done?",
-    ),
-]
+QUESTIONS = """
+The agent refunds a payment with amount 500 (exactly the limit). Allowed?
+  forall(refund(amount=a), a <= 500)
+  forall(refund(amount=a), a < 500)
+Booked exactly 24 hours ago. The agent calls cancel. Allowed?
+  forall(cancel(), now - fact(booked_at) <= 24h)
+  forall(cancel(), now - fact(booked_at) < 24h)
+No user has logged in. The agent calls verify. Now the agent refunds a payment. Allowed?
+  G(tool:refund -> O tool:login)
+  G(tool:refund -> O(tool:login || tool:verify))
+The agent gets the order with order id A. Now the agent refunds a payment with another order id B. Allowed?
+  before(refund(order_id=o), true, get_order(order_id=o), true)
+  before(refund(), true, get_order(), true)
+The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?
+  forall(refund(), some(login()))
+  forall(refund(), count(login()) > 0)
+The conversation ends. Is everything done that has to be done?
+  exists(summary(), true)
+  G !tool:x
+"""
 
 
-@pytest.mark.parametrize(("first", "second", "expected"), QUESTIONS)
-def test_a_question_has_plain_words(first: str, second: str, expected: str) -> None:
+@pytest.mark.parametrize(("expected", "first", "second"), paragraphs(QUESTIONS))
+def test_a_question_has_plain_words(expected: str, first: str, second: str) -> None:
     """From names, values and limits."""
     found = compare_rules(first, second, tools=TOOLS)
     assert isinstance(found, Different)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from guardagent import Policies, load_policies
 from guardagent.enforcement import SqliteLedger, ToolGuard
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.names import ToolSpec
 from guardagent.errors import InputError
 from guardagent.policy.policies import KEPT
+from tests.enforcement.guards import MemoryLog, ran
 
 KEY = b"sixteen bytes or more"
 
@@ -121,15 +123,13 @@ def test_many_threads_reload_and_open_sessions(path: Path) -> None:
             if limits[0] != limits[1]:
                 wrong.append(limits)
 
-    threads = [threading.Thread(target=reloads, args=(start,)) for start in (10, 110, 210)]
-    readers = [threading.Thread(target=opens) for _ in range(3)]
-    for one in (*threads, *readers):
-        one.start()
-    for one in threads:
-        one.join()
-    stop.set()
-    for one in readers:
-        one.join()
+    with ThreadPoolExecutor(6) as pool:
+        readers = [pool.submit(opens) for _ in range(3)]
+        try:
+            list(pool.map(reloads, (10, 110, 210)))
+        finally:
+            stop.set()
+        assert [reader.result() for reader in readers] == [None] * 3
     assert wrong == []
     assert policies.reload() is policies.current
 
@@ -142,20 +142,15 @@ def call(conversation: str, amount: int) -> HostCall:
 
 
 def test_a_guard_gives_new_conversations_the_new_version(path: Path) -> None:
-    log: list[dict[str, object]] = []
-
-    class Sink:
-        def append(self, record: dict[str, object]) -> None:
-            log.append(record)
-
-    guard = ToolGuard(path, log=Sink())  # type: ignore[arg-type]
+    log = MemoryLog()
+    guard = ToolGuard(path, log=log)
     assert guard.before(call("old", 15)).label == 1
     write(path, 20)
     guard.reload()
     assert guard.before(call("old", 15)).label == 1
     assert guard.before(call("new", 15)).label == 0
     guard.end("old")
-    assert [one["policy"] == guard.policies.digest for one in log] == [False, False, True, False]
+    assert [record["policy"] == guard.policies.digest for record in log.records] == [False, False, True, False]
 
 
 def test_a_guard_refuses_a_version_with_a_misspelt_tool(path: Path) -> None:
@@ -171,10 +166,7 @@ def test_a_conversation_of_a_ledger_keeps_its_version(path: Path, tmp_path: Path
     """Also for another guard of this process; a process without this version denies, and says why."""
     policies, ledger = load_policies(path), SqliteLedger(tmp_path / "ledger.db")
     first = ToolGuard(policies, ledger=ledger)
-    known = call("c", 5)
-    assert first.before(known).label == 0
-    first.use(known)
-    first.after(known, Outcome("done"))
+    ran(first, call("c", 5))
     write(path, 20)
     policies.reload()
     second = ToolGuard(policies, ledger=ledger)

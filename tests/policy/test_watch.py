@@ -21,13 +21,23 @@ def write(path: Path, limit: int) -> Path:
     return path
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(tmp_path / "p.yaml", 10)
+
+
+def look_twice(watch: PolicyWatch) -> None:
+    """Files count once they are the same for two looks."""
+    watch.look()
+    watch.look()
+
+
 def allows(policies: Policies, amount: int) -> bool:
     return policies.session(on_difference=False).check("pay", {"n": amount}).label == 0
 
 
-def test_a_file_that_is_being_written_is_not_loaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_being_written_is_not_loaded(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Half of a file can be a valid policy with fewer rules, so it counts only after two equal looks."""
-    path = write(tmp_path / "p.yaml", 10)
     policies = load_policies(path)
     watch = PolicyWatch(policies)
     with path.open("w") as file:
@@ -45,9 +55,8 @@ def test_a_file_that_is_being_written_is_not_loaded(tmp_path: Path, caplog: pyte
 
 @pytest.mark.parametrize("broken", ["version: 1\npolicies:\n- {id: small}\n", "", None])
 def test_an_invalid_file_is_reported_once_and_the_next_one_is_loaded(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str | None
+    path: Path, caplog: pytest.LogCaptureFixture, broken: str | None
 ) -> None:
-    path = write(tmp_path / "p.yaml", 10)
     policies = load_policies(path)
     watch = PolicyWatch(policies)
     path.unlink() if broken is None else path.write_text(broken)
@@ -57,24 +66,20 @@ def test_an_invalid_file_is_reported_once_and_the_next_one_is_loaded(
     assert "p.yaml" in caplog.text
     assert not allows(policies, 12)
     write(path, 20)
-    watch.look()
-    watch.look()
+    look_twice(watch)
     assert allows(policies, 12)
 
 
-def test_every_file_of_the_policy_counts(tmp_path: Path) -> None:
-    path = write(tmp_path / "p.yaml", 10)
+def test_every_file_of_the_policy_counts(path: Path) -> None:
     policies = load_policies(path)
     watch = PolicyWatch(policies)
     path.with_name("other.yaml").write_text("version: 1\npolicies: [{id: c, temporal: G !c}]")
-    watch.look()
-    watch.look()
+    look_twice(watch)
     assert policies.current.shadow is not None
     assert policies.current.shadow.ids == ("c",)
 
 
-def test_the_thread_looks_by_itself(tmp_path: Path) -> None:
-    path = write(tmp_path / "p.yaml", 10)
+def test_the_thread_looks_by_itself(path: Path) -> None:
     policies = load_policies(path)
     with PolicyWatch(policies, interval=0.01):
         write(path, 20)
@@ -85,13 +90,12 @@ def test_the_thread_looks_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit", "GeneratorExit"])
-def test_no_error_of_a_toolbox_ends_the_watch(tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_of_a_toolbox_ends_the_watch(path: Path, error: str, caplog: pytest.LogCaptureFixture) -> None:
     """Otherwise the policy would never be reloaded again."""
-    path, code = write(tmp_path / "p.yaml", 10), tmp_path / "f.py"
+    code = path.with_name("f.py")
     code.write_text('def held(state) -> int:\n    """The amount."""\n    return 1\n')
     path.write_text("toolbox: f.py\n" + path.read_text())
     watch = PolicyWatch(load_policies(path))
     code.write_text(f"{code.read_text()}raise {error}")
-    watch.look()
-    watch.look()
+    look_twice(watch)
     assert error in caplog.text

@@ -14,32 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from guardagent.policy.language.formula import (
-    Conjunction,
-    Disjunction,
-    Formula,
-    Literal,
-    Next,
-    Previous,
-    Release,
-    Since,
-    TriggerFormula,
-    TruthConstant,
-    Until,
-    Within,
-    all_of,
-    any_of,
-    atom,
-    atoms,
-    finally_,
-    globally,
-    historically,
-    implies,
-    negation,
-    once,
-    read_temporal,
-    weak_until,
-)
+from guardagent.policy.language import formula as temporal
 from guardagent.policy.monitors.automaton import Alphabet, compile_formula
 from tests.policy.naive import holds
 
@@ -56,51 +31,51 @@ FORMS = [
     "(a -> F b) AND (G !c)",
     "(a -> F[<=3] b) OR (b U c)",
 ]
-ONE: list[Callable[[Formula], Formula]] = [
-    negation,
-    globally,
-    finally_,
-    once,
-    historically,
-    Next,
-    Previous,
-    lambda body: Next(body, strong=False),
-    lambda body: Previous(body, strong=False),
-    lambda body: Within(1, body),
-    lambda body: Within(3, body),
+ONE: list[Callable[[temporal.Formula], temporal.Formula]] = [
+    temporal.negation,
+    temporal.globally,
+    temporal.finally_,
+    temporal.once,
+    temporal.historically,
+    temporal.Next,
+    temporal.Previous,
+    lambda body: temporal.Next(body, strong=False),
+    lambda body: temporal.Previous(body, strong=False),
+    lambda body: temporal.Within(1, body),
+    lambda body: temporal.Within(3, body),
 ]
-TWO: list[Callable[[Formula, Formula], Formula]] = [
-    Until,
-    Release,
-    Since,
-    TriggerFormula,
-    implies,
-    weak_until,
-    lambda left, right: all_of([left, right]),
-    lambda left, right: any_of([left, right]),
+TWO: list[Callable[[temporal.Formula, temporal.Formula], temporal.Formula]] = [
+    temporal.Until,
+    temporal.Release,
+    temporal.Since,
+    temporal.TriggerFormula,
+    temporal.implies,
+    temporal.weak_until,
+    lambda left, right: temporal.all_of([left, right]),
+    lambda left, right: temporal.any_of([left, right]),
 ]
 
 
-def nested(chance: random.Random, depth: int) -> Formula:
+def nested(chance: random.Random, depth: int) -> temporal.Formula:
     if depth == 0 or chance.random() < 0.1:
-        return atom(chance.choice("abc"))
+        return temporal.atom(chance.choice("abc"))
     if chance.random() < 0.4:
         return chance.choice(ONE)(nested(chance, depth - 1))
     return chance.choice(TWO)(nested(chance, depth - 1), nested(chance, depth - 1))
 
 
-def some_formulas() -> list[Formula]:
+def some_formulas() -> list[temporal.Formula]:
     """Two hundred different ones of depth up to four, over two atoms or three."""
     chance = random.Random(5)  # noqa: S311 - a fixed seed
-    found: dict[Formula, None] = {}
+    found: dict[temporal.Formula, None] = {}
     while len(found) < 200:
         formula = nested(chance, 4)
-        if len(atoms(formula)) > 1:
+        if len(temporal.atoms(formula)) > 1:
             found[formula] = None
     return list(found)
 
 
-def accepted(formula: Formula, length: int) -> Truths:
+def accepted(formula: temporal.Formula, length: int) -> Truths:
     """Returns which traces of a length the automaton accepts; the last step changes fastest."""
     automaton = compiled(formula)
     states = np.zeros(1, np.intp)
@@ -121,39 +96,39 @@ class Naive:
     def __init__(self, length: int) -> None:
         self.length = length
         self.traces = np.indices((len(LETTERS),) * length).reshape(length, -1) if length else np.empty((0, 1), int)
-        self._known: dict[tuple[Formula, int], Truths] = {}
+        self._known: dict[tuple[temporal.Formula, int], Truths] = {}
 
-    def holds(self, formula: Formula, at: int = 0) -> Truths:
+    def holds(self, formula: temporal.Formula, at: int = 0) -> Truths:
         if (formula, at) not in self._known:
             self._known[formula, at] = np.broadcast_to(self._holds(formula, at), self.traces.shape[1])
         return self._known[formula, at]
 
-    def _holds(self, formula: Formula, at: int) -> Any:  # noqa: C901 - a case for each kind
+    def _holds(self, formula: temporal.Formula, at: int) -> Any:  # noqa: C901 - a case for each kind
         now, end = self.holds, self.length
         match formula:
-            case TruthConstant(value):
+            case temporal.TruthConstant(value):
                 return value
-            case Literal(name, positive):
+            case temporal.Literal(name, positive):
                 truths = np.array([(name in letter.ok) == positive for letter in LETTERS])
                 return truths[self.traces[at]] if end else not positive
-            case Conjunction(parts):
+            case temporal.Conjunction(parts):
                 return every(now(part, at) for part in parts)
-            case Disjunction(parts):
+            case temporal.Disjunction(parts):
                 return some(now(part, at) for part in parts)
-            case Next(body, strong):
+            case temporal.Next(body, strong):
                 return now(body, at + 1) if at + 1 < end else not strong
-            case Previous(body, strong):
+            case temporal.Previous(body, strong):
                 return now(body, at - 1) if at else not strong
-            case Within(steps, body):
+            case temporal.Within(steps, body):
                 return some(now(body, step) for step in range(at, min(end or 1, at + steps + 1)))
-            case Until(left, right):
+            case temporal.Until(left, right):
                 return some(now(right, i) & every(now(left, j) for j in range(at, i)) for i in range(at, end))
-            case Release(left, right):
+            case temporal.Release(left, right):
                 return every(now(right, i) | some(now(left, j) for j in range(at, i)) for i in range(at, end))
-            case Since(left, right):
+            case temporal.Since(left, right):
                 before = range(min(end, at + 1))
                 return some(now(right, i) & every(now(left, j) for j in range(i + 1, at + 1)) for i in before)
-            case TriggerFormula(left, right):
+            case temporal.TriggerFormula(left, right):
                 before = range(min(end, at + 1))
                 return every(now(right, i) | some(now(left, j) for j in range(i + 1, at + 1)) for i in before)
         raise AssertionError(formula)
@@ -175,7 +150,7 @@ def naive(request: pytest.FixtureRequest) -> Naive:
 def test_each_form_accepts_what_it_should(naive: Naive) -> None:
     """The seven forms of Agentproof."""
     for text in FORMS:
-        formula = read_temporal(text)
+        formula = temporal.read_temporal(text)
         assert np.array_equal(accepted(formula, naive.length), naive.holds(formula)), text
 
 
@@ -200,6 +175,6 @@ def test_agentproofs_policies_compile(shared: Path) -> None:
     policies = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
     assert len(policies) == 15
     for policy in policies:
-        formula = read_temporal(policy["dsl"])
-        automaton = compile_formula(formula, Alphabet(atoms(formula)).letters)
+        formula = temporal.read_temporal(policy["dsl"])
+        automaton = compile_formula(formula, Alphabet(temporal.atoms(formula)).letters)
         assert set(automaton.accepting) == {True, False}

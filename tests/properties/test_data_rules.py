@@ -164,88 +164,49 @@ def in_flight(tool: str, **args: Any) -> Step:
     return Step(tool, args, time=0)
 
 
-# (the rule, what happened, the call that is proposed, the expected results for the call and for the end)
-FOUND: dict[str, tuple[str, list[Step], Step, Truth, Truth]] = {
-    "a call is not earlier than itself": (
-        "NOT (before(pay(), True, pay(), True))",
-        [done("pay")],
-        done("other"),
-        True,
-        True,
+OTHER = done("other")
+
+
+def difference(rule: str, *history: Step, call: Step = OTHER, kept: Truth = True, ended: Truth = True) -> Any:
+    """The rule, what happened, the call that is proposed, the expected results for the call and for the end."""
+    return rule, list(history), call, kept, ended
+
+
+FOUND = {
+    "a call is not earlier than itself": difference("NOT (before(pay(), True, pay(), True))", done("pay")),
+    "a call does not count itself": difference("exists(pay(), count(pay()) == 0)", done("pay")),
+    "nor is it the last one": difference("exists(pay(), !failed(last(pay())))", done("pay"), ended=UNKNOWN),
+    "nor does a partner count itself": difference(
+        "after(pay(), True, get(), count(get()) == 0)", done("pay"), done("get")
     ),
-    "a call does not count itself": ("exists(pay(), count(pay()) == 0)", [done("pay")], done("other"), True, True),
-    "nor is it the last one": ("exists(pay(), !failed(last(pay())))", [done("pay")], done("other"), True, UNKNOWN),
-    "nor does a partner count itself": (
-        "after(pay(), True, get(), count(get()) == 0)",
-        [done("pay"), done("get")],
-        done("other"),
-        True,
-        True,
+    "an alternative that was broken stays so": difference(
+        "(G !tool:note) OR (forall(pay(), false))", done("note"), call=done("pay"), kept=False
     ),
-    "an alternative that was broken stays so": (
-        "(G !tool:note) OR (forall(pay(), false))",
-        [done("note")],
-        done("pay"),
-        False,
-        True,
+    "and is no way out at the end": difference("(G !tool:note) OR (exists(pay()))", done("note"), ended=False),
+    "a known obligation stays known": difference(
+        'after(pay(id="a"), True, get(), True)', done("pay", id="a"), done("pay"), ended=False
     ),
-    "and is no way out at the end": ("(G !tool:note) OR (exists(pay()))", [done("note")], done("other"), True, False),
-    "a known obligation stays known": (
-        'after(pay(id="a"), True, get(), True)',
-        [done("pay", id="a"), done("pay")],
-        done("other"),
-        True,
-        False,
+    "a partner is judged by what it gave": difference(
+        "NOT (after(pay(), True, f:get(), output(f).k == 1))", done("pay"), done("get", output={"k": 2})
     ),
-    "a partner is judged by what it gave": (
-        "NOT (after(pay(), True, f:get(), output(f).k == 1))",
-        [done("pay"), done("get", output={"k": 2})],
-        done("other"),
-        True,
-        True,
+    "what is not known in one way is not known": difference(
+        'after(pay(id="a"), failed(last(get())), note(), True)', in_flight("get"), call=done("pay"), kept=UNKNOWN
     ),
-    "what is not known in one way is not known": (
-        'after(pay(id="a"), failed(last(get())), note(), True)',
-        [in_flight("get")],
-        done("pay"),
-        UNKNOWN,
-        True,
+    "a partner in flight is one where it ends well": difference(
+        "before(pay(), !failed(last(get())), get(), True)", in_flight("get"), call=done("pay")
     ),
-    "a partner in flight is one where it ends well": (
-        "before(pay(), !failed(last(get())), get(), True)",
-        [in_flight("get")],
-        done("pay"),
-        True,
-        True,
+    "a call in flight may end well": difference(
+        "NOT (before(note(), True, get(), some(get())))", in_flight("get"), done("note"), ended=UNKNOWN
     ),
-    "a call in flight may end well": (
-        "NOT (before(note(), True, get(), some(get())))",
-        [in_flight("get"), done("note")],
-        done("other"),
-        True,
-        UNKNOWN,
+    "a proposed call has a tool": difference('NOT (exists(f:pay(), tool(f) == "pay"))', call=done("pay"), kept=False),
+    "a number that is none mentions nothing for sure": difference(
+        'forall(f:pay(), mentions(args(f).xs, "a"))', call=done("pay", xs=[float("nan")]), kept=UNKNOWN
     ),
-    "a proposed call has a tool": ('NOT (exists(f:pay(), tool(f) == "pay"))', [], done("pay"), False, True),
-    "a number that is none mentions nothing for sure": (
-        'forall(f:pay(), mentions(args(f).xs, "a"))',
-        [],
-        done("pay", xs=[float("nan")]),
-        UNKNOWN,
-        True,
+    "in every way it is known whether a call failed": difference(
+        "before(pay(), known(failed(last(get()))), note(), True)", in_flight("get"), call=done("pay"), kept=False
     ),
-    "in every way it is known whether a call failed": (
-        "before(pay(), known(failed(last(get()))), note(), True)",
-        [in_flight("get")],
-        done("pay"),
-        False,
-        True,
-    ),
-    "what comes out whole is a whole number": (
-        "forall(f:pay(), state(more(args(f).n * 2.5, 4)))",
-        [],
-        done("pay", n=2),
-        True,
-        True,
+    "what comes out whole is a whole number": difference(
+        "forall(f:pay(), state(more(args(f).n * 2.5, 4)))", call=done("pay", n=2)
     ),
 }
 

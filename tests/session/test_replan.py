@@ -33,9 +33,14 @@ RULES = """
       - id: once
         temporal: forall(pay(), count(f:pay(), !failed(f)) < 1)
         message: Pay once.
+      - id: one_mail
+        temporal: forall(mail(), count(mail()) < 1)
+        on_violation: escalate
     """
 FIND, REFUND = ("find", {"name": "Ann"}), ("refund", {"amount": 50})
 TOO_MUCH = ("refund", {"amount": 500})
+NOTHING: dict[str, int] = {}
+MAIL, CLOSE, DELETE = ("mail", NOTHING), ("close", NOTHING), ("delete", NOTHING)
 
 
 @pytest.fixture
@@ -101,10 +106,11 @@ def test_no_call_gives_control_to_the_user(session: Session, nothing: Any) -> No
     assert result.why == "the agent proposed no call"
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_halt_ends_it_at_once(session: Session, together: bool) -> None:
-    """The halt persists; no other proposed call is recorded."""
-    step: Any = [FIND, ("delete", {})] if together else ("delete", {})
+@pytest.mark.parametrize(
+    "step", [DELETE, [FIND, DELETE], [CLOSE, DELETE], [FIND, REFUND, DELETE], [REFUND, FIND, DELETE]]
+)
+def test_a_halt_ends_it_at_once(session: Session, step: Any) -> None:
+    """The halt persists, whatever was proposed with it; no other proposed call is recorded."""
     result, agent = enforced(session, step, FIND)
     assert (len(agent.feedback), result.calls, result.denied) == (1, (), {"gone": 1})
     assert result.verdict is not None
@@ -120,14 +126,21 @@ def test_a_session_that_was_halted_ends_it_at_once(session: Session) -> None:
     assert (len(agent.feedback), result.calls, result.why) == (1, (), "the session is halted")
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_an_escalated_call_goes_back_to_the_host(session: Session, together: bool) -> None:
+@pytest.mark.parametrize("step", [CLOSE, [FIND, CLOSE, FIND]])
+def test_an_escalated_call_goes_back_to_the_host(session: Session, step: Any) -> None:
     """The host can have it approved."""
-    step: Any = [FIND, ("close", {}), FIND] if together else ("close", {})
     result, agent = enforced(session, step, FIND)
     assert (len(agent.feedback), result.calls, result.gave_up) == (1, (), False)
     assert result.verdict is not None
     assert session.approve(result.verdict).decision is Decision.ALLOW
+    assert [event.tool for event in session.history] == ["close"]
+
+
+def test_a_call_that_escalates_only_with_others_is_denied(session: Session) -> None:
+    """There is nothing to approve: the call is allowed by itself."""
+    result, agent = enforced(session, [MAIL, MAIL], MAIL)
+    assert (len(agent.feedback), result.denied) == (2, {"one_mail": 1})
+    assert [call.tool for call in result.calls] == ["mail"]
 
 
 def test_calls_proposed_together_are_allowed_all_or_none(session: Session) -> None:

@@ -8,8 +8,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -28,18 +27,8 @@ def session_of(*rules: str, state: Any = None, facts: Mapping[str, Any] | None =
     return compile_rules(rules, **names).session(state=state, facts=facts or {})
 
 
-Write = Callable[[str], Policies]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Loads policies from a YAML string."""
-
-    def policies(text: str) -> Policies:
-        (tmp_path / "policies.yaml").write_text(f"version: 1\n{text}")
-        return load_policies(tmp_path / "policies.yaml")
-
-    return policies
+def policies_of(text: str) -> Policies:
+    return load_policies(text=f"version: 1\n{text}")
 
 
 # --- what is in flight ------------------------------------------------------------------------------------------------
@@ -83,9 +72,9 @@ def test_calls_proposed_together_must_comply_in_every_order() -> None:
     assert [verdict.label for verdict in session_of("G !tool:x").check_all(together)] == [0, 0]
 
 
-def test_a_call_halts_or_escalates_among_others_too(write: Write) -> None:
+def test_a_call_halts_or_escalates_among_others_too() -> None:
     """The halt takes effect, and the escalated call can be approved."""
-    policies = write("""policies:
+    policies = policies_of("""policies:
 - {id: never, temporal: "G !tool:delete", on_violation: halt}
 - {id: ask, temporal: "G !tool:refund", on_violation: escalate}
 """)
@@ -154,13 +143,9 @@ RULES = (
     "tool:draft -> F tool:send",
     "after(pay(), True, f:receipt(), True)",
 )
-STEPS = [
-    ("read", {"id": 1}),
-    ("login", {"user": 1}),
-    ("pay", {"amount": 40}),
-    ("draft", {}),
-    ("send", {}),
-    ("receipt", {}),
+STEPS: list[tuple[str, dict[str, int]]] = [
+    *(("read", {"id": 1}), ("login", {"user": 1}), ("pay", {"amount": 40})),
+    *((tool, {}) for tool in ("draft", "send", "receipt")),
 ]
 
 
@@ -172,21 +157,23 @@ def play(session: Session, step: tuple[int, int]) -> Any:
     return verdict.decision, verdict.violations, verdict.errors
 
 
+def plans(most: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Steps, each with how it ends."""
+    return st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=most)
+
+
 @settings(max_examples=examples(25))
-@given(
-    st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=6), min_size=50, max_size=50),
-    st.randoms(),
-)
-def test_sessions_never_see_each_other(plans: list[list[tuple[int, int]]], order: random.Random) -> None:
+@given(st.lists(plans(6), min_size=50, max_size=50), st.randoms())
+def test_sessions_never_see_each_other(steps: list[list[tuple[int, int]]], order: random.Random) -> None:
     """Fifty sessions, interleaved at random, give the same verdicts as each one alone."""
     policies = compile_rules(RULES)
-    together: list[Session] = [policies.session() for _ in plans]
-    verdicts: list[list[Any]] = [[] for _ in plans]
-    turns = [number for number, plan in enumerate(plans) for _ in plan]
+    together: list[Session] = [policies.session() for _ in steps]
+    verdicts: list[list[Any]] = [[] for _ in steps]
+    turns = [number for number, plan in enumerate(steps) for _ in plan]
     order.shuffle(turns)
     for turn in turns:
-        verdicts[turn].append(play(together[turn], plans[turn][len(verdicts[turn])]))
-    for plan, expected, session in zip(plans, verdicts, together, strict=True):
+        verdicts[turn].append(play(together[turn], steps[turn][len(verdicts[turn])]))
+    for plan, expected, session in zip(steps, verdicts, together, strict=True):
         alone = policies.session()
         assert [play(alone, step) for step in plan] == expected
         assert alone.finish().violations == session.finish().violations
@@ -219,9 +206,9 @@ def test_a_denied_call_is_not_in_the_history(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", AUTHENTICATED)
 @pytest.mark.parametrize("answer", ["No such user", {"error": "No such user"}])
-def test_an_output_can_mark_a_call_as_failed(write: Write, rule: str, answer: Any) -> None:
+def test_an_output_can_mark_a_call_as_failed(rule: str, answer: Any) -> None:
     """The policy's pattern overrides the host."""
-    session = write(f"failed_output: 'No such user'\npolicies: [{{id: a, temporal: {rule!r}}}]").session()
+    session = policies_of(f"failed_output: 'No such user'\npolicies: [{{id: a, temporal: {rule!r}}}]").session()
     session.check("authenticate")
     session.record(answer, failed=False)
     assert session.check("read").rules == ("a",)
@@ -230,20 +217,15 @@ def test_an_output_can_mark_a_call_as_failed(write: Write, rule: str, answer: An
 LIMIT = "forall(refund(amount=a), a <= 100)"
 
 
-@pytest.mark.parametrize("amount", ["500", "50", None, [50], {"value": 50}, True, float("nan"), object()])
-@pytest.mark.parametrize(
-    "rule", [LIMIT, "forall(refund(amount=50), False)", "before(refund(amount=50), True, f:x(), True)"]
-)
-def test_an_argument_of_another_kind_is_never_a_silent_mismatch(rule: str, amount: Any) -> None:
-    """The comparison is unknown, so the call is denied."""
-    verdict = session_of(rule).check("refund", {"amount": amount})
-    assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
-    assert verdict.errors
+OTHER_KINDS: list[Any] = ["500", "50", None, [50], {"value": 50}, True, float("nan"), object()]
 
 
 @pytest.mark.parametrize(
     ("rule", "tool", "args"),
     [
+        *((LIMIT, "refund", {"amount": amount}) for amount in OTHER_KINDS),
+        *(("forall(refund(amount=50), False)", "refund", {"amount": amount}) for amount in OTHER_KINDS),
+        *(("before(refund(amount=50), True, f:x(), True)", "refund", {"amount": amount}) for amount in OTHER_KINDS),
         (LIMIT, "refund", {}),
         (LIMIT, "refund", {"Amount": 50}),
         (LIMIT, "Refund", {"amount": 50}),
@@ -254,8 +236,8 @@ def test_an_argument_of_another_kind_is_never_a_silent_mismatch(rule: str, amoun
         ("forall(refund(to=/[a-z]+/), False)", "refund", {"to": 5}),
     ],
 )
-def test_a_missing_or_misspelt_name_is_never_a_silent_mismatch(rule: str, tool: str, args: dict[str, Any]) -> None:
-    """A missing argument, another case and 1 for true are unknown."""
+def test_a_slip_is_never_a_silent_mismatch(rule: str, tool: str, args: dict[str, Any]) -> None:
+    """A missing argument, one of another kind, another case and 1 for true are unknown, so the call is denied."""
     verdict = session_of(rule).check(tool, args)
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
     assert verdict.errors
@@ -431,27 +413,20 @@ LEVELS = "".join(
 )
 
 
-def test_each_response_gives_its_decision(write: Write) -> None:
+def test_each_response_gives_its_decision() -> None:
     """After a halt every call is denied."""
-    session = write(f"policies:\n{LEVELS}").session()
-    assert [session.check(tool).decision for tool in ("warn", "block", "escalate", "halt")] == [
-        Decision.WARN,
-        Decision.DENY,
-        Decision.ESCALATE,
-        Decision.HALT,
-    ]
+    session = policies_of(f"policies:\n{LEVELS}").session()
+    decisions = [str(session.check(tool).decision) for tool in ("warn", "block", "escalate", "halt")]
+    assert decisions == ["warn", "deny", "escalate", "halt"]
     verdict = session.check("anything")
-    assert (session.halted, verdict.decision, verdict.errors) == (
-        True,
-        Decision.DENY,
-        ("the session was halted by 'halt'",),
-    )
+    assert (session.halted, verdict.decision) == (True, Decision.DENY)
+    assert verdict.errors == ("the session was halted by 'halt'",)
 
 
-def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> None:
+def test_an_approval_lifts_what_was_escalated_and_nothing_else() -> None:
     """It counts once, and only without later calls."""
     text = f"policies:\n{LEVELS}  - {{id: cap, temporal: 'forall(escalate(n=n), n < 5)'}}\n"
-    session = write(text).session()
+    session = policies_of(text).session()
     verdict = session.check("escalate", {"n": 1})
     approved = session.approve(verdict)
     assert (approved.decision, approved.rules, approved.details) == (Decision.ALLOW, (), {"approved": ["escalate"]})
@@ -467,14 +442,14 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else(write: Write) -> 
         session.approve(session.check("block"))
 
 
-def test_unlisted_calls_can_be_denied(write: Write) -> None:
+def test_unlisted_calls_can_be_denied() -> None:
     """Undeclared tools are always denied."""
     rule = "policies: [{id: a, temporal: 'tool:a -> F[<=3] tool:b'}]"
-    assert write(f"unlisted: deny\n{rule}").session().check("c").errors == (
+    assert policies_of(f"unlisted: deny\n{rule}").session().check("c").errors == (
         "no rule covers the tool 'c', and the policy denies unlisted calls ('unlisted: deny')",
     )
-    assert write(rule).session().check("c").label == 0
-    verdict = write(f"tools: [a, b]\n{rule}").session().check("bb")
+    assert policies_of(rule).session().check("c").label == 0
+    verdict = policies_of(f"tools: [a, b]\n{rule}").session().check("bb")
     assert verdict.errors == ("unknown tool 'bb'; did you mean 'b'? known: a, b",)
 
 
@@ -586,10 +561,7 @@ def test_a_fork_is_rolled_back_to_the_history() -> None:
 
 
 @settings(max_examples=examples(60))
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=8),
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=5),
-)
+@given(plans(8), plans(5))
 def test_a_restored_session_behaves_as_the_original(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:

@@ -12,16 +12,21 @@ import pytest
 from guardagent import Event, InputError, load_policies
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.records import read_trace
-from guardagent.enforcement import Approval, HostCall, Outcome, ToolGuard, ToolSpec
+from guardagent.enforcement import Approval, HostCall, ToolGuard, ToolSpec
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision, Verdict
+from tests.enforcement.guards import ran as ran_by
 
 RULES = {
     "no_cards": r"forall(answer(text=t), !(t matches /(?s:.*)[0-9]{16}(?s:.*)/))",
     "cited": "before(answer(), true, f:cite(), true)",
     "told": "G(tool:refund -> F tool:answer)",
 }
+
+
+def only(rule: str) -> dict[str, Any]:
+    return {"version": 1, "policies": [{"id": "a", "temporal": rule}]}
 
 
 def policies(*names: str, more: str = "", **on: str) -> Policies:
@@ -74,7 +79,7 @@ def test_only_rules_that_name_the_answer_judge_it() -> None:
 def test_the_argument_of_the_answer_is_known(rule: str) -> None:
     """A misspelt one is an error when the rule is loaded, or attached."""
     with pytest.raises(InputError, match=r"'?txt'?.*answer|answer.*'txt'"):
-        load_policies(data={"version": 1, "policies": [{"id": "a", "temporal": rule}]})
+        load_policies(data=only(rule))
 
 
 def test_a_trace_can_end_with_an_answer() -> None:
@@ -105,10 +110,7 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
     assert plain.judges_answers
     assert not ToolGuard(compile_rules(["G !tool:x"])).judges_answers
     assert guard.answer("c", "q", "hello").rules == ("cited",)
-    call = HostCall("cite", {}, "c")
-    assert guard.before(call).label == 0
-    guard.use(call)
-    guard.after(call, Outcome("done"))
+    ran_by(guard, HostCall("cite", {}, "c"))
     assert guard.answer("c", "q", "hello fool").decision is Decision.DENY
     assert guard.answer("c", "q", "hello").label == 0
     assert [event.tool for event in guard.session("c").history] == ["cite", "answer"]
@@ -116,11 +118,9 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
 
 def test_a_denial_does_not_quote_the_answer() -> None:
     """A host shows it to the user in place of the answer, whether it is violated or unknown."""
-    unknown = "forall(answer(text=t), fact(limit) == t)"
-    rules = load_policies(
-        data={"version": 1, "policies": [{"id": "a", "temporal": unknown}, {"id": "b", "temporal": RULES["no_cards"]}]}
-    )
-    verdict = ToolGuard(rules).answer("c", "q", "1234567812345678")
+    rules = only("forall(answer(text=t), fact(limit) == t)")
+    rules["policies"].append({"id": "b", "temporal": RULES["no_cards"]})
+    verdict = ToolGuard(load_policies(data=rules)).answer("c", "q", "1234567812345678")
     assert "12345678" not in f"{verdict.feedback()} {verdict.to_dict()}"
     assert (verdict.rules, verdict.errors) == (("b",), ("a: could not be checked",))
 
@@ -140,8 +140,8 @@ def test_the_end_of_a_log_shows_the_answer() -> None:
 
 def test_rules_of_one_task_judge_its_answers() -> None:
     """A guard whose policy does not speak of the answer has to propose it, too."""
-    extra = {"version": 1, "policies": [{"id": "a", "temporal": RULES["no_cards"]}]}
-    guard = ToolGuard(compile_only("G !tool:wipe"), extra=lambda name: extra if name == "careful" else None)
+    extra = only(RULES["no_cards"])
+    guard = ToolGuard(load_policies(data=only("G !tool:wipe")), extra=lambda name: extra if name == "careful" else None)
     assert guard.judges_answers
     verdict = guard.answer("careful", "pay", "card 1234567812345678")
     assert (verdict.rules, "1234" in verdict.feedback()) == (("extra.a",), False)
@@ -151,14 +151,10 @@ def test_rules_of_one_task_judge_its_answers() -> None:
 def test_a_conversation_keeps_the_answer_rules_of_its_version(tmp_path: Path) -> None:
     """Also after a reload of a policy that has none."""
     path = tmp_path / "p.yaml"
-    path.write_text(json.dumps({"version": 1, "policies": [{"id": "a", "temporal": RULES["no_cards"]}]}))
+    path.write_text(json.dumps(only(RULES["no_cards"])))
     guard = ToolGuard(path)
     assert guard.answer("old", "", "fine").label == 0
-    path.write_text("version: 1\npolicies: [{id: b, temporal: G !tool:wipe}]\n")
+    path.write_text(json.dumps(only("G !tool:wipe")))
     guard.reload()
     assert guard.answer("old", "", "card 1234567812345678").rules == ("a",)
     assert guard.answer("new", "", "card 1234567812345678").label == 0
-
-
-def compile_only(rule: str) -> Policies:
-    return load_policies(data={"version": 1, "policies": [{"id": "other", "temporal": rule}]})

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pytest
 from guardagent import load_policies
 from guardagent._support.execution import WorkerThread
 from guardagent.enforcement import SqliteLedger, ToolGuard
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
 from guardagent.log import AuditLog
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.session.shadow import SessionShadow, ShadowDifference, wait_for_shadows
 from guardagent.types import Decision, Verdict
+from tests.enforcement.guards import MemoryLog, done, ran
 
 LIVE = """\
 version: 1
@@ -76,8 +78,7 @@ def test_the_audit_log_gets_the_differences(path: Path, tmp_path: Path) -> None:
             if verdict.decision == "escalate":
                 verdict = guard.resolve(call, {"choice": "approve", "of": call.digest})
             assert verdict.label == 0
-            guard.use(call)
-            guard.after(call, Outcome("done"))
+            done(guard, call)
         wait_for_shadows()
     entries = [json.loads(line)["entry"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     found = [one for one in entries if one["kind"] == "shadow"]
@@ -161,21 +162,12 @@ def test_a_candidate_follows_restored_and_shared_sessions(path: Path, tmp_path: 
     wait_for_shadows()
     assert [one.candidate["rules"] for one in found] == [("once",)]
 
-    records: list[dict[str, Any]] = []
-
-    class Sink:
-        def append(self, record: dict[str, Any]) -> None:
-            records.append(record)
-
-    ledger = SqliteLedger(tmp_path / "l.db")
-    guards = [ToolGuard(path, ledger=ledger, log=Sink()) for _ in range(2)]  # type: ignore[arg-type]
+    ledger, log = SqliteLedger(tmp_path / "l.db"), MemoryLog()
+    guards = [ToolGuard(path, ledger=ledger, log=log) for _ in range(2)]
     for at, tool in enumerate(["login", "pay", "pay", "pay"]):
-        call = HostCall(tool, {"n": 1}, "c")
-        assert guards[at % 2].before(call).label == 0
-        guards[at % 2].use(call)
-        guards[at % 2].after(call, Outcome("done"))
+        ran(guards[at % 2], HostCall(tool, {"n": 1}, "c"))
     wait_for_shadows()
-    assert [one["rules"] for one in records if one["kind"] == "shadow"] == [("once",)]
+    assert [record["rules"] for record in log.of("shadow")] == [("once",)]
 
 
 def test_many_threads_and_sessions(path: Path) -> None:
@@ -187,11 +179,8 @@ def test_many_threads_and_sessions(path: Path) -> None:
         for tool, n in [("login", 0), ("pay", 60), ("pay", 5), ("pay", 5)]:
             session.record("done", permit=session.check(tool, {"n": n}).permit)
 
-    threads = [threading.Thread(target=run, args=(f"s{at}",)) for at in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, (f"s{at}" for at in range(8))))
     wait_for_shadows()
     by_session = {f"s{at}": [one.candidate["rules"] for one in found if one.session == f"s{at}"] for at in range(8)}
     assert set(map(str, by_session.values())) == {"[('small',), ('once',)]"}

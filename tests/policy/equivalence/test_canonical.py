@@ -21,6 +21,14 @@ def tool(name: str, required: list[str], **arguments: Any) -> dict[str, Any]:
     return {"name": name, "parameters": {"type": "object", "properties": arguments, "required": required}}
 
 
+def pair(row: str) -> tuple[str, str]:
+    pattern, _, conditions = row.partition(": ")
+    for name, meaning in WORDS.items():
+        conditions = conditions.replace(name, meaning)
+    first, second = (f"forall({pattern}, {condition})" for condition in conditions.split(" ~ "))
+    return first, second
+
+
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 GUESTS = {"type": "array", "items": {"type": "object", "properties": {"name": TEXT, "age": {"type": "integer"}}}}
 PAYMENTS = {"type": "array", "items": {"type": "object", "properties": {"id": TEXT, "amount": NUMBER}}}
@@ -38,169 +46,92 @@ TOOLS = [
     tool("read_user", ["user"], user=TEXT),
     tool("pay", ["amount", "user"], amount=NUMBER, user=TEXT),
 ]
+WORDS = {
+    "AGE": "time(state.now) - time(BOOKING.created)",
+    "TIER": "state.users[BOOKING.owner].tier",
+    "BOOKING": "state.bookings[b]",
+    "METHODS": "state.users[u].methods",
+}
+# a pattern, and two conditions on its calls
+SAME_CONDITIONS = """
+book(guests=g): all(x in g, x.age >= 18) ~ !any(x in g, x.age < 18)
+book(guests=g): all(x in g, !(x.name == "")) ~ !any(x in g, x.name == "")
+book(guests=g): len(g) <= 4 ~ !(len(g) > 4)
+book(payments=p): count(x in p, starts_with(x.id, "cert")) <= 1 ~ count(x in p, starts_with(x.id, "cert")) < 2
+book(payments=p): all(x in p, x.amount > 0) ~ count(x in p, x.amount <= 0) == 0
+book(payments=p): !any(x in p, x.amount > 100) ~ count(x in p, x.amount > 100) < 1
+book(room=r): r in ["single","double"] ~ r == "single" || r == "double"
+book(room=r): r in ["double","single"] ~ r in ["single","double"]
+book(nights=n): n >= 1 && n <= 14 ~ !(n < 1 || n > 14)
+pay(amount=a): fact(vip) == true || a <= 100 ~ a > 100 -> fact(vip) == true
+pay(amount=a): fact(vip) || a <= 100 ~ a > 100 -> fact(vip)
+cancel(booking=b): BOOKING.status == "open" ~ "open" == BOOKING.status
+cancel(booking=b): BOOKING.status != "used" ~ !(BOOKING.status == "used")
+cancel(booking=b): all(x in BOOKING.items, x.status != "used") ~ !any(i in BOOKING.items, i.status == "used")
+cancel(reason=r): r in ["change","other"] && r != "other" ~ r == "change"
+pay(amount=a, user=u): a <= state.users[u].limit ~ state.users[u].limit >= a
+pay(amount=a, user=u): any(k in state.users[u].cards, k.limit >= a) ~ count(k in state.users[u].cards, a <= k.limit) > 0
+book(guests=g, payments=p): len(g) > 1 -> all(x in p, x.amount > 10) ~ len(g) <= 1 || !any(x in p, x.amount <= 10)
+cancel(booking=b): AGE <= 24h || BOOKING.insured == "yes" ~ BOOKING.insured != "yes" -> AGE <= 24h
+book(user=u, payments=p): all(x in p, x.id in METHODS) ~ !any(x in p, !(x.id in METHODS))
+cancel(): fact(user_confirmed) == true ~ fact(user_confirmed)
+pay(amount=a): a * 2 <= 100 ~ 100 >= 2 * a
+book(guests=g): all(x in g, x.name != "" && x.age > 0) ~ all(x in g, x.name != "") && all(y in g, y.age > 0)
+book(guests=g): !any(x in g, x.name == "" || x.age < 0) ~ !any(x in g, x.name == "") && !any(y in g, y.age < 0)
+cancel(booking=b): TIER in ["gold","silver"] ~ TIER == "gold" || TIER == "silver"
+"""
+OTHER_CONDITIONS = """
+cancel(booking=b): TIER in ["gold","silver"] ~ TIER == "gold"
+cancel(booking=b): len(BOOKING.guests) <= 4 ~ len(BOOKING.guests) < 4
+pay(user=u, amount=a): state.users[u].tier != "regular" || a <= 50 ~ state.users[u].tier != "regular" || a < 50
+book(guests=g): all(x in g, x.name != "" && x.age > 0) ~ all(x in g, x.name != "" || x.age > 0)
+book(guests=g): all(x in g, x.age >= 18) ~ !any(x in g, x.age <= 18)
+book(guests=g): all(x in g, x.age >= 18) ~ any(x in g, x.age >= 18)
+book(guests=g): len(g) <= 4 ~ len(g) < 4
+book(payments=p): count(x in p, starts_with(x.id, "cert")) <= 1 ~ count(x in p, starts_with(x.id, "cert")) < 1
+book(payments=p): all(x in p, x.amount > 0) ~ all(x in p, x.amount >= 0)
+book(room=r): r in ["single","double"] ~ r in ["single","suite"]
+pay(amount=a): fact(vip) == true || a <= 100 ~ fact(vip) == true && a <= 100
+cancel(booking=b): all(x in BOOKING.items, x.status != "used") ~ any(x in BOOKING.items, x.status != "used")
+cancel(booking=b): all(x in BOOKING.items, x.status == "open") ~ all(x in BOOKING.items, x.status != "used")
+cancel(booking=b): AGE <= 24h || BOOKING.insured == "yes" ~ AGE < 24h || BOOKING.insured == "yes"
+book(user=u, payments=p): all(x in p, x.id in state.users[u].methods) ~ any(x in p, x.id in state.users[u].methods)
+pay(amount=a, user=u): any(k in state.users[u].cards, k.limit >= a) ~ all(k in state.users[u].cards, k.limit >= a)
+cancel(reason=r): r in ["change","other"] ~ r in ["change","other"] && fact(insured) == true
+"""
 EQUAL: list[tuple[Draft, Draft]] = [
-    ("forall(book(guests=g), all(x in g, x.age >= 18))", "forall(book(guests=g), !any(x in g, x.age < 18))"),
-    ('forall(book(guests=g), all(x in g, !(x.name == "")))', 'forall(book(guests=g), !any(x in g, x.name == ""))'),
-    ("forall(book(guests=g), len(g) <= 4)", "forall(book(guests=g), !(len(g) > 4))"),
-    (
-        'forall(book(payments=p), count(x in p, starts_with(x.id, "cert")) <= 1)',
-        'forall(book(payments=p), count(x in p, starts_with(x.id, "cert")) < 2)',
-    ),
-    (
-        "forall(book(payments=p), all(x in p, x.amount > 0))",
-        "forall(book(payments=p), count(x in p, x.amount <= 0) == 0)",
-    ),
-    (
-        "forall(book(payments=p), !any(x in p, x.amount > 100))",
-        "forall(book(payments=p), count(x in p, x.amount > 100) < 1)",
-    ),
-    ('forall(book(room=r), r in ["single","double"])', 'forall(book(room=r), r == "single" || r == "double")'),
-    ('forall(book(room=r), r in ["double","single"])', 'forall(book(room=r), r in ["single","double"])'),
-    ("forall(book(nights=n), n >= 1 && n <= 14)", "forall(book(nights=n), !(n < 1 || n > 14))"),
-    ("forall(pay(amount=a), fact(vip) == true || a <= 100)", "forall(pay(amount=a), a > 100 -> fact(vip) == true)"),
-    ("forall(pay(amount=a), fact(vip) || a <= 100)", "forall(pay(amount=a), a > 100 -> fact(vip))"),
-    (
-        'forall(cancel(booking=b), state.bookings[b].status == "open")',
-        'forall(cancel(booking=b), "open" == state.bookings[b].status)',
-    ),
-    (
-        'forall(cancel(booking=b), state.bookings[b].status != "used")',
-        'forall(cancel(booking=b), !(state.bookings[b].status == "used"))',
-    ),
-    (
-        'forall(cancel(booking=b), all(x in state.bookings[b].items, x.status != "used"))',
-        'forall(cancel(booking=b), !any(i in state.bookings[b].items, i.status == "used"))',
-    ),
+    *map(pair, SAME_CONDITIONS.strip().splitlines()),
     (
         "before(cancel(booking=b), True, f:read_user(user=.*), true)",
         "forall(cancel(booking=b), count(f:read_user(user=.*), !failed(f)) >= 1)",
     ),
     ("G(tool:cancel -> O tool:read_user)", "before(cancel(), True, f:read_user(), true)"),
-    ('forall(cancel(reason=r), r in ["change","other"] && r != "other")', 'forall(cancel(reason=r), r == "change")'),
     (["forall(pay(amount=a), a <= 100)", "forall(pay(amount=a), a > 0)"], "forall(pay(amount=a), a > 0 && a <= 100)"),
-    (
-        "forall(pay(amount=a, user=u), a <= state.users[u].limit)",
-        "forall(pay(amount=a, user=u), state.users[u].limit >= a)",
-    ),
-    (
-        "forall(pay(amount=a, user=u), any(k in state.users[u].cards, k.limit >= a))",
-        "forall(pay(amount=a, user=u), count(k in state.users[u].cards, a <= k.limit) > 0)",
-    ),
-    (
-        "forall(book(guests=g, payments=p), len(g) > 1 -> all(x in p, x.amount > 10))",
-        "forall(book(guests=g, payments=p), len(g) <= 1 || !any(x in p, x.amount <= 10))",
-    ),
-    (
-        (
-            "forall(cancel(booking=b), time(state.now) - time(state.bookings[b].created) <= 24h || "
-            'state.bookings[b].insured == "yes")'
-        ),
-        (
-            'forall(cancel(booking=b), state.bookings[b].insured != "yes" -> time(state.now) - '
-            "time(state.bookings[b].created) <= 24h)"
-        ),
-    ),
-    (
-        "forall(book(user=u, payments=p), all(x in p, x.id in state.users[u].methods))",
-        "forall(book(user=u, payments=p), !any(x in p, !(x.id in state.users[u].methods)))",
-    ),
-    ("forall(cancel(), fact(user_confirmed) == true)", "forall(cancel(), fact(user_confirmed))"),
-    ("forall(pay(amount=a), a * 2 <= 100)", "forall(pay(amount=a), 100 >= 2 * a)"),
-    (
-        'forall(book(guests=g), all(x in g, x.name != "" && x.age > 0))',
-        'forall(book(guests=g), all(x in g, x.name != "") && all(y in g, y.age > 0))',
-    ),
-    (
-        'forall(book(guests=g), !any(x in g, x.name == "" || x.age < 0))',
-        'forall(book(guests=g), !any(x in g, x.name == "") && !any(y in g, y.age < 0))',
-    ),
     (
         'forall(book(user=u, payments=p), count(x in p, state.users[u].methods[x.id].source == "card") <= 1)',
         'forall(book(user=u, payments=p), !(count(y in p, "card" == state.users[u].methods[y.id].source) > 1))',
     ),
-    (
-        'forall(cancel(booking=b), state.users[state.bookings[b].owner].tier in ["gold","silver"])',
-        (
-            'forall(cancel(booking=b), state.users[state.bookings[b].owner].tier == "gold" || '
-            'state.users[state.bookings[b].owner].tier == "silver")'
-        ),
-    ),
 ]
 DIFFERENT: list[tuple[Draft, Draft]] = [
+    *map(pair, OTHER_CONDITIONS.strip().splitlines()),
+    (
+        "before(cancel(booking=b), True, f:read_user(user=.*), true)",
+        'before(cancel(booking=b), True, f:read_user(user=.*), output(f) != "")',
+    ),
+    ("G(tool:cancel -> O tool:read_user)", "G(tool:cancel -> Y tool:read_user)"),
+    (["forall(pay(amount=a), a <= 100)", "forall(pay(amount=a), a > 0)"], "forall(pay(amount=a), a >= 0 && a <= 100)"),
     (
         'forall(book(user=u, payments=p), count(x in p, state.users[u].methods[x.id].source == "card") <= 1)',
         'forall(book(user=u, payments=p), count(y in p, "card" == state.users[u].methods[y.id].source) < 1)',
-    ),
-    (
-        'forall(cancel(booking=b), state.users[state.bookings[b].owner].tier in ["gold","silver"])',
-        'forall(cancel(booking=b), state.users[state.bookings[b].owner].tier == "gold")',
-    ),
-    (
-        "forall(cancel(booking=b), len(state.bookings[b].guests) <= 4)",
-        "forall(cancel(booking=b), len(state.bookings[b].guests) < 4)",
-    ),
-    (
-        'forall(pay(user=u, amount=a), state.users[u].tier != "regular" || a <= 50)',
-        'forall(pay(user=u, amount=a), state.users[u].tier != "regular" || a < 50)',
     ),
     (
         "forall(pay(user=u, amount=a), a == 100 * len(state.bookings[fact(booking)].guests))",
         "forall(pay(user=u, amount=a), a <= 100 * len(state.bookings[fact(booking)].guests))",
     ),
     (
-        'forall(book(guests=g), all(x in g, x.name != "" && x.age > 0))',
-        'forall(book(guests=g), all(x in g, x.name != "" || x.age > 0))',
-    ),
-    (
         "forall(cancel(booking=b), all(x in state.bookings[b].items, time(x.date) > time(state.now)))",
         "forall(cancel(booking=b), all(x in state.bookings[b].items, time(x.date) >= time(state.now)))",
     ),
-    ("forall(book(guests=g), all(x in g, x.age >= 18))", "forall(book(guests=g), !any(x in g, x.age <= 18))"),
-    ("forall(book(guests=g), all(x in g, x.age >= 18))", "forall(book(guests=g), any(x in g, x.age >= 18))"),
-    ("forall(book(guests=g), len(g) <= 4)", "forall(book(guests=g), len(g) < 4)"),
-    (
-        'forall(book(payments=p), count(x in p, starts_with(x.id, "cert")) <= 1)',
-        'forall(book(payments=p), count(x in p, starts_with(x.id, "cert")) < 1)',
-    ),
-    ("forall(book(payments=p), all(x in p, x.amount > 0))", "forall(book(payments=p), all(x in p, x.amount >= 0))"),
-    ('forall(book(room=r), r in ["single","double"])', 'forall(book(room=r), r in ["single","suite"])'),
-    ("forall(pay(amount=a), fact(vip) == true || a <= 100)", "forall(pay(amount=a), fact(vip) == true && a <= 100)"),
-    (
-        'forall(cancel(booking=b), all(x in state.bookings[b].items, x.status != "used"))',
-        'forall(cancel(booking=b), any(x in state.bookings[b].items, x.status != "used"))',
-    ),
-    (
-        'forall(cancel(booking=b), all(x in state.bookings[b].items, x.status == "open"))',
-        'forall(cancel(booking=b), all(x in state.bookings[b].items, x.status != "used"))',
-    ),
-    (
-        (
-            "forall(cancel(booking=b), time(state.now) - time(state.bookings[b].created) <= 24h || "
-            'state.bookings[b].insured == "yes")'
-        ),
-        (
-            "forall(cancel(booking=b), time(state.now) - time(state.bookings[b].created) < 24h || "
-            'state.bookings[b].insured == "yes")'
-        ),
-    ),
-    (
-        "forall(book(user=u, payments=p), all(x in p, x.id in state.users[u].methods))",
-        "forall(book(user=u, payments=p), any(x in p, x.id in state.users[u].methods))",
-    ),
-    (
-        "forall(pay(amount=a, user=u), any(k in state.users[u].cards, k.limit >= a))",
-        "forall(pay(amount=a, user=u), all(k in state.users[u].cards, k.limit >= a))",
-    ),
-    (
-        "before(cancel(booking=b), True, f:read_user(user=.*), true)",
-        'before(cancel(booking=b), True, f:read_user(user=.*), output(f) != "")',
-    ),
-    ("G(tool:cancel -> O tool:read_user)", "G(tool:cancel -> Y tool:read_user)"),
-    (
-        'forall(cancel(reason=r), r in ["change","other"])',
-        'forall(cancel(reason=r), r in ["change","other"] && fact(insured) == true)',
-    ),
-    (["forall(pay(amount=a), a <= 100)", "forall(pay(amount=a), a > 0)"], "forall(pay(amount=a), a >= 0 && a <= 100)"),
 ]
 
 

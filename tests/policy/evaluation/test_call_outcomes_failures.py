@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.records import read_case
-from guardagent.enforcement import HostCall, Outcome, ToolGuard
+from guardagent.enforcement import HostCall, ToolGuard
 from guardagent.frameworks.mcp.adapter.calls import outcome_of
 from guardagent.policy.evaluation.call_outcomes import is_failure
 from guardagent.session.session import Session
 from guardagent.types import Event
+from tests.enforcement.guards import ran
 
 POLICY = """
 version: 1
@@ -93,7 +94,7 @@ def test_a_part_that_matches_is_a_failure(guard: ToolGuard, output: Any, well: b
 def test_an_mcp_answer_is_read_in_all_its_parts(guard: ToolGuard, answer: dict[str, Any], well: bool) -> None:
     """Also those that rules see nothing of, since there is structured content."""
     call = HostCall("find", {}, "c")
-    guard.before(call)
+    assert guard.before(call).label == 0
     guard.use(call)
     guard.after(call, outcome_of({"jsonrpc": "2.0", "id": 1, "result": answer}))
     assert may_pay(guard.session("c")) is well
@@ -101,26 +102,13 @@ def test_an_mcp_answer_is_read_in_all_its_parts(guard: ToolGuard, answer: dict[s
 
 def test_parts_that_say_nothing_leave_the_outcome(guard: ToolGuard) -> None:
     """A host's own word stands."""
-    call = HostCall("find", {}, "c")
-    guard.before(call)
-    guard.use(call)
-    guard.after(call, Outcome("fine", failed=None, other_outputs=("fine",)))
+    ran(guard, HostCall("find", {}, "c"), "fine", failed=None, other_outputs=("fine",))
     assert [event.status for event in guard.session("c").history] == ["unknown"]
 
 
 PATTERNS = (
-    "^Error",
-    "Error",
-    "^E|no",
-    "r|^n",
-    "^(Error|n)",
-    "(E|n)",
-    "^(^E|n)",
-    "(?i)error",
-    "^Er+or",
-    "r$",
-    "^",
-    "E|",
+    *("^Error", "Error", "^E|no", "r|^n", "^(Error|n)", "(E|n)"),
+    *("^(^E|n)", "(?i)error", "^Er+or", "r$", "^", "E|"),
 )
 texts = st.text(st.sampled_from("Eror: né\n"), max_size=6) | st.sampled_from(["Error: no", "an Error", "\ud800", ""])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from guardagent import InputError, Policies, load_policies
@@ -21,10 +19,7 @@ def policies_of(counter: str, more: str = "", rule: str = "counter(spent)") -> P
         ("{on: 'refund(customer=c, amount=a)', key: [c, a], window: 1.5h}", "counter(spent, 'x', 1)"),
         ("{'on': '@money(amount=a)', sum: a.total * 2}", "counter(spent)"),
         ("{on: 'refund|credit(customer=c, kind=\"cash\")', key: fact(user.id)}", "counter(spent, 'x')"),
-        (
-            "\n    on: refund(customer=c, amount=a)  # each refund\n    key: c.id\n    sum: len(a)",
-            "counter(spent, 'x')",
-        ),
+        ("\n    on: refund(customer=c, amount=a)  # each\n    key: c.id\n    sum: len(a)", "counter(spent, 'x')"),
     ],
 )
 def test_it_can_be_written_in_several_ways(counter: str, rule: str) -> None:
@@ -46,10 +41,7 @@ def test_it_can_be_written_in_several_ways(counter: str, rule: str) -> None:
         ("{on: refund(customer=c), key: 'count(refund())'}", r"'count\(refund\(\)\)' reads other calls"),
         ("{on: refund(customer=c), key: 'state(owner(c))'}", r"unknown state function 'owner'"),
         ("{on: refund(customer=c), window: 1 day}", r"'window' is the string '1 day'; expected a duration such as 24h"),
-        (
-            "{on: refund(customer=c), window: 24}",
-            r"'window' is '24', which YAML reads as a number; expected a duration",
-        ),
+        ("{on: refund(), window: 24}", r"'window' is '24', which YAML reads as a number; expected a duration"),
         ("{on: refund(customer=c), window: 0h}", r"'window' is the string '0h'"),
         ("{on: refund(customer=c), window: 9999w}", r"'window' is the string '9999w'"),
         ("{on: 'refund('}", r"unexpected"),
@@ -65,9 +57,8 @@ def test_it_can_be_written_in_several_ways(counter: str, rule: str) -> None:
     ],
 )
 def test_a_wrong_counter_is_refused(counter: str, says: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=says):
         policies_of(counter, "tools: {refund: [customer, amount], credit: [amount]}\n")
-    assert re.search(says, str(error.value)), str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,6 @@ def test_a_form_means_what_its_definition_says(text: str, holds: Callable[[Trace
         assert automaton.accepting[state] == holds([LETTERS[letter].ok for letter in trace]), trace
 
 
-@pytest.mark.parametrize(
-    ("text", "states"),
-    [("G !p", 2), ("p -> F q", 3), ("p U q", 3), ("p -> F[<=7] q", 9), ("p -> F q -> F r", 4)],
-)
-def test_automata_have_the_size_that_the_paper_says(text: str, states: int) -> None:
-    """Its Table 2 (n + 1 for a chain of n atoms)."""
-    assert len(compile_formula(read_temporal(text), LETTERS).table) == states
-
-
 def tool(name: str) -> Formula:
     return Literal(f"tool:{name}")
 
@@ -103,10 +94,7 @@ MIXED = any_of([negation(tool("a")), all_of([tool("b"), tool("c")])])
     [
         ("G(tool:pay -> O tool:login)", globally(any_of([negation(tool("pay")), once(tool("login"))]))),
         ("!tool:a || tool:b && tool:c", MIXED),
-        (
-            "NOT tool:a OR tool:b AND tool:c # a comment",
-            any_of([negation(tool("a")), all_of([tool("b"), tool("c")])]),
-        ),
+        ("NOT tool:a OR tool:b AND tool:c # a comment", MIXED),
         ('tool:"delete account"', tool("delete account")),
         ("tool:mcp__files__read-all.v2", tool("mcp__files__read-all.v2")),
         ('"G"', Literal("G")),
@@ -130,7 +118,7 @@ def test_operators_names_and_comments(text: str, formula: Formula) -> None:
         ("always !tool:x", "did you mean a rule such as 'G !tool:NAME'", 8),
         ("F[<=] a", "expected a whole number", 5),
         ("a -> F[<=0] b", "the bound is 0; expected 1 to 1000", 10),
-        ("a -> F[<=99999] b", "the bound is 99999; expected 1 to 1000", 10),
+        ("a -> F[<=1001] b", "the bound is 1001; expected 1 to 1000", 10),
         ("G !tool:x)", "unexpected ')'; expected the end", 10),
         ("a &&\n&& b", "unexpected '&& b'", 1),
         ("", "unexpected end", 1),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.policy.tables import paragraphs
 
 Found = tuple[str, str | None, str | None]  # the kind, the policy and the tool of a finding
 Rules = list[str | dict[str, Any]]
@@ -26,20 +29,33 @@ class Pair:
         return {"version": 1, "unlisted": "allow", **self.head, "policies": numbered}
 
 
-def rule(text: str, **keys: Any) -> dict[str, Any]:
-    return {"temporal": text, **keys}
+def rule(text: str) -> dict[str, Any]:
+    """A rule; the words in brackets before it are roles, or `escalate`."""
+    written = re.fullmatch(r"(?:\[(not )?(.*?)\] )?(.*)", text)
+    assert written
+    words = (written[2] or "").split(", ")
+    roles = {"roles": [word for word in words if word not in ("escalate", "")]}
+    keys: dict[str, Any] = {"on_violation": "escalate"} if "escalate" in words else {}
+    if roles["roles"]:
+        keys["applies_to"] = {"not": roles} if written[1] else roles
+    return {"temporal": written[3], **keys}
 
 
-def within(role: str, text: str) -> dict[str, Any]:
-    return rule(text, applies_to={"roles": [role]})
+def contradictory(text: str) -> set[Found]:
+    """Findings, as `policy tool, policy tool`."""
+    findings = [finding.split() for finding in text.split(", ")]
+    return {("contradictory", policy, None if tool == "-" else tool) for policy, tool in findings}
 
 
-def outside(role: str, text: str) -> dict[str, Any]:
-    return rule(text, applies_to={"not": {"roles": [role]}})
-
-
-def escalated(text: str) -> dict[str, Any]:
-    return rule(text, on_violation="escalate")
+def pairs(text: str) -> list[Pair]:
+    """Pairs as `name: the policy and the tool of each finding`, and rules; behind `~` is the rule of the twin."""
+    made = []
+    for title, *lines in paragraphs(text):
+        name, _, expected = title.rpartition(": ")
+        rows = [line.partition(" ~ ") for line in lines]
+        twin: Rules = [rule(other or first) for first, _, other in rows]
+        made.append(Pair(name, [rule(first) for first, _, _ in rows], contradictory(expected), twin))
+    return made
 
 
 def at_least(amount: int) -> dict[str, Any]:
@@ -47,135 +63,148 @@ def at_least(amount: int) -> dict[str, Any]:
     return {"solver": {"smt": "(declare-const amount Real)", "tools": tools}}
 
 
-WINDOW = "forall(refund(date=d), now - d <= 30d)"
-BAN = "G !tool:refund"
+def of_agents(text: str, *agents: str) -> dict[str, Any]:
+    return {"temporal": text, "applies_to": {"agents": list(agents)}}
+
+
 AT_MOST_100 = "forall(pay(amount=a), a <= 100)"
-OWNER = 'after(f:open(), true, notify(to=t), t == "owner")'
-MANAGERS_ONLY = 'forall(x(), "manager" in principal.roles)'
 LIMITS = {"constants": {"small": 100, "large": 200}, "define": {"tiny(x)": "x <= small"}}
-DEAD: set[Found] = {("contradictory", "r1", "refund")}
-EXPORT: set[Found] = {("contradictory", "r1", "export")}
-PAY: set[Found] = {("contradictory", "r1", "pay")}
-DEPLOY: set[Found] = {("contradictory", "r1", "deploy")}
-X: set[Found] = {("contradictory", "r1", "x")}
-POINTLESS: set[Found] = {("contradictory", "r0", "pay")}
+PAY = contradictory("r1 pay")
 
-BANS = [
-    Pair("a ban and a window", [BAN, WINDOW], DEAD, [BAN, WINDOW.replace("refund", "credit")]),
-    Pair(
-        "forall false and a window",
-        ["forall(refund(), false)", WINDOW],
-        DEAD,
-        ["forall(refund(date=d), d > 0)", WINDOW],
-    ),
-    Pair(
-        "a ban and a precondition",
-        [BAN, "before(refund(), true, login(), true)"],
-        DEAD,
-        [BAN, "before(pay(), true, login(), true)"],
-    ),
-    Pair(
-        "a ban of two, a limit of one",
-        ["forall(refund|credit(), false)", WINDOW],
-        DEAD,
-        [BAN, "forall(refund|credit(amount=a), a <= 9)"],
-    ),
-    Pair(
-        "two bans, a limit of both",
-        [BAN, "G !tool:credit", "forall(refund|credit(amount=a), a <= 9)"],
-        {("contradictory", "r2", None)},
-        [BAN, "G !tool:void", "forall(refund|credit(amount=a), a <= 9)"],
-    ),
-    Pair(
-        "a ban and a solver rule",
-        ["G !tool:pay", at_least(9)],
-        {("contradictory", "r1", "pay")},
-        ["G !tool:refund", at_least(9)],
-    ),
-    Pair(
-        "a ban and an obligation",
-        [BAN, "after(refund(), true, notify(), true)"],
-        {("contradictory", "r1", "refund")},
-        [BAN, "after(order(), true, notify(), true)"],
-    ),
-    Pair(
-        "a ban and a role",
-        ["G !tool:export", 'forall(export(), "admin" in principal.roles)'],
-        EXPORT,
-        [outside("admin", "G !tool:export"), 'forall(export(), "admin" in principal.roles)'],
-    ),
-    Pair(
-        "a ban and a scope",
-        ["G !tool:export", within("admin", "forall(export(), true)")],
-        EXPORT,
-        [outside("admin", "G !tool:export"), within("admin", "forall(export(), true)")],
-    ),
-    Pair(
-        "a scoped ban and its scope",
-        [within("admin", "G !tool:export"), within("admin", 'forall(export(as=f), f == "csv")')],
-        EXPORT,
-        [within("intern", "G !tool:export"), within("admin", 'forall(export(as=f), f == "csv")')],
-    ),
-]
-
-REQUIRED = [
-    Pair(
-        "a required argument is forbidden",
-        [OWNER, 'forall(notify(to=t), t != "owner")'],
-        {("contradictory", "r0", "open")},
-        [OWNER, 'forall(notify(to=t), t != "guest")'],
-    ),
-    Pair(
-        "a required step is over",
-        ["tool:open -> F tool:close", "G(tool:open -> G !tool:close)"],
-        {("contradictory", "r1", "open")},
-        ["tool:open -> F tool:close", "G(tool:open -> G !tool:delete)"],
-    ),
-    Pair(
-        "two things are next",
-        ["G(tool:a -> F[<=1] tool:b)", "G(tool:a -> F[<=1] tool:c)"],
-        {("contradictory", "r1", "a")},
-        ["G(tool:a -> F[<=2] tool:b)", "G(tool:a -> F[<=2] tool:c)"],
-    ),
-    Pair(
-        "a required amount",
-        ["after(order(), true, pay(amount=a), a >= 100)", "forall(pay(amount=a), a < 100)"],
-        {("contradictory", "r0", "order")},
-        ["after(order(), true, pay(amount=a), a >= 100)", AT_MOST_100],
-    ),
-    Pair(
-        "a required report",
-        ['exists(report(kind="full"))', 'forall(report(kind=k), k == "short")'],
-        {("contradictory", "r0", None)},
-        ['exists(report(kind="full"))', 'forall(report(kind=k), k in ["short", "full"])'],
-    ),
-    Pair(
-        "a required end after a start",
-        ["after(open(handle=h), true, close(handle=h), true)", "forall(close(), !some(open()))"],
-        {("contradictory", "r0", "open")},
-        ["after(open(handle=h), true, close(handle=h), true)", "forall(close(), some(open()))"],
-    ),
-    Pair(
-        "an earlier payment",
-        ["before(ship(), true, pay(amount=a), a >= 100)", "forall(pay(amount=a), a < 100)"],
-        {("contradictory", "r0", "ship")},
-        ["before(ship(), true, pay(amount=a), a >= 100)", AT_MOST_100],
-    ),
-    Pair(
-        "an obligation from one tool to itself",
-        ["after(a(n=1), true, a(n=2), true)", "forall(a(n=n), n != 2)"],
-        {("contradictory", "r0", "a")},
-        ["after(a(n=1), true, a(n=2), true)", "forall(a(n=n), n != 3)"],
-    ),
-]
-
-LIMIT_PAIRS = [
-    Pair(
-        "an empty range",
-        [AT_MOST_100, "forall(pay(amount=a), a > 100)"],
-        PAY,
-        [AT_MOST_100, "forall(pay(amount=a), a >= 100)"],
-    ),
+BANS = """
+a ban and a window: r1 refund
+  G !tool:refund
+  forall(refund(date=d), now - d <= 30d) ~ forall(credit(date=d), now - d <= 30d)
+forall false and a window: r1 refund
+  forall(refund(), false) ~ forall(refund(date=d), d > 0)
+  forall(refund(date=d), now - d <= 30d)
+a ban and a precondition: r1 refund
+  G !tool:refund
+  before(refund(), true, login(), true) ~ before(pay(), true, login(), true)
+a ban of two, a limit of one: r1 refund
+  forall(refund|credit(), false) ~ G !tool:refund
+  forall(refund(date=d), now - d <= 30d) ~ forall(refund|credit(amount=a), a <= 9)
+two bans, a limit of both: r2 -
+  G !tool:refund
+  G !tool:credit ~ G !tool:void
+  forall(refund|credit(amount=a), a <= 9)
+a ban and an obligation: r1 refund
+  G !tool:refund
+  after(refund(), true, notify(), true) ~ after(order(), true, notify(), true)
+a ban and a role: r1 export
+  G !tool:export ~ [not admin] G !tool:export
+  forall(export(), "admin" in principal.roles)
+a ban and a scope: r1 export
+  G !tool:export ~ [not admin] G !tool:export
+  [admin] forall(export(), true)
+a scoped ban and its scope: r1 export
+  [admin] G !tool:export ~ [intern] G !tool:export
+  [admin] forall(export(as=f), f == "csv")
+"""
+REQUIRED = """
+a required argument is forbidden: r0 open
+  after(f:open(), true, notify(to=t), t == "owner")
+  forall(notify(to=t), t != "owner") ~ forall(notify(to=t), t != "guest")
+a required step is over: r1 open
+  tool:open -> F tool:close
+  G(tool:open -> G !tool:close) ~ G(tool:open -> G !tool:delete)
+two things are next: r1 a
+  G(tool:a -> F[<=1] tool:b) ~ G(tool:a -> F[<=2] tool:b)
+  G(tool:a -> F[<=1] tool:c) ~ G(tool:a -> F[<=2] tool:c)
+a required amount: r0 order
+  after(order(), true, pay(amount=a), a >= 100)
+  forall(pay(amount=a), a < 100) ~ forall(pay(amount=a), a <= 100)
+a required report: r0 -
+  exists(report(kind="full"))
+  forall(report(kind=k), k == "short") ~ forall(report(kind=k), k in ["short", "full"])
+a required end after a start: r0 open
+  after(open(handle=h), true, close(handle=h), true)
+  forall(close(), !some(open())) ~ forall(close(), some(open()))
+an earlier payment: r0 ship
+  before(ship(), true, pay(amount=a), a >= 100)
+  forall(pay(amount=a), a < 100) ~ forall(pay(amount=a), a <= 100)
+an obligation from one tool to itself: r0 a
+  after(a(n=1), true, a(n=2), true)
+  forall(a(n=n), n != 2) ~ forall(a(n=n), n != 3)
+"""
+LIMIT_PAIRS = """
+an empty range: r1 pay
+  forall(pay(amount=a), a <= 100)
+  forall(pay(amount=a), a > 100) ~ forall(pay(amount=a), a >= 100)
+lengths: r1 pay
+  forall(pay(to=t), len(t) <= 2) ~ forall(pay(to=t), len(t) <= 3)
+  forall(pay(to=t), len(t) >= 3)
+durations: r1 refund
+  forall(refund(date=d), now - d <= 30d)
+  forall(refund(date=d), now - d > 60d) ~ forall(refund(date=d), now - d > 20d)
+weekdays: r1 deploy
+  forall(deploy(), weekday(now) <= 5)
+  forall(deploy(), weekday(now) in [6, 7]) ~ forall(deploy(), weekday(now) in [1, 7])
+hours: r1 deploy
+  forall(deploy(), hour(now) >= 9)
+  forall(deploy(), hour(now) < 9) ~ forall(deploy(), hour(now) < 17)
+an approved amount: r2 pay
+  before(pay(amount=a), true, approve(amount=a), true)
+  forall(approve(amount=a), a <= 10)
+  forall(pay(amount=a), a > 10) ~ forall(pay(amount=a), a > 5)
+a case of a pattern: r0 ship
+  forall(ship(mode="air"), fact(paid) == true)
+  forall(ship(mode="air"), fact(paid) == false) ~ forall(ship(mode="sea"), fact(paid) == false)
+a case of a condition: r0 pay
+  forall(pay(amount=a), a > 100 -> fact(kind) == "gold")
+  forall(pay(amount=a), a > 50 -> fact(kind) == "basic") ~ forall(pay(amount=a), a <= 50 -> fact(kind) == "basic")
+"""
+ORDERS = """
+each after the other: r1 a, r1 b
+  G(tool:a -> O tool:b)
+  G(tool:b -> O tool:a) ~ G(tool:b -> O tool:c)
+the same, over data: r0 a, r1 b
+  before(a(id=i), true, b(id=i), true)
+  before(b(id=i), true, a(id=i), true) ~ before(b(id=i), true, c(id=i), true)
+two first calls: r1 -
+  tool:a
+  tool:b ~ G(tool:c -> O tool:b)
+two calls immediately before: r1 x
+  G(tool:x -> Y tool:a)
+  G(tool:x -> Y tool:b) ~ G(tool:y -> Y tool:b)
+"""
+ROLES = """
+managers only, and not managers: r1 x
+  forall(x(), "manager" in principal.roles)
+  forall(x(), !("manager" in principal.roles)) ~ forall(x(), !("intern" in principal.roles))
+the same in scopes: r1 x
+  [not manager] G !tool:x
+  [manager] G !tool:x ~ [intern] G !tool:x
+one of them in a scope: r1 x
+  forall(x(), "manager" in principal.roles)
+  [manager] G !tool:x ~ [intern] G !tool:x
+limits of a role: r1 pay
+  forall(pay(amount=a), a <= 100)
+  [manager] forall(pay(amount=a), a >= 200) ~ [manager] forall(pay(amount=a), a >= 50)
+limits of two scopes: r1 pay
+  [admin] forall(pay(amount=a), a <= 100)
+  [admin, clerk] forall(pay(amount=a), a >= 200) ~ [clerk] forall(pay(amount=a), a >= 200)
+facts: r1 x
+  forall(x(), fact(vip) == true)
+  forall(x(), fact(vip) == false) ~ forall(x(), fact(blocked) == false)
+"""
+APPROVALS = """
+a stricter limit blocks: r0 pay
+  [escalate] forall(pay(amount=a), a <= 100)
+  forall(pay(amount=a), a <= 50) ~ forall(pay(amount=a), a <= 500)
+a ban blocks: r0 pay
+  [escalate] G(tool:pay -> O tool:login)
+  G !tool:pay ~ G !tool:wire
+the same step blocks: r0 pay
+  [escalate] G(tool:pay -> O tool:login)
+  G(tool:pay -> O tool:login) ~ G(tool:pay -> O tool:review)
+a wider scope blocks: r0 pay
+  [escalate, a] forall(pay(amount=a), a <= 100) ~ [escalate] forall(pay(amount=a), a <= 100)
+  forall(pay(amount=a), a <= 50) ~ [a] forall(pay(amount=a), a <= 50)
+"""
+WITH_OTHER_KEYS = [
+    Pair("a ban and a solver rule", ["G !tool:pay", at_least(9)], PAY, ["G !tool:refund", at_least(9)]),
+    Pair("solver and data", [AT_MOST_100, at_least(200)], PAY, [AT_MOST_100, at_least(50)]),
     Pair(
         "constants",
         ["forall(pay(amount=a), a <= small)", "forall(pay(amount=a), a >= large)"],
@@ -190,166 +219,14 @@ LIMIT_PAIRS = [
         ["forall(pay(amount=a), tiny(a))", "forall(pay(amount=a, fee=f), !tiny(f))"],
         LIMITS,
     ),
-    Pair("solver and data", [AT_MOST_100, at_least(200)], PAY, [AT_MOST_100, at_least(50)]),
-    Pair(
-        "lengths",
-        ["forall(pay(to=t), len(t) <= 2)", "forall(pay(to=t), len(t) >= 3)"],
-        PAY,
-        ["forall(pay(to=t), len(t) <= 3)", "forall(pay(to=t), len(t) >= 3)"],
-    ),
-    Pair(
-        "durations",
-        [WINDOW, "forall(refund(date=d), now - d > 60d)"],
-        {("contradictory", "r1", "refund")},
-        [WINDOW, "forall(refund(date=d), now - d > 20d)"],
-    ),
-    Pair(
-        "weekdays",
-        ["forall(deploy(), weekday(now) <= 5)", "forall(deploy(), weekday(now) in [6, 7])"],
-        DEPLOY,
-        ["forall(deploy(), weekday(now) <= 5)", "forall(deploy(), weekday(now) in [1, 7])"],
-    ),
-    Pair(
-        "hours",
-        ["forall(deploy(), hour(now) >= 9)", "forall(deploy(), hour(now) < 9)"],
-        DEPLOY,
-        ["forall(deploy(), hour(now) >= 9)", "forall(deploy(), hour(now) < 17)"],
-    ),
-    Pair(
-        "an approved amount",
-        [
-            "before(pay(amount=a), true, approve(amount=a), true)",
-            "forall(approve(amount=a), a <= 10)",
-            "forall(pay(amount=a), a > 10)",
-        ],
-        {("contradictory", "r2", "pay")},
-        [
-            "before(pay(amount=a), true, approve(amount=a), true)",
-            "forall(approve(amount=a), a <= 10)",
-            "forall(pay(amount=a), a > 5)",
-        ],
-    ),
-    Pair(
-        "a case of a pattern",
-        ['forall(ship(mode="air"), fact(paid) == true)', 'forall(ship(mode="air"), fact(paid) == false)'],
-        {("contradictory", "r0", "ship")},
-        ['forall(ship(mode="air"), fact(paid) == true)', 'forall(ship(mode="sea"), fact(paid) == false)'],
-    ),
-    Pair(
-        "a case of a condition",
-        [
-            'forall(pay(amount=a), a > 100 -> fact(kind) == "gold")',
-            'forall(pay(amount=a), a > 50 -> fact(kind) == "basic")',
-        ],
-        {("contradictory", "r0", "pay")},
-        [
-            'forall(pay(amount=a), a > 100 -> fact(kind) == "gold")',
-            'forall(pay(amount=a), a <= 50 -> fact(kind) == "basic")',
-        ],
-    ),
-]
-
-ORDERS = [
-    Pair(
-        "each after the other",
-        ["G(tool:a -> O tool:b)", "G(tool:b -> O tool:a)"],
-        {("contradictory", "r1", "a"), ("contradictory", "r1", "b")},
-        ["G(tool:a -> O tool:b)", "G(tool:b -> O tool:c)"],
-    ),
-    Pair(
-        "the same, over data",
-        ["before(a(id=i), true, b(id=i), true)", "before(b(id=i), true, a(id=i), true)"],
-        {("contradictory", "r0", "a"), ("contradictory", "r1", "b")},
-        ["before(a(id=i), true, b(id=i), true)", "before(b(id=i), true, c(id=i), true)"],
-    ),
-    Pair("two first calls", ["tool:a", "tool:b"], {("contradictory", "r1", None)}, ["tool:a", "G(tool:c -> O tool:b)"]),
-    Pair(
-        "two calls immediately before",
-        ["G(tool:x -> Y tool:a)", "G(tool:x -> Y tool:b)"],
-        X,
-        ["G(tool:x -> Y tool:a)", "G(tool:y -> Y tool:b)"],
-    ),
-]
-
-ROLES = [
-    Pair(
-        "managers only, and not managers",
-        [MANAGERS_ONLY, 'forall(x(), !("manager" in principal.roles))'],
-        X,
-        [MANAGERS_ONLY, 'forall(x(), !("intern" in principal.roles))'],
-    ),
-    Pair(
-        "the same in scopes",
-        [outside("manager", "G !tool:x"), within("manager", "G !tool:x")],
-        X,
-        [outside("manager", "G !tool:x"), within("intern", "G !tool:x")],
-    ),
-    Pair(
-        "one of them in a scope",
-        [MANAGERS_ONLY, within("manager", "G !tool:x")],
-        X,
-        [MANAGERS_ONLY, within("intern", "G !tool:x")],
-    ),
-    Pair(
-        "limits of a role",
-        [AT_MOST_100, within("manager", "forall(pay(amount=a), a >= 200)")],
-        PAY,
-        [AT_MOST_100, within("manager", "forall(pay(amount=a), a >= 50)")],
-    ),
-    Pair(
-        "limits of two scopes",
-        [
-            within("admin", AT_MOST_100),
-            rule("forall(pay(amount=a), a >= 200)", applies_to={"roles": ["admin", "clerk"]}),
-        ],
-        PAY,
-        [within("admin", AT_MOST_100), within("clerk", "forall(pay(amount=a), a >= 200)")],
-    ),
-    Pair(
-        "facts",
-        ["forall(x(), fact(vip) == true)", "forall(x(), fact(vip) == false)"],
-        X,
-        ["forall(x(), fact(vip) == true)", "forall(x(), fact(blocked) == false)"],
-    ),
     Pair(
         "agents",
-        [
-            rule(AT_MOST_100, applies_to={"agents": ["a"]}),
-            rule("forall(pay(amount=a), a > 100)", applies_to={"agents": ["a", "b"]}),
-        ],
+        [of_agents(AT_MOST_100, "a"), of_agents("forall(pay(amount=a), a > 100)", "a", "b")],
         PAY,
-        [
-            rule(AT_MOST_100, applies_to={"agents": ["a"]}),
-            rule("forall(pay(amount=a), a > 100)", applies_to={"agents": ["b"]}),
-        ],
+        [of_agents(AT_MOST_100, "a"), of_agents("forall(pay(amount=a), a > 100)", "b")],
     ),
 ]
 
-APPROVALS = [
-    Pair(
-        "a stricter limit blocks",
-        [escalated(AT_MOST_100), "forall(pay(amount=a), a <= 50)"],
-        POINTLESS,
-        [escalated(AT_MOST_100), "forall(pay(amount=a), a <= 500)"],
-    ),
-    Pair(
-        "a ban blocks",
-        [escalated("G(tool:pay -> O tool:login)"), "G !tool:pay"],
-        POINTLESS,
-        [escalated("G(tool:pay -> O tool:login)"), "G !tool:wire"],
-    ),
-    Pair(
-        "the same step blocks",
-        [escalated("G(tool:pay -> O tool:login)"), "G(tool:pay -> O tool:login)"],
-        POINTLESS,
-        [escalated("G(tool:pay -> O tool:login)"), "G(tool:pay -> O tool:review)"],
-    ),
-    Pair(
-        "a wider scope blocks",
-        [rule(AT_MOST_100, on_violation="escalate", applies_to={"roles": ["a"]}), "forall(pay(amount=a), a <= 50)"],
-        POINTLESS,
-        [escalated(AT_MOST_100), within("a", "forall(pay(amount=a), a <= 50)")],
-    ),
-]
-
-PAIRS = [*BANS, *REQUIRED, *LIMIT_PAIRS, *ORDERS, *ROLES, *APPROVALS]
+PAIRS = [
+    pair for text in (BANS, REQUIRED, LIMIT_PAIRS, ORDERS, ROLES, APPROVALS) for pair in pairs(text)
+] + WITH_OTHER_KEYS

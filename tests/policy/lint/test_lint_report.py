@@ -11,7 +11,7 @@ import pytest
 
 from guardagent.policy.lint import LintFinding, lint, lint_report
 from guardagent.policy.logic.sessions import KnownCalls
-from tests.policy.lint.contradictions import PAIRS, Pair, within
+from tests.policy.lint.contradictions import PAIRS, Pair, contradictory, rule
 
 # A document states these in different places; the comment is what its reader would object to.
 PLANTED = Pair(
@@ -26,28 +26,17 @@ PLANTED = Pair(
         "before(ship(order=o), true, invoice(order=o), true)",  # "We ship what has an invoice …"
         "before(invoice(order=o), true, ship(order=o), true)",  # "… and write the invoice once it has left."
         'forall(export(), "auditor" in principal.roles)',  # "Only auditors export data."
-        {"temporal": "G !tool:export", "applies_to": {"roles": ["auditor"]}},  # "Auditors have no access to exports."
-        {
-            "temporal": "forall(discount(percent=p), p <= 20)",
-            "on_violation": "escalate",
-        },  # "Over 20%, ask the manager."
+        rule("[auditor] G !tool:export"),  # "Auditors have no access to exports."
+        rule("[escalate] forall(discount(percent=p), p <= 20)"),  # "Over 20%, ask the manager."
         "forall(discount(percent=p), p <= 10)",  # "Nobody grants more than 10%."
         "forall(deploy(), weekday(now) <= 5)",  # "Releases happen on workdays …"
         "forall(deploy(), weekday(now) >= 6)",  # "… at the weekend, when nobody is disturbed."
         'forall(book(cabin="first"), fact(member) == "gold")',  # "First class is for gold members …"
         'forall(book(cabin="first"), fact(member) == "staff")',  # "… and reserved for staff."
     ],
-    {
-        ("contradictory", "r1", "wire"),
-        ("contradictory", "r3", "refund"),
-        ("contradictory", "r4", "open_case"),
-        ("contradictory", "r7", "invoice"),
-        ("contradictory", "r6", "ship"),
-        ("contradictory", "r9", "export"),
-        ("contradictory", "r10", "discount"),
-        ("contradictory", "r13", "deploy"),
-        ("contradictory", "r14", "book"),
-    },
+    contradictory(
+        "r1 wire, r3 refund, r4 open_case, r7 invoice, r6 ship, r9 export, r10 discount, r13 deploy, r14 book"
+    ),
     [],
 )
 
@@ -115,13 +104,13 @@ def test_an_argument_that_the_other_tool_lacks_is_compared_otherwise(tmp_path: P
 
 def test_a_case_that_only_earlier_calls_make_possible_is_reachable(tmp_path: Path) -> None:
     """The other conditions hold for the earlier call too, but the case need not."""
-    rule = "forall(step(n=n), (n == 2 -> fact(ok) == true) && (n == 1 || some(f:step(n=1))))"
-    assert findings(PAIRS[0], [rule], tmp_path) == []
+    step = "forall(step(n=n), (n == 2 -> fact(ok) == true) && (n == 1 || some(f:step(n=1))))"
+    assert findings(PAIRS[0], [step], tmp_path) == []
 
 
 def test_a_contradiction_within_a_scope_says_nothing_of_others(tmp_path: Path) -> None:
     """Interns can never call `b`, but others can, so a conversation can end well."""
-    rules = ["exists(b(n=1))", within("intern", "forall(b(n=n), n == 2)"), within("intern", "forall(b(n=n), n != 2)")]
+    rules = ["exists(b(n=1))", rule("[intern] forall(b(n=n), n == 2)"), rule("[intern] forall(b(n=n), n != 2)")]
     (found,) = findings(PAIRS[0], rules, tmp_path)
     assert (found.kind, found.tool) == ("contradictory", "b")
     assert "by anyone in the scope of rule 'r1'" in found.message
@@ -133,7 +122,7 @@ def test_a_contradiction_within_a_scope_says_nothing_of_others(tmp_path: Path) -
         ["after(open(), true, *(n=1), true)", "forall(open(n=n), n != 1)"],
         ["exists(*(n=1))", "forall(open(n=n), n != 1)"],
         ["G !tool:open", "forall(*(n=n), n != 1)"],
-        ["forall(*(n=n), n != 1)", within("a", "forall(*(n=n), n != 2)")],
+        ["forall(*(n=n), n != 1)", rule("[a] forall(*(n=n), n != 2)")],
     ],
 )
 def test_any_tool_is_more_than_the_named_ones(rules: list[Any], tmp_path: Path) -> None:

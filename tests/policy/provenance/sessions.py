@@ -41,7 +41,7 @@ def user(text: str) -> dict[str, str]:
 def sources(session: Session, value: Any) -> set[str] | Unknown:
     """The sources of a value for a call that is checked now."""
     session.check("show", {"x": value}, reserve=False)
-    context = session._conversation.context
+    context = session._conversation.context  # a rule asks for one label at a time
     assert context.provenance is not None
     found = context.provenance.sources(value, context)
     return found if isinstance(found, Unknown) else set(found)

@@ -240,7 +240,7 @@ def test_another_spelling_of_the_tool_is_denied() -> None:
 def test_without_rules_about_sources_nothing_is_recorded() -> None:
     data = {"version": 1, "labels": LABELS, "policies": [{"id": "a", "temporal": "G !tool:drop"}]}
     session: Session = load_policies(data=data).session()
-    assert session._conversation.context.provenance is None
+    assert session._conversation.context.provenance is None  # it only costs time, so no verdict shows it
 
 
 class Journal:

@@ -146,11 +146,6 @@ def test_smuggled_code_stays_a_text(smuggled: str) -> None:
         assert refused(read(RequestedVariable("x", sort), item(smuggled, quote=smuggled), talk))
 
 
-def test_a_plain_yes_to_the_proposed_call_confirms() -> None:
-    """The user's last message confirms a proposal that mentions the identifying arguments."""
-    assert read(CONFIRMED, YES) is True
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -173,6 +168,7 @@ def test_nothing_else_confirms(answer: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "confirmed"),
     [
+        (ARGS, True),
         ({"reservation_id": "H9ZU1C"}, True),
         ({"reservation_id": "H9ZU1C", "reason": "change of plan"}, True),
         ({"reservation_id": "H9ZU1"}, False),
@@ -199,18 +195,12 @@ def test_the_proposal_mentions_the_identifying_arguments(args: Mapping[str, Any]
         ([{"role": "assistant", "content": None}, {"role": "tool", "content": "no"}], True),
         ([{"role": "user", "content": "No, wait!"}], False),
         ([{"role": "assistant", "content": "Shall I?"}, {"role": "user", "content": "No."}], False),
+        ([{"role": "assistant", "content": "Or shall I rebook you to H9ZU1C for $99?"}, TALK[3]], False),
     ],
 )
 def test_a_confirmation_is_the_users_last_message(later: list[dict[str, Any]], confirmed: bool) -> None:
-    """A later message of the user may withdraw the confirmation."""
+    """It confirms the assistant's last message, and a later message of the user may withdraw it."""
     assert (read(CONFIRMED, YES, [*TALK, *later]) is True) == confirmed
-
-
-def test_only_the_last_proposal_is_confirmed() -> None:
-    """A confirmation applies to the assistant's last message."""
-    other = {"role": "assistant", "content": "Or shall I rebook you to H9ZU1C for $99?"}
-    talk = [*TALK[:2], other, TALK[3]]
-    assert refused(read(CONFIRMED, YES, talk), "confirmed")
 
 
 @pytest.mark.parametrize(

@@ -152,39 +152,26 @@ def test_errors_of_a_permit(permit: str, line: int, problem: str) -> None:
     assert problem in caught.value.problem
 
 
-@pytest.mark.parametrize(
-    ("declared", "problem"),
-    [
-        (VariableDeclaration("Bool"), "as the policy file declares"),
-        (VariableDeclaration("Int) (assert false"), "as the policy file declares"),
-    ],
-)
-def test_declarations_must_agree(declared: VariableDeclaration, problem: str) -> None:
+@pytest.mark.parametrize("sort", ["Bool", "Int) (assert false"])
+def test_declarations_must_agree(sort: str) -> None:
     """A variable declared in the policy file and in the text has the same sort in both."""
-    with pytest.raises(SmtError, match=problem) as caught:
-        Encoding.read(TEXT, {"hours": declared})
+    with pytest.raises(SmtError, match="as the policy file declares") as caught:
+        Encoding.read(TEXT, {"hours": VariableDeclaration(sort)})
     assert caught.value.line == 7
 
 
 @pytest.mark.parametrize(
     ("name", "declared"),
     [
-        ("new", VariableDeclaration("Int) (assert false")),
-        ("new", VariableDeclaration("Intt")),
-        ("new", VariableDeclaration(None)),
-        ("new", VariableDeclaration("New", ())),
-        ("new", VariableDeclaration("New", ("a", "a"))),
-        ("new", VariableDeclaration("New", (1, 2))),
-        ("new", VariableDeclaration("New", ("a|b",))),
-        ("new", VariableDeclaration("New", ("economy",))),
-        ("a|b", VariableDeclaration("Int")),
-        ("economy", VariableDeclaration("Int")),
+        *(("new", (sort,)) for sort in ("Int) (assert false", "Intt", None)),
+        *(("new", ("New", items)) for items in ((), ("a", "a"), (1, 2), ("a|b",), ("economy",))),
+        *((name, ("Int",)) for name in ("a|b", "economy")),
     ],
 )
-def test_wrong_declarations(name: str, declared: VariableDeclaration) -> None:
+def test_wrong_declarations(name: str, declared: tuple[Any, ...]) -> None:
     """An invalid declaration of the policy file is an error."""
     with pytest.raises(SmtError):
-        Encoding.read(TEXT, {name: declared})
+        Encoding.read(TEXT, {name: VariableDeclaration(*declared)})
 
 
 def test_unknown_variables() -> None:

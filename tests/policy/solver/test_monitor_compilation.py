@@ -50,17 +50,16 @@ def policy(smt: str = SMT, variables: str = VARIABLES, permit: str = "can_cancel
     )  # fmt: skip
 
 
-@pytest.fixture
-def loaded(write: Write) -> Callable[..., Policies]:
+def loaded(*args: str, **options: str) -> Policies:
     """Loads the policy with a rule."""
-    return lambda *args, **options: load_policies(write("p.yaml", policy(*args, **options)))
+    return load_policies(text=policy(*args, **options))
 
 
 def ask(policies: Policies, args: Mapping[str, Any] | None = None, **facts: Any) -> Verdict:
     return policies.session(facts={**FACTS, **facts}).check("cancel", args or {}, reserve=False)
 
 
-def test_satisfiable_calls_are_allowed_and_others_denied_with_an_explanation(loaded: Callable[..., Policies]) -> None:
+def test_satisfiable_calls_are_allowed_and_others_denied_with_an_explanation() -> None:
     """The message shows the facts of a minimal core, and no fact that makes no difference."""
     policies = loaded()
     assert ask(policies, {"reason": "other"}, hours=24).label == 0
@@ -75,35 +74,28 @@ def test_satisfiable_calls_are_allowed_and_others_denied_with_an_explanation(loa
     assert violation.evidence["rules"] == ["within a day, in business, or insured against illness"]
 
 
-def test_an_unknown_required_value_denies_with_an_error(loaded: Callable[..., Policies]) -> None:
+def test_an_unknown_required_value_denies_with_an_error() -> None:
     """The call is denied without a violation."""
     verdict = ask(loaded(), cabin=None)
     assert (verdict.label, verdict.rules) == (1, ())
     assert verdict.errors == ("cancelling: cabin: the fact 'cabin' is unknown",)
 
 
-def test_an_unknown_optional_value_must_not_affect_the_decision(loaded: Callable[..., Policies]) -> None:
+def test_an_unknown_optional_value_must_not_affect_the_decision() -> None:
     """The call is allowed if every value allows it, a violation if none does, and an error otherwise."""
     policies = loaded()
     assert ask(policies, cabin="business", insurance=None).label == 0
     assert ask(policies, insurance=False).rules == ("cancelling",)
     verdict = ask(policies, insurance=True)
     assert verdict.rules == ()
-    expected = (
-        'reason: args.reason is missing or null; and it affects the decision: the call is denied if reason is "other"'
-    )
-    assert verdict.errors == (f"cancelling: {expected}",)
+    problem = "cancelling: reason: args.reason is missing or null; and it affects the decision: "
+    assert verdict.errors == (f'{problem}the call is denied if reason is "other"',)
 
 
 @pytest.mark.parametrize("count", slow_after(1, [1, 2]))
-def test_omitting_optional_values_allows_no_call_that_some_value_forbids(
-    loaded: Callable[..., Policies], count: int
-) -> None:
+def test_omitting_optional_values_allows_no_call_that_some_value_forbids(count: int) -> None:
     """A call without some variables is allowed only if it is allowed for all of their values."""
-    optional = VARIABLES.replace("fact(cabin)}", "fact(cabin), required: false}").replace(
-        "fact(hours)}", "fact(hours), required: false}"
-    )
-    policies = loaded(variables=optional)
+    policies = loaded(variables=VARIABLES.replace(")}", "), required: false}"))
     values: dict[str, list[Any]] = {
         "cabin": ["basic_economy", "economy", "business"],
         "hours": [0, 24, Decimal("24.5"), 100],
@@ -125,7 +117,7 @@ def test_omitting_optional_values_allows_no_call_that_some_value_forbids(
                 assert all(map(allowed, completions)), kept
 
 
-def test_a_free_value_may_be_whichever_permits(loaded: Callable[..., Policies]) -> None:
+def test_a_free_value_may_be_whichever_permits() -> None:
     """With `free: any` the solver chooses the value, as in the paper; an invalid value still denies."""
     free = VARIABLES.replace("fact(insurance), required: false", "fact(insurance), free: any")
     policies = loaded(variables=free)
@@ -136,7 +128,7 @@ def test_a_free_value_may_be_whichever_permits(loaded: Callable[..., Policies]) 
     assert "insurance: " in verdict.errors[0]
 
 
-def test_a_free_value_comes_from_its_enum(loaded: Callable[..., Policies]) -> None:
+def test_a_free_value_comes_from_its_enum() -> None:
     """The solver chooses no value outside the `enum`."""
     smt, variables = "(declare-const s String)", "s: {from: args.s, enum: [a, b], free: any}"
     assert ask(loaded(smt, variables, '(not (= s "a"))')).label == 0
@@ -160,16 +152,14 @@ def test_a_free_value_comes_from_its_enum(loaded: Callable[..., Policies]) -> No
         ({"hours": object()}, "hours: "),
     ],
 )
-def test_a_value_of_another_sort_denies_and_is_named(
-    loaded: Callable[..., Policies], facts: dict[str, Any], expected: str
-) -> None:
+def test_a_value_of_another_sort_denies_and_is_named(facts: dict[str, Any], expected: str) -> None:
     """No value is coerced, and no rule is satisfied by accident."""
     verdict = ask(loaded(), {"reason": "health"}, **facts)
     assert (verdict.label, verdict.rules) == (1, ())
     assert expected in verdict.errors[0]
 
 
-def test_large_and_exact_numbers_are_what_they_are(loaded: Callable[..., Policies]) -> None:
+def test_large_and_exact_numbers_are_what_they_are() -> None:
     """Integers beyond 64 bits, decimals and floats mean the numbers they print as."""
     smt = "(declare-const n Int)\n(declare-const x Real)"
     policies = loaded(smt, "n: {from: args.n}\nx: {from: args.x}", f"(and (= n {2**70 + 1}) (= x 0.1))")
@@ -181,7 +171,7 @@ def test_large_and_exact_numbers_are_what_they_are(loaded: Callable[..., Policie
     )
 
 
-def test_strings_stay_values(loaded: Callable[..., Policies]) -> None:
+def test_strings_stay_values() -> None:
     """Strings that look like SMT-LIB code or escapes are compared literally; a lone surrogate is rejected."""
     policies = loaded("(declare-const t String)", "t: {from: args.t}", '(= t "x) (assert true")')
     assert ask(policies, {"t": "x) (assert true"}).label == 0
@@ -192,7 +182,7 @@ def test_strings_stay_values(loaded: Callable[..., Policies]) -> None:
     assert "SMT-LIB lacks" in ask(escaped, {"t": "\ud800"}).errors[0]
 
 
-def test_a_remedy_names_what_the_agent_could_change(loaded: Callable[..., Policies]) -> None:
+def test_a_remedy_names_what_the_agent_could_change() -> None:
     """The remedy has the nearest permitted values of the call's arguments."""
     smt = "(declare-const amount Int)\n(declare-const paid Int)"
     variables = "amount: {from: args.amount}\npaid: {from: fact(paid)}"
@@ -201,7 +191,7 @@ def test_a_remedy_names_what_the_agent_could_change(loaded: Callable[..., Polici
     assert verdict.violations[0].remedy.startswith("the call would be permitted with: amount is ")
 
 
-def test_a_call_in_flight_is_checked_with_both_outcomes(loaded: Callable[..., Policies]) -> None:
+def test_a_call_in_flight_is_checked_with_both_outcomes() -> None:
     """A value that depends on the outcome must permit both outcomes."""
     variables = "done: {from: 'count(f:refund(), !failed(f))'}"
     policies = loaded("(declare-const done Int)", variables, "(= done 0)")
@@ -221,7 +211,7 @@ def test_a_rule_in_its_own_file_and_a_tool_without_variables(write: Write) -> No
     assert load_policies(path).session().check("look").label == 0
 
 
-def test_other_tools_and_severities(loaded: Callable[..., Policies]) -> None:
+def test_other_tools_and_severities() -> None:
     """Solver rules ignore other tools; a violation has the policy's severity."""
     policies = loaded(more="    on_violation: escalate\n")
     assert policies.session().check("other").label == 0
@@ -246,13 +236,12 @@ def test_other_tools_and_severities(loaded: Callable[..., Policies]) -> None:
         (policy(variables="hours: {from: args.x, required: true, free: any}"), 19, "contradicts 'required: true'"),
     ],
 )
-def test_errors_name_the_line(write: Write, wrong: str, line: int, expected: str) -> None:
+def test_errors_name_the_line(wrong: str, line: int, expected: str) -> None:
     """Errors in the SMT-LIB text, the permit and the schema have the line in the policy file."""
-    path = write("p.yaml", wrong)
     with pytest.raises(ContentError) as caught:
-        load_policies(path)
+        load_policies(text=wrong)
     assert expected in str(caught.value)
-    assert str(caught.value).startswith(f"{path}:{line}:" if line else f"{path}:")
+    assert str(caught.value).startswith(f"text:{line}:" if line else "text:")
 
 
 MESSAGES = [
@@ -275,20 +264,20 @@ PROPOSAL = {"message": 2, "quote": "I will cancel reservation W7"}
     ],
 )
 def test_a_confirmation_is_read_in_the_session_s_messages(
-    write: Write, answer: Any, messages: list[dict[str, str]], label: int
+    answer: Any, messages: list[dict[str, str]], label: int
 ) -> None:
     """A model reads the live messages; the host accepts its answer only if the citation is found there."""
-    path = write("p.yaml", policy("(declare-const agreed Bool)", "agreed: {from: confirmation()}", "agreed"))
+    text = policy("(declare-const agreed Bool)", "agreed: {from: confirmation()}", "agreed")
     live: list[dict[str, str]] = []
     model = ScriptedModel([json.dumps({"agreed": answer})])
-    session = load_policies(path, model=model).session(messages=live)
+    session = load_policies(text=text, model=model).session(messages=live)
     live.extend(messages)
     verdict = session.check("cancel", {"order_id": "W7"})
     assert verdict.label == label
     assert bool(verdict.errors) == bool(label)
 
 
-def test_without_a_model_nothing_is_read(loaded: Callable[..., Policies]) -> None:
+def test_without_a_model_nothing_is_read() -> None:
     """The value is unknown, and the error names the fix."""
     policies = loaded("(declare-const agreed Bool)", "agreed: {from: confirmation()}", "agreed")
     verdict = policies.session(messages=MESSAGES).check("cancel", {"order_id": "W7"})
