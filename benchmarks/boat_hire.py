@@ -56,10 +56,10 @@ class Written:
         }
 
     def _cases(self) -> Iterator[dict[str, Any]]:
-        for at, one in enumerate(self.allowed, 1):
-            yield self._case(f"allowed {at}", 0, [], one)
-        for at, one in enumerate(self.violating, 1):
-            yield self._case(f"violating {at}", 1, [self.id], one)
+        for at, call in enumerate(self.allowed, 1):
+            yield self._case(f"allowed {at}", 0, [], call)
+        for at, call in enumerate(self.violating, 1):
+            yield self._case(f"violating {at}", 1, [self.id], call)
         if self.unknown is not None:
             yield self._case("unknown", 1, [], self.unknown)
 
@@ -77,12 +77,12 @@ def after(*calls: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"_": {"history": list(calls), **more}}
 
 
-def facts(**found: Any) -> dict[str, Any]:
-    return {"_": {"facts": found, "now": NOW}}
+def facts(**values: Any) -> dict[str, Any]:
+    return {"_": {"facts": values, "now": NOW}}
 
 
-def state(**found: Any) -> dict[str, Any]:
-    return {"_": {"state": found}}
+def state(**values: Any) -> dict[str, Any]:
+    return {"_": {"state": values}}
 
 
 def role(*roles: str) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def failed(tool: str, at: str = NOW, **args: Any) -> dict[str, Any]:
 
 
 def _solver(smt: str, tool: str, **variables: str) -> dict[str, Any]:
-    found = {name: {"from": place} for name, place in variables.items()}
-    return {"solver": {"smt": smt, "tools": {tool: {"permit": "allowed", "variables": found}}}}
+    sources = {name: {"from": place} for name, place in variables.items()}
+    return {"solver": {"smt": smt, "tools": {tool: {"permit": "allowed", "variables": sources}}}}
 
 
 _WAIVING = "(declare-const fee Real) (declare-const member Bool) (declare-const years Int) (declare-const allowed Bool)"
@@ -623,13 +623,13 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
     ],
 }
 DOCUMENT = "# Boat hire\n\n" + "\n\n".join(
-    "\n\n".join([f"## {title}", *(one.sentence if isinstance(one, Written) else one[0] for one in content)])
+    "\n\n".join([f"## {title}", *(entry.sentence if isinstance(entry, Written) else entry[0] for entry in content)])
     for title, content in SECTIONS.items()
 )
 """The document in Markdown."""
 
-_RULES = {one.sentence: one for content in SECTIONS.values() for one in content if isinstance(one, Written)}
-_FATES = {one[0]: one[1] for content in SECTIONS.values() for one in content if not isinstance(one, Written)}
+_RULES = {rule.sentence: rule for content in SECTIONS.values() for rule in content if isinstance(rule, Written)}
+_FATES = {entry[0]: entry[1] for content in SECTIONS.values() for entry in content if not isinstance(entry, Written)}
 _FACTS = {
     "state.in_repair": "whether the boat is in repair",
     "state.wind": "the wind in Beaufort",

@@ -34,10 +34,12 @@ CALLS_OF_A_SESSION = 8
 def tools(count: int) -> list[dict[str, Any]]:
     """The tool `authenticate`, and those that the rules concern."""
     arguments = {"order": {"type": "string"}, "amount": {"type": "integer"}}
-    found = [{"name": f"act{at}", "parameters": {"type": "object", "properties": arguments}} for at in range(count)]
+    ruled_tools = [
+        {"name": f"act{at}", "parameters": {"type": "object", "properties": arguments}} for at in range(count)
+    ]
     return [
         {"name": "authenticate", "parameters": {"type": "object", "properties": {"user": {"type": "string"}}}},
-        *found,
+        *ruled_tools,
     ]
 
 

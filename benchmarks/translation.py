@@ -65,7 +65,7 @@ def measure(*, differs: bool) -> dict[str, float]:
         (folder / "traces.jsonl").write_text(TRACES)
         gc.collect()
         clock = _Clock()
-        found = translate(
+        translation = translate(
             folder / "POLICY.md",
             str(folder / "tools.json"),
             model=_Timed(ScriptedTranslator(differs=differs), clock),
@@ -75,8 +75,8 @@ def measure(*, differs: bool) -> dict[str, float]:
             progress=clock.progress,
         )
         clock.stop("policy")
-    opened = sum(rule.readings == "open" for rule in found.review.rules)
-    assert (len(found.review.rules), opened) == (36, 10 if differs else 0), f"{opened} rules are open"
+    opened = sum(rule.readings == "open" for rule in translation.review.rules)
+    assert (len(translation.review.rules), opened) == (36, 10 if differs else 0), f"{opened} rules are open"
     return clock.stages
 
 

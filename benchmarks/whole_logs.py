@@ -195,9 +195,9 @@ def _coded(name: str, column: Any, events: int) -> tuple[Ints, Sequence[Any]]:
     return codes, column.values
 
 
-def _fits(name: str, found: int, events: int) -> None:
-    if found != events:
-        raise InputError(f"the column {name} has {found:,} entries for {events:,} events; expected one for each")
+def _fits(name: str, entries: int, events: int) -> None:
+    if entries != events:
+        raise InputError(f"the column {name} has {entries:,} entries for {events:,} events; expected one for each")
 
 
 class _Table:

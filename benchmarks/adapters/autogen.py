@@ -50,7 +50,7 @@ async def _called(agent: Any, order: str) -> float:
     workbench = agent._workbench[0]  # noqa: SLF001 - as the agent does
     begun = time.perf_counter()
     await workbench.list_tools()
-    results = [one async for one in workbench.call_tool_stream("refund", {"order_id": order, "amount": 50})]
+    results = [result async for result in workbench.call_tool_stream("refund", {"order_id": order, "amount": 50})]
     taken = time.perf_counter() - begun
     if results[-1].to_text() != f"{order} 50":
         raise SystemExit(f"a call that is in order was not made: {results[-1].to_text()}")

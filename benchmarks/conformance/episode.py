@@ -82,7 +82,7 @@ def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: Rul
         decided = desk.decide(turn)
         if isinstance(desk, GuardedDesk):
             _compare(decided, book.judge(turn), episode)
-        seen.last = [_made(one, desk, shop, book, episode) for one in decided]
+        seen.last = [_made(call_decision, desk, shop, book, episode) for call_decision in decided]
         seen.steps += seen.last
 
 

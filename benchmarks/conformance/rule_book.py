@@ -111,9 +111,11 @@ class RuleBook:
     def _of_sign_ins(self, call: PastCall, before: Sequence[PastCall]) -> set[str]:
         earlier = [past_call for past_call in before if past_call.tool == "sign_in"]
         broken = set()
-        if any(one.status != "failed" and one.args.get("email") != call.args["email"] for one in earlier):
+        if any(
+            past_call.status != "failed" and past_call.args.get("email") != call.args["email"] for past_call in earlier
+        ):
             broken.add("one_customer")
-        if sum(one.status != "ok" for one in earlier) >= 3:
+        if sum(past_call.status != "ok" for past_call in earlier) >= 3:
             broken.add("three_tries")
         return broken
 
@@ -172,7 +174,7 @@ class RuleBook:
         earlier = [
             past_call for past_call in before if past_call.tool == "refund_order" and past_call.status != "failed"
         ]
-        if amount + sum(one.args.get("amount", 0) for one in earlier) > 30_000:
+        if amount + sum(past_call.args.get("amount", 0) for past_call in earlier) > 30_000:
             broken.add("refund_budget")
         return broken
 

@@ -92,26 +92,30 @@ def attacks(policies: Policies | None) -> Iterator[tuple[Task, Injection, Positi
     for task in TASKS:
         for injection in INJECTIONS:
             for position in POSITIONS:
-                one = run(task, policies, injection, position)
-                if one.read:
-                    yield task, injection, position, one
+                attacked_run = run(task, policies, injection, position)
+                if attacked_run.read:
+                    yield task, injection, position, attacked_run
 
 
 def measure(policies: Policies | None) -> dict[str, Any]:
     """The share of undisturbed tasks and successful attacks, and the CPU time of a check."""
     plain = [(task, run(task, policies)) for task in TASKS]
     attacked = list(attacks(policies))
-    through = [(task, injection, at) for task, injection, at, one in attacked if injection.succeeded(one.shop)]
-    checks = sorted(cost for _, one in plain for cost in one.checks) or [0.0]
-    checks = sorted(checks + [cost for *_, one in attacked for cost in one.checks])
+    through = [
+        (task, injection, at)
+        for task, injection, at, attacked_run in attacked
+        if injection.succeeded(attacked_run.shop)
+    ]
+    checks = sorted(cost for _, plain_run in plain for cost in plain_run.checks) or [0.0]
+    checks = sorted(checks + [cost for *_, attacked_run in attacked for cost in attacked_run.checks])
     return {
         "tasks": len(TASKS),
-        "undisturbed": sum(not one.denied["task"] for _, one in plain),
-        "disturbed": {task.name: one.denied["task"] for task, one in plain if one.denied["task"]},
+        "undisturbed": sum(not plain_run.denied["task"] for _, plain_run in plain),
+        "disturbed": {task.name: plain_run.denied["task"] for task, plain_run in plain if plain_run.denied["task"]},
         "attacks": len(attacked),
         "through": len(through),
         "by_injection": sorted({f"{injection.name} / {task.name} / {at}" for task, injection, at in through}),
-        "completed_under_attack": sum(not one.denied["task"] for *_, one in attacked),
+        "completed_under_attack": sum(not attacked_run.denied["task"] for *_, attacked_run in attacked),
         "check_p50_us": round(statistics.median(checks) * 1e6, 1),
         "check_p99_us": round(checks[int(len(checks) * 0.99)] * 1e6, 1),
     }
@@ -122,11 +126,11 @@ def main() -> None:
     parser.add_argument("--policies", type=Path, default=POLICY)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = {"no guard": measure(None), "guard": measure(load_policies(options.policies))}
+    figures = {"no guard": measure(None), "guard": measure(load_policies(options.policies))}
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
-    for name, row in found.items():
+    for name, row in figures.items():
         print(
             f"{name}: {row['undisturbed']} of {row['tasks']} tasks undisturbed, {row['through']} of {row['attacks']} "
             f"attacks succeeded, {row['completed_under_attack']} attacked tasks completed; "

@@ -75,7 +75,7 @@ class Tools:
         properties = {}
         for argument, values in arguments.items():
             some = chance.sample(sorted(values), min(_OTHERS, len(values)))
-            enum = [*([own[argument]] if argument in own else []), *(values[one] for one in some)]
+            enum = [*([own[argument]] if argument in own else []), *(values[key] for key in some)]
             if name == case.proposed.tool and argument in case.proposed.args:
                 enum.append(thaw(case.proposed.args[argument]))
             properties[argument] = {"enum": [json.loads(dump) for dump in dict.fromkeys(map(json.dumps, enum))]}
@@ -152,7 +152,7 @@ def free(
 
 def scores(turns: Sequence[Written], *, is_scripted: bool) -> dict[str, Any]:
     """The row of a table: counts, and shares in per cent."""
-    violations = [one for turn in turns for one in turn.is_violation]
+    violations = [is_violated for turn in turns for is_violated in turn.is_violation]
     row: dict[str, Any] = {"turns": len(turns), "calls": len(violations)}
     row["conformance"] = _share(violations.count(False), len(violations))
     for name, label in (("harm", 1), ("utility", 0)):

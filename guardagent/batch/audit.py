@@ -131,10 +131,10 @@ class IgnoredTools(dict[str, bool]):
         self._is_possible = not policies.is_scoped and policies.sources is None and not policies.counters
 
     def __missing__(self, tool: str) -> bool:
-        found = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
+        is_ignored = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
         if len(self) < MAX_TOOLS:
-            self[tool] = found
-        return found
+            self[tool] = is_ignored
+        return is_ignored
 
 
 @lru_cache(8)

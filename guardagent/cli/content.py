@@ -212,7 +212,7 @@ def _make_folder(toolbox: Path) -> None:
 
 def _refuse_invisible(text: str, file: Path) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
-        if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
+        if odd := next((character for character in line if not character.isprintable() and character != "\t"), None):
             raise ContentError(
                 f"contains the invisible character {odd!a}; expected visible characters only", file, number
             )
@@ -230,13 +230,13 @@ def list_packs(*, as_json: options.Json = False) -> None:
     """List the rule sets that ship."""
     from guardagent.packs.catalogue import packs
 
-    found = packs()
+    shipped_packs = packs()
     if as_json:
-        print_json({"packs": [{"name": f"guardagent:{one.name}", "summary": one.summary} for one in found]})
+        print_json({"packs": [{"name": f"guardagent:{pack.name}", "summary": pack.summary} for pack in shipped_packs]})
         return
-    width = max(len(one.name) for one in found)
-    for one in found:
-        print_line(f"guardagent:{one.name:{width}}  {one.summary}")
+    width = max(len(pack.name) for pack in shipped_packs)
+    for pack in shipped_packs:
+        print_line(f"guardagent:{pack.name:{width}}  {pack.summary}")
 
 
 def show_pack(name: PackName, *, as_json: options.Json = False) -> None:

@@ -158,8 +158,8 @@ def _commands_in(value: Any) -> list[str]:
     """Returns the commands in settings."""
     if isinstance(value, Mapping):
         own = [command for name, command in value.items() if name == "command" and isinstance(command, str)]
-        return own + [command for one in value.values() for command in _commands_in(one)]
-    return [command for one in value for command in _commands_in(one)] if isinstance(value, list) else []
+        return own + [command for item in value.values() for command in _commands_in(item)]
+    return [command for item in value for command in _commands_in(item)] if isinstance(value, list) else []
 
 
 def _commands(host: HookHost, name: str, lock: Path) -> dict[str, str]:

@@ -98,7 +98,7 @@ class Protection:
     def _of_simple(self, command: ShellCommand, cwd: str) -> str | None:
         folder = os.path.join(cwd, os.path.expanduser(command.folder)) if command.folder else cwd
         written = (value for word in command.writes for value in word)
-        if reply := next((one for value in written if (one := self._touched(value, folder))), None):
+        if reply := next((path for value in written if (path := self._touched(value, folder))), None):
             return reply
         if _removes_package(command):
             return "its package"
@@ -124,7 +124,7 @@ class Protection:
             elif effects.writes:
                 strings = [*effects.files, *effects.others]
                 reached = (self._reached(string, folder, holders=False) for string in strings if _is_path(string))
-                if of_code := self._like(strings, folder) or next((one for one in reached if one), None):
+                if of_code := self._like(strings, folder) or next((path for path in reached if path), None):
                     return of_code
         return None
 
@@ -140,8 +140,8 @@ class Protection:
 
     def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
         for part in (value, value.partition("=")[2]):
-            if _is_path(part) and (found := self._reached(part, folder, holders=holders)):
-                return found
+            if _is_path(part) and (path := self._reached(part, folder, holders=holders)):
+                return path
         return self._mentioned(value)
 
 

@@ -356,8 +356,8 @@ def _approvals(value: Any, place: str) -> ApprovalRules:
 def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
     mapping = _mapping({"agent": value} if isinstance(value, str) else value, place, _keys(AgentSettings))
     tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, one in mapping.items():
-        _string(one, f"{name} of {place}")
+    for name, setting in mapping.items():
+        _string(setting, f"{name} of {place}")
     if "agent" not in mapping:
         raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
     if mapping.get("mode", "program") not in ("auto", "generate", "program"):
@@ -369,8 +369,8 @@ def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
 def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
     mapping = _mapping({"graph": value} if isinstance(value, str) else value, place, _keys(WorkflowSettings))
     tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, one in mapping.items():
-        _string(one, f"{name} of {place}")
+    for name, setting in mapping.items():
+        _string(setting, f"{name} of {place}")
     if "graph" not in mapping:
         raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
     return WorkflowSettings(folder / mapping["graph"], mapping.get("policy", ""), tenants)
@@ -379,7 +379,7 @@ def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
 def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
     if not isinstance(value, list):
         raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
-    webhooks = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
+    webhooks = [read_webhook(webhook, f"webhook {at}", folder) for at, webhook in enumerate(value, 1)]
     if len({webhook.url for webhook in webhooks}) < len(webhooks):
         raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
     return {webhook.url: webhook for webhook in webhooks}
@@ -389,9 +389,9 @@ def _console(value: Any) -> ConsoleSettings:
     if isinstance(value, bool):
         return ConsoleSettings(is_served=value)
     mapping = _mapping(value, "'console'", _CONSOLE_KEYS)
-    for name, one in mapping.items():
-        if type(one) not in (int, float) or not 0 < one <= 30 * 86_400:
-            raise InputError(f"{name!r} of 'console' is {one!r}; expected seconds, up to 30 days")
+    for name, seconds in mapping.items():
+        if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
+            raise InputError(f"{name!r} of 'console' is {seconds!r}; expected seconds, up to 30 days")
     return ConsoleSettings(**mapping)
 
 

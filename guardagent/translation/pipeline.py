@@ -278,11 +278,11 @@ class _Run:
 
     def _changes(self, before: Path | None) -> DocumentChanges:
         state = self._state
-        found = compare(reviewed_sentences(state.previous), state.context.document.sentences)
+        comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
         return DocumentChanges(
-            found.changed,
-            found.added,
-            found.removed,
+            comparison.changed,
+            comparison.added,
+            comparison.removed,
             state.standing.fallen,
             tuple(rule.id for draft in state.standing.drafts for rule in draft.rules),
             str(self._path),

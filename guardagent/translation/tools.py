@@ -242,8 +242,8 @@ def schema_of_function(fn: Callable[..., Any], name: str = "") -> ToolSchema:
 
 def _plain(fn: Any) -> Any:
     """Returns the function that has the annotations."""
-    found = inspect.unwrap(getattr(fn, "func", fn))
-    return found if inspect.isroutine(found) else type(found).__call__
+    unwrapped = inspect.unwrap(getattr(fn, "func", fn))
+    return unwrapped if inspect.isroutine(unwrapped) else type(unwrapped).__call__
 
 
 def _json_schema(hint: Any, where: str, definitions: dict[str, Any]) -> dict[str, Any]:

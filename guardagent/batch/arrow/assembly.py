@@ -121,12 +121,12 @@ def _decoded(name: str, value: Any) -> Any:
     if value is None or name not in _JSON_COLUMNS:
         return value
     try:
-        found = loads(value)
+        record = loads(value)
     except ValueError as error:
         raise InputError(f"{name!r} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise InputError(f"{name!r} is not an object; expected a JSON object")
-    return found
+    return record
 
 
 def assembled(
@@ -152,8 +152,8 @@ def assembled(
     except (ValueError, InputError, RecursionError) as error:
         reason = "a value is nested too deep" if isinstance(error, RecursionError) else str(error)
         return AssembledTrace(trace, error=reason, source=_source_of(rows))
-    found = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
-    return AssembledTrace(trace, found, task=values.get("task"), success=values.get("success"))
+    assembled_trace = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
+    return AssembledTrace(trace, assembled_trace, task=values.get("task"), success=values.get("success"))
 
 
 def _source_of(rows: Sequence[EventRow]) -> str | None:
@@ -175,7 +175,7 @@ def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
 
 def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple[_Place, TraceStep]]:
     """Sorts events by position or time."""
-    value_of = (lambda one: one[0].position) if key == "position" else (lambda one: one[0].time)
+    value_of = (lambda step: step[0].position) if key == "position" else (lambda step: step[0].time)
     ordered = sorted(steps, key=value_of)
     if len(set(map(value_of, ordered))) == len(ordered):
         return ordered

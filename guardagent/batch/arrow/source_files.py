@@ -72,8 +72,8 @@ class PartitionFilter:
             InputError: it is no such condition.
         """
         for sign in _COMPARISONS:
-            column, found, value = text.partition(sign)
-            if found and column.strip().isidentifier():
+            column, separator, value = text.partition(sign)
+            if separator and column.strip().isidentifier():
                 return cls(column.strip(), sign, value.strip())
         raise InputError(f"the filter {text!r} is not a comparison; expected COLUMN=VALUE, or one of != < <= > >=")
 

@@ -251,7 +251,7 @@ class TellingTraces:
             if len(first) < self._number or key < first[-1].key:
                 if row not in ranked_traces:
                     ranked_traces[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
-                insort(first, ranked_traces[row], key=lambda one: one.key)
+                insort(first, ranked_traces[row], key=lambda ranked_trace: ranked_trace.key)
                 del first[self._number :]
 
     def _contenders(self, batch: VerdictBatch) -> Iterator[tuple[int, int, TraceKey]]:

@@ -174,7 +174,7 @@ def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
     _check_tokenizer(tokenizer)
     for token in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
         if token is not None:
-            return [int(one) for one in token] if isinstance(token, Iterable) else [int(token)]
+            return [int(token_id) for token_id in token] if isinstance(token, Iterable) else [int(token)]
     raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")
 
 

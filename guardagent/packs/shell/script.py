@@ -64,8 +64,8 @@ def text_of(node: Any) -> str:
 def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
     """The possible values of a word."""
     values = (text for value in _values(node, variables) for text in _expanded(value))
-    found = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
-    return found if 0 < len(found) <= MAX_VALUES else DYNAMIC
+    word = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
+    return word if 0 < len(word) <= MAX_VALUES else DYNAMIC
 
 
 def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a case for each kind

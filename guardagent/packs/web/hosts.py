@@ -144,6 +144,6 @@ def _is_text(value: str) -> bool:
             text = decode()
         except (binascii.Error, ValueError):
             continue
-        if len(text) >= 10 and all(32 <= one < 127 or one in b"\n\t\r" for one in text):
+        if len(text) >= 10 and all(32 <= byte < 127 or byte in b"\n\t\r" for byte in text):
             return True
     return False

@@ -242,9 +242,9 @@ def _completed(scenario: Scenario) -> Scenario:
         scenario["principal"] = {**scenario["principal"], "id": "A"}
     known = [call["age"] for call in scenario["history"] if call["age"] is not None]
     ages = iter(sorted(known, reverse=True))
-    for one in scenario["history"]:
-        if one["age"] is not None:
-            one["age"] = next(ages)
+    for call in scenario["history"]:
+        if call["age"] is not None:
+            call["age"] = next(ages)
     return scenario
 
 

@@ -72,14 +72,16 @@ class CallOutcomes:
         """
         groups = self._groups(context, env)
         number = prod(comb(len(calls) + len(ends) - 1, len(ends) - 1) for ends, calls in groups)
-        found: list[Truth] = []
+        truths: list[Truth] = []
         for outcome in _assignments(groups) if number <= limit else _uniform_assignments(groups):
             with _assumed(outcome):
-                found.append(value())
-            if found[-1] is False:
+                truths.append(value())
+            if truths[-1] is False:
                 return False
         return conjunction(
-            found if number <= limit else [*found, Unknown("too many calls are in flight to try all of their outcomes")]
+            truths
+            if number <= limit
+            else [*truths, Unknown("too many calls are in flight to try all of their outcomes")]
         )
 
     def _groups(self, context: RuleContext, env: Env) -> list[tuple[tuple[CallStatus, ...], list[SessionCall]]]:

@@ -479,7 +479,7 @@ class HistoryIndex:
             settled_calls = self._settled_calls(env)
         else:
             settled_calls = [(entry.place, entry.call, True) for entry in bucket.entries[at : at + 1 or None]]
-        settled_calls += [(one.place, one, self._matches_call(env, one)) for one in self._in_flight(env)]
+        settled_calls += [(call.place, call, self._matches_call(env, call)) for call in self._in_flight(env)]
         for _, call, value in sorted(settled_calls, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
@@ -610,7 +610,7 @@ class WindowIndex(HistoryIndex):
             return None, ()
         assert self._query.window is not None
         start = self._query.window(env)
-        entries = [entry for entry in (_windowed(one, start) for one in others) if entry is not None]
+        entries = [entry for entry in (_windowed(index_entry, start) for index_entry in others) if entry is not None]
         return None if bucket is None else _within(bucket, start), entries
 
 

@@ -329,8 +329,8 @@ class Compiler:
 
         def computed(env: Env) -> Any:
             first, second = left(env), right(env)
-            found = arithmetic(first, operator, second)
-            return blamed(env, found, first, second) if type(found) is Unknown else found
+            result = arithmetic(first, operator, second)
+            return blamed(env, result, first, second) if type(result) is Unknown else result
 
         return computed
 
@@ -338,10 +338,10 @@ class Compiler:
         """Compiles the cause of an unknown value: the term itself if all of its operands are known."""
         term_text = self.term_text(node, names)
 
-        def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
-            if found.unrecorded or any(type(value) is Unknown for value in values):
-                return found
-            problem_text = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
+        def blamed(env: Env, unknown: Unknown, *values: Any) -> Unknown:
+            if unknown.unrecorded or any(type(value) is Unknown for value in values):
+                return unknown
+            problem_text = "is missing or null" if unknown is NO_VALUE else problem.format(unknown.why[0])
             return Unknown(Cause(term_text, env, problem_text))
 
         return blamed
@@ -365,8 +365,8 @@ class Compiler:
 
         def of_two(env: Env) -> Any:
             first, second = left(env), right(env)
-            found = function(first, second)
-            return blamed(env, found, first, second) if type(found) is Unknown else found
+            result = function(first, second)
+            return blamed(env, result, first, second) if type(result) is Unknown else result
 
         return of_two
 
@@ -516,10 +516,14 @@ class Compiler:
         condition = self.term(node.condition, {**names, node.variable: slot})
 
         def values(env: Env) -> Any:
-            found = items(env)
-            if kind_of(found) != "list":
-                return found.unbounded if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
-            return (_condition_on_item(env, slot, entry, condition) for entry in found)
+            collection = items(env)
+            if kind_of(collection) != "list":
+                return (
+                    collection.unbounded
+                    if type(collection) is Unknown
+                    else Unknown(Cause(term_text, env, "is not a list"))
+                )
+            return (_condition_on_item(env, slot, entry, condition) for entry in collection)
 
         return _FOLDED[node.which](values)
 

@@ -157,9 +157,9 @@ def _bound(term: ast.Term) -> set[str]:
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    reply = next(one for at in count(2) if (one := f"{name}_{at}") not in taken)
-    taken.add(reply)
-    return reply
+    fresh_name = next(candidate for at in count(2) if (candidate := f"{name}_{at}") not in taken)
+    taken.add(fresh_name)
+    return fresh_name
 
 
 class _Expansion:

@@ -165,7 +165,7 @@ def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]
         target.add_undecided(question, "Z3 reached no result")
     if status != "sat":
         return
-    permit_varies = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
+    permit_varies = {name: case.permit_varies([other for other in case.open if other != name]) for name in case.open}
     alone = {name: terms for name, (status, terms) in permit_varies.items() if status == "sat"}
     for names, terms in [([name], terms) for name, terms in alone.items()] or [(sorted(case.open), together)]:
         values = case.example(terms)

@@ -577,7 +577,7 @@ def _need_of(automaton: Automaton) -> Need:
 
 def _reaching(targets: Iterable[int], steps: Mapping[int, AbstractSet[int]]) -> set[int]:
     """The states from which steps lead to a target, and the targets."""
-    found = set(targets)
-    while more := {state for state, following in steps.items() if state not in found and following & found}:
-        found |= more
-    return found
+    reaching = set(targets)
+    while more := {state for state, following in steps.items() if state not in reaching and following & reaching}:
+        reaching |= more
+    return reaching

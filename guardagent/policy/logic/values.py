@@ -277,7 +277,7 @@ def computed_range(left: Leaf, sign: str, right: Leaf) -> Value:
     first, second = ends_of(left), ends_of(right)
     if first is None or second is None or sign in "/%":
         return UNKNOWN
-    corners = [ex.arithmetic(one, sign, other) for one in first for other in second]
+    corners = [ex.arithmetic(end, sign, other) for end in first for other in second]
     return of_leaf(Range(reduce(ex.least, corners), reduce(ex.greatest, corners)))
 
 

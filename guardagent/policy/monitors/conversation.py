@@ -227,14 +227,14 @@ class ConversationState:
         counted: list[CountedAmount] = []
         for counter in applicability.counters:
             try:
-                found = counter.counted(self.context, call)
+                amount = counter.counted(self.context, call)
             except Exception as error:  # noqa: BLE001 - as above
                 judged.crashed(RuleMetadata(f"counter {counter.name!r}"), error)
                 continue
-            if isinstance(found, Unknown):
-                judged.unknown(RuleMetadata(f"counter {counter.name!r}"), MonitorResult(found))
-            elif found is not None:
-                counted.append(found)
+            if isinstance(amount, Unknown):
+                judged.unknown(RuleMetadata(f"counter {counter.name!r}"), MonitorResult(amount))
+            elif amount is not None:
+                counted.append(amount)
         call.counted = tuple(counted)
 
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
@@ -259,9 +259,9 @@ class ConversationState:
         call.place = len(self.calls) + 1
         context, stateful = self.context, call.applicability.stateful
         if stateful:
-            found = judged.results if judged is not None else EMPTY
+            results = judged.results if judged is not None else EMPTY
             for number, monitor in stateful:
-                monitor.reserved(context, call, self._memory[number], found.get(number))
+                monitor.reserved(context, call, self._memory[number], results.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(call.place)
@@ -304,10 +304,10 @@ class ConversationState:
     def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
         """As `reserve` and then `settle`, for a call that has already ended, while `is_alone`."""
         context, applicability = self.context, call.applicability
-        found = judged.results if judged is not None else EMPTY
+        results = judged.results if judged is not None else EMPTY
         for number, monitor in applicability.stateful:
             if type(monitor) is not PropositionalMonitor:  # `observed` does both
-                monitor.reserved(context, call, self._memory[number], found.get(number))
+                monitor.reserved(context, call, self._memory[number], results.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(0)

@@ -297,7 +297,7 @@ class ResponseMonitor:
         copy = _Obligations()
         for key, obligation in memory.items():
             copy.open(key, obligation.among(calls))
-        copy.pending = {place: (key, one.among(calls)) for place, (key, one) in memory.pending.items()}
+        copy.pending = {place: (key, obligation.among(calls)) for place, (key, obligation) in memory.pending.items()}
         return copy
 
     def dumped(self, memory: _Obligations) -> Any:

@@ -254,7 +254,7 @@ class PropositionalMonitor:
         if call_sequences is None:
             way = self._shortest_repair(state, letter) or []
             single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
-            call_sequences = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+            call_sequences = tuple(tuple((tool, EMPTY) for tool in tools) for tools in single or [way] if tools)
             self._known_repairs[key] = call_sequences
         return call_sequences
 

@@ -237,9 +237,9 @@ class Scanner:
             )
             matches = _scanned(plain.lower())
             for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
-                found = set(column)
-                found.discard("")
-                keys.update(kind.keys(found))
+                matched_texts = set(column)
+                matched_texts.discard("")
+                keys.update(kind.keys(matched_texts))
             keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
             keys.update(self._ids_in(plain))
         keys.discard("")

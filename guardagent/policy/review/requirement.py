@@ -95,10 +95,10 @@ def reviewed_sentences(review: Review) -> list[Sentence]:
 def _changes(document_comparison: DocumentComparison) -> Iterator[str]:
     for change in document_comparison.changed:
         yield f"{sentence_name(change.old)} changed in the document: now {quoted(change.new.text)}"
-    for one in document_comparison.removed:
-        yield f"{sentence_name(one)} is no longer in the document"
-    for one in document_comparison.added:
-        yield f"{sentence_name(one)} of the document is new"
+    for sentence in document_comparison.removed:
+        yield f"{sentence_name(sentence)} is no longer in the document"
+    for sentence in document_comparison.added:
+        yield f"{sentence_name(sentence)} of the document is new"
 
 
 def sentence_name(sentence: Sentence | ReviewedSentence) -> str:

@@ -70,10 +70,10 @@ def _ANY(_: str) -> bool:  # noqa: N802 - a constant
 
 def _matches(pattern: str) -> Matcher:
     try:
-        found = compile_pattern(pattern).fullmatch
+        matcher = compile_pattern(pattern).fullmatch
     except PatternError:
         raise UnsupportedError from None
-    return lambda text: found(text) is not None
+    return lambda text: matcher(text) is not None
 
 
 def _pattern(regex: Any) -> str:

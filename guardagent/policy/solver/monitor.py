@@ -72,7 +72,7 @@ def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
     if kind is None:
         return Unknown("it is null") if value is None else SortMismatch(f"{shown(value)} is not a JSON value")
     converted = _of_sort(value, kind, sort)
-    if enum is None or type(converted) is SortMismatch or any(equal(converted, one) is True for one in enum):
+    if enum is None or type(converted) is SortMismatch or any(equal(converted, allowed) is True for allowed in enum):
         return converted
     return SortMismatch(f"{shown(converted)} is not an allowed value{name_hint(str(converted), map(str, enum))}")
 

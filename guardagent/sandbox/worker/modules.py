@@ -107,12 +107,14 @@ class Modules:
         return {"wraps": wraps}
 
     def _attrgetter(self, *names: str) -> Callable[[Any], Any]:
-        def one(value: Any, name: str) -> Any:
+        def attribute_of(value: Any, name: str) -> Any:
             for part in name.split("."):
                 value = self._getattr(value, part)
             return value
 
-        return lambda value: one(value, names[0]) if len(names) == 1 else tuple(one(value, name) for name in names)
+        return lambda value: (
+            attribute_of(value, names[0]) if len(names) == 1 else tuple(attribute_of(value, name) for name in names)
+        )
 
     def _datetime(self) -> dict[str, Any]:
         clock = self

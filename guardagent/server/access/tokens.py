@@ -224,8 +224,8 @@ class AccessControl:
             AccessError: the tokens or the keys of the provider cannot be read.
         """
         if len(authorization) != 1:
-            found = "no" if not authorization else "more than one"
-            raise UnauthenticatedError(f"the request has {found} header Authorization; expected one with a token")
+            number_text = "no" if not authorization else "more than one"
+            raise UnauthenticatedError(f"the request has {number_text} header Authorization; expected one with a token")
         match = _BEARER.fullmatch(authorization[0].strip(" \t"))
         if match is None:
             raise UnauthenticatedError("the header Authorization is invalid; expected 'Bearer' and a token")

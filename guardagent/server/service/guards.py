@@ -411,7 +411,9 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     except ImportError as error:
         raise InputError(f"the state {place!r} cannot be imported: {error}; expected 'module:callable'") from None
     if name not in namespace:
-        raise UnknownNameError("function", name, (one for one in namespace if not one.startswith("_")), module)
+        raise UnknownNameError(
+            "function", name, (attribute for attribute in namespace if not attribute.startswith("_")), module
+        )
     return lambda conversation: namespace[name](_parts(conversation)[1])
 
 

@@ -82,7 +82,10 @@ class PolicyCatalogue:
         """Returns the digests of the versions that this server has, the current one first."""
         loaded = self._loaded[name]
         others = () if loaded.versions is None else loaded.versions.held()
-        return [loaded.current.digest, *(one.digest for one in others if one.digest != loaded.current.digest)]
+        return [
+            loaded.current.digest,
+            *(version.digest for version in others if version.digest != loaded.current.digest),
+        ]
 
     def reload(self, name: str) -> Policies:
         """Loads the files of a policy again, for new sessions.

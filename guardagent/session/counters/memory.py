@@ -286,11 +286,11 @@ def reading_of(
         raise CounterError(f"the counter {key.counter!r} has a time that is no number; it was changed or is damaged")
     window = math.inf if key.window is None else key.window
     clock, expired = max(latest, now), []
-    for one in amounts:
-        if clock - one.time > window:
-            expired.append(one.reservation)
-            settled -= 0 if one.is_pending else number(one.amount)
-            pending -= number(one.amount) if one.is_pending else 0
+    for found_amount in amounts:
+        if clock - found_amount.time > window:
+            expired.append(found_amount.reservation)
+            settled -= 0 if found_amount.is_pending else number(found_amount.amount)
+            pending -= number(found_amount.amount) if found_amount.is_pending else 0
     if settled < 0 or pending < 0:
         raise CounterError(f"the counter {key.counter!r} has a total below zero; it was changed or is damaged")
     return CounterReading(settled, pending, version), clock, expired

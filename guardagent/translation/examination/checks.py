@@ -387,7 +387,7 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
                 yield rule.problem("case", problem, example=case.text, fatal=True)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
-        ids = Counter(repr(one.get("id")) for one in draft.cases if isinstance(one, dict))
+        ids = Counter(repr(case.get("id")) for case in draft.cases if isinstance(case, dict))
         for name in (name for name, count in ids.items() if count > 1):
             yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
 
@@ -502,7 +502,9 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
     if survivors.left_out:
         yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
-        shown = "; ".join(f"({at}) {one.description}" for at, one in enumerate(survivors.found[:_SHOWN_MUTANTS], 1))
+        shown = "; ".join(
+            f"({at}) {mutant.description}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
+        )
         more = f"; and {len(survivors.found) - _SHOWN_MUTANTS} more" if len(survivors.found) > _SHOWN_MUTANTS else ""
         text = (
             f"no case notices these changes of the rule: {shown}{more}; add a case for each whose verdict they change"

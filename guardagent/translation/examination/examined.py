@@ -317,9 +317,9 @@ def _schema_of(path: ShapePath) -> Schema:
 
 def _declared_fields(schema: Schema | None, keys: Sequence[str]) -> Sequence[str] | None:
     """The fields that an output schema declares at a place; None if it declares none or allows others."""
-    found = list(_within(schema, schema, keys)) if schema is not None else []
-    fields = {str(name) for subschema in found for name in _mapping(subschema.get("properties"))}
-    is_open = any(subschema.get("additionalProperties") not in (None, False) for subschema in found)
+    subschemas = list(_within(schema, schema, keys)) if schema is not None else []
+    fields = {str(name) for subschema in subschemas for name in _mapping(subschema.get("properties"))}
+    is_open = any(subschema.get("additionalProperties") not in (None, False) for subschema in subschemas)
     return None if is_open or not fields else sorted(fields)
 
 

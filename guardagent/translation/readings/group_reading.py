@@ -315,7 +315,7 @@ class _GroupReader:
     @cached_property
     def _questions(self) -> list[ReviewQuestion]:
         """All questions once, the earlier ones first."""
-        questions = {one.id: one for one in self._earlier if one.id in self._answers}
+        questions = {question.id: question for question in self._earlier if question.id in self._answers}
         still_open = [question for question in self._earlier if self._is_still_open(question)]
         more = [
             review_question
@@ -350,7 +350,7 @@ class _GroupReader:
     @cached_property
     def _new(self) -> list[ReviewQuestion]:
         """The questions about the differences of both drafts."""
-        new_questions = {one.id: one for _, one in self._compared if one is not None}
+        new_questions = {question.id: question for _, question in self._compared if question is not None}
         return list(new_questions.values())[:MAX_QUESTIONS]
 
     @cached_property
@@ -419,7 +419,7 @@ class _GroupReader:
         return (
             ruling.question.id.startswith(AMBIGUITY)
             and self._both is not None
-            and all(isinstance(one.result, Same) for one, _ in self._compared)
+            and all(isinstance(comparison.result, Same) for comparison, _ in self._compared)
             and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
         )
 
@@ -522,7 +522,7 @@ class _GroupReader:
 
     @property
     def _unclear(self) -> Iterator[Ambiguity]:
-        for ambiguity in (*self._surveyed, *(one for draft in self._drafts for one in draft.ambiguities)):
+        for ambiguity in (*self._surveyed, *(ambiguity for draft in self._drafts for ambiguity in draft.ambiguities)):
             if not ambiguity_questions([ambiguity], self._context):
                 yield ambiguity
 

@@ -178,9 +178,11 @@ class ReviewEntry:
     @property
     def choices(self) -> dict[str, tuple[ReviewQuestion, int]]:
         """The choices of all questions by the keys of the dialogue: a, b, …, and a2, b2, … after the last letter."""
-        found = [(question.question, at) for question in self.questions for at in range(len(question.question.choices))]
+        question_choices = [
+            (question.question, at) for question in self.questions for at in range(len(question.question.choices))
+        ]
         keys = (f"{letter}{turn if turn > 1 else ''}" for turn in count(1) for letter in _LETTERS)
-        return dict(zip(keys, found, strict=False))
+        return dict(zip(keys, question_choices, strict=False))
 
     @property
     def keys(self) -> dict[tuple[str, int], str]:
@@ -266,11 +268,11 @@ def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
 def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:
     """Splits a text into parts that are quoted and parts that are not, in order."""
     spans = sorted(span for quote in quotes for span in find_quote(text, quote))
-    found, at = [], 0
+    parts, at = [], 0
     for start, end in spans:
-        found += [(text[at:start], False), (text[max(at, start) : end], True)]
+        parts += [(text[at:start], False), (text[max(at, start) : end], True)]
         at = max(at, end)
-    return [one for one in [*found, (text[at:], False)] if one[0]]
+    return [part for part in [*parts, (text[at:], False)] if part[0]]
 
 
 def coded(text: str) -> list[tuple[str, bool]]:
