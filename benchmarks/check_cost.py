@@ -264,12 +264,12 @@ Row = tuple[str, str]  # allowed, denied or recorded; the tool
 def measured_once(policies: Policies, messages: int, contenders: dict[str, Contender]) -> dict[Row, dict[str, float]]:
     """Microseconds per check for each kind of call and each contender."""
     history, made = conversation(messages), sessions(policies, messages)
-    measured_once: dict[Row, dict[str, float]] = {}
+    costs: dict[Row, dict[str, float]] = {}
     for outcome, by_tool in CALLS.items():
         for tool, variants in by_tool.items():
             calls: Broken = [(tool, args, by_hand(history, tool, args)) for args in variants]
             allowed = len(calls) if outcome == "allowed" else 0
-            row = measured_once[outcome, tool] = {}
+            row = costs[outcome, tool] = {}
             checks = len(calls) * SESSIONS
             row[OURS] = microseconds(partial(checked, made, calls), checks, allowed * SESSIONS)
             for name, contender in contenders.items():
@@ -279,8 +279,8 @@ def measured_once(policies: Policies, messages: int, contenders: dict[str, Conte
     for tool, variants in CALLS["allowed"].items():
         calls = [(tool, args, None) for args in variants]
         fresh = sessions(policies, messages)
-        measured_once["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
-    return measured_once
+        costs["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
+    return costs
 
 
 def medians(rounds: Sequence[dict[Row, dict[str, float]]]) -> dict[Row, dict[str, float]]:

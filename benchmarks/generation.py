@@ -195,9 +195,9 @@ def batch_of_calls(rounds: int, layers: int, hidden: int, count: int) -> None:
             )
             for at in range(count)
         ]  # fmt: skip
-        generate_batch = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
-        assert all(turn.calls for turn in generate_batch)
-        return [turn.tokens for turn in generate_batch]
+        turns = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
+        assert all(turn.calls for turn in turns)
+        return [turn.tokens for turn in turns]
 
     assert turns(guard=True) == turns(guard=False)
     pairs = [_both(partial(turns, guard=False), partial(turns, guard=True), first=at % 2) for at in range(rounds)]

@@ -127,17 +127,17 @@ class Load:
         acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": calls}
         tool, args = acts if calls else ("authenticate", {"user": "ann"})
         call = {"id": secrets.token_hex(8), "tool": tool, "args": args}
-        post = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
+        answer = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
         taken.append((time.perf_counter() - due) * 1000)
-        assert post["verdict"]["label"] == 0, post
+        assert answer["verdict"]["label"] == 0, answer
         outcome = {"output": "done", "failed": False, "ended": True}
         await connection.post(f"/v1/sessions/{session}/record", {"call_id": call["id"], "outcome": outcome})
         self._sessions.append((session, calls + 1))
         self._idle.append(connection)
 
     async def _opened(self, connection: Connection) -> str:
-        post = await connection.post("/v1/sessions", {"attachment": self._attachment})
-        return str(post["id"])
+        answer = await connection.post("/v1/sessions", {"attachment": self._attachment})
+        return str(answer["id"])
 
 
 @contextlib.contextmanager
@@ -203,8 +203,8 @@ def cpu_seconds(pid: int) -> float:
 
 async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
     """Prints a row for each rate."""
-    post = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
-    load = Load(port, token, post["id"], count)
+    attachment = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
+    load = Load(port, token, attachment["id"], count)
     await load.run(50, 2)
     print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")
     for rate in RATES:

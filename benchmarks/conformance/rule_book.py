@@ -54,14 +54,14 @@ class RuleBook:
         if None in read:
             return [{"known_tools"} if args is None else set() for args in read]
         calls = [PastCall(tool, args or {}) for (tool, _), args in zip(turn, read, strict=True)]
-        judge: list[set[str]] = []
+        broken_rules: list[set[str]] = []
         passed: list[PastCall] = []
         for call in calls:
             broken = self._in_any_order([*passed, call])
             passed += [] if broken else [call]
-            judge.append(broken)
+            broken_rules.append(broken)
         self._over = self._over or any(call.tool == "export_customers" for call in calls)
-        return judge
+        return broken_rules
 
     def judge_made(self, call: Call) -> set[str]:
         """The rules that a call violates when it is made."""

@@ -243,16 +243,16 @@ def show_pack(name: PackName, *, as_json: options.Json = False) -> None:
     """Show the page, the rules and the parameters of a pack."""
     from guardagent.packs.catalogue import pack
 
-    name_pack = pack(name)
-    described = name_pack.description()
+    rule_set = pack(name)
+    described = rule_set.description()
     if as_json:
         print_json(described)
         return
-    print_line(name_pack.page.rstrip() + "\n")
+    print_line(rule_set.page.rstrip() + "\n")
     print_line(f"Rules: {', '.join(described['rules'])}")
     print_line("".join(f"Constant {name}: {value!r}\n" for name, value in described["constants"].items()).rstrip())
     print_line("".join(f"Tag {tag}: {', '.join(tools)}\n" for tag, tools in described["tools"].items()).rstrip())
-    print_line(f"Folder: {name_pack.folder}")
+    print_line(f"Folder: {rule_set.folder}")
 
 
 def include_pack(

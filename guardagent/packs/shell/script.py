@@ -370,7 +370,7 @@ class _Reader:
         at = len(self.script.commands)
         inner = [command for redirect in redirects for command in self._inside(redirect)]
         first = len(self.script.commands)
-        body_visit = [] if body is None else self.visit(body, (*sources, *inner))
+        commands = [] if body is None else self.visit(body, (*sources, *inner))
         if body is None or len(self.script.commands) == first:
             self.script.commands.append(ShellCommand((), folder=self._folder))
         writes, reads, text = self._targets(redirects)
@@ -381,8 +381,8 @@ class _Reader:
                 shell_command.text or text, shell_command.sources, shell_command.variables, shell_command.folder,
             )  # fmt: skip
             self.script.commands[number] = changed
-            body_visit = [changed if command is shell_command else command for command in body_visit]
-        return body_visit
+            commands = [changed if command is shell_command else command for command in commands]
+        return commands
 
     def _targets(self, redirects: list[Any]) -> tuple[list[Word], list[Word], str | None]:
         writes: list[Word] = []

@@ -616,14 +616,12 @@ class WindowIndex(HistoryIndex):
 
 def _within(bucket: Any, start: int | Unknown) -> Bucket | None:
     if type(start) is not Unknown and not bucket.untimed:
-        start_since = bucket.since(start)
-        return start_since if start_since.entries else None
-    start_since = Bucket()
-    start_since.entries = [
-        entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None
-    ]
-    start_since.uncertain, start_since.total = sum(entry.own is not True for entry in start_since.entries), None
-    return start_since if start_since.entries else None
+        recent = bucket.since(start)
+        return recent if recent.entries else None
+    recent = Bucket()
+    recent.entries = [entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None]
+    recent.uncertain, recent.total = sum(entry.own is not True for entry in recent.entries), None
+    return recent if recent.entries else None
 
 
 def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:

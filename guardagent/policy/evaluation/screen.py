@@ -258,9 +258,9 @@ class CertainConditions:
         if translate is None or self._depth > MAX_DEPTH:
             return None
         self._depth += 1
-        node_translate: str | None = translate(node, wanted=wanted)
+        code: str | None = translate(node, wanted=wanted)
         self._depth -= 1
-        return node_translate
+        return code
 
     def _and(self, node: ast.And, *, wanted: bool) -> str | None:
         return self._every(node.parts, wanted=True) if wanted else self._some(node.parts, wanted=False)

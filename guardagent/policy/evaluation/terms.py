@@ -353,8 +353,8 @@ class Compiler:
 
         def of_one(env: Env) -> Any:
             value = read(env)
-            value_function = function(value)
-            return blamed(env, value_function, value) if type(value_function) is Unknown else value_function
+            result = function(value)
+            return blamed(env, result, value) if type(result) is Unknown else result
 
         return of_one
 

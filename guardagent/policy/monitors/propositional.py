@@ -181,10 +181,10 @@ class PropositionalMonitor:
             memory.possible = tuple(sorted({session_call[state][0] for state in memory.possible}))
             return
         key = memory.possible, self.alphabet.index(session_call, ok=True), "withdrawn" in session_call.possible_statuses
-        any_outcome = self._advanced.get(key)
-        if any_outcome is None:
-            any_outcome = self._advanced[key] = self._after_any_outcome(*key)
-        memory.possible, doubtful = any_outcome
+        states_after = self._advanced.get(key)
+        if states_after is None:
+            states_after = self._advanced[key] = self._after_any_outcome(*key)
+        memory.possible, doubtful = states_after
         memory.doubtful = memory.doubtful or doubtful
 
     def _after_any_outcome(

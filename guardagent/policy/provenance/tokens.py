@@ -338,10 +338,10 @@ def _written_hosts(urls: Iterable[str]) -> Iterator[str]:
 
 def _hosts(text: str) -> list[str]:
     """The hosts in a URL: browsers read a backslash as a slash, and other programs do not."""
-    text_findall = _HOST.findall(text)
+    hosts = _HOST.findall(text)
     if "\\" in text:
-        text_findall += _HOST.findall(text.replace("\\", _STRANGE))
-    return text_findall
+        hosts += _HOST.findall(text.replace("\\", _STRANGE))
+    return hosts
 
 
 def _condensed(text: str) -> str:

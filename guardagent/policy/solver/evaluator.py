@@ -218,9 +218,9 @@ class FunctionBuilder:
         return next((scope[key] for scope in self._scopes if key in scope), None)
 
     def _known(self, part: Any) -> tuple[str, int]:
-        part_written = self._written(part)
-        assert part_written is not None
-        return part_written
+        known = self._written(part)
+        assert known is not None
+        return known
 
     def _write(self, part: Any, *, shared: bool) -> None:
         z3 = solver_module()

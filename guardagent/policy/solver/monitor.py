@@ -234,10 +234,10 @@ class PermitCheck:
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
             return self._judge_unknown(values)
-        values_evaluate = self.question.evaluate(values)
-        if values_evaluate is True:
+        is_satisfied = self.question.evaluate(values)
+        if is_satisfied is True:
             return None
-        return self._judge_known(values, denied=values_evaluate is False)
+        return self._judge_known(values, denied=is_satisfied is False)
 
     def in_every_outcome(
         self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]

@@ -124,12 +124,12 @@ class _Reduction:
         """Uses `(= c term)` as the definition of c if the whole term is known."""
         left = []
         for term in self._pending:
-            reply = next((side for side in _sides(term) if self._defines(*side)), None)
-            if reply is None:
+            definition = next((side for side in _sides(term) if self._defines(*side)), None)
+            if definition is None:
                 left.append(term)
             else:
-                self._definitions.append(reply)
-                self._known |= self._symbols.of(reply[0])
+                self._definitions.append(definition)
+                self._known |= self._symbols.of(definition[0])
         changed = len(left) < len(self._pending)
         self._pending = left
         return changed
