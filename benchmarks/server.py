@@ -58,7 +58,7 @@ def policy(rules: int, count: int) -> str:
     return "\n".join(["version: 1", "policies:", *lines, ""])
 
 
-class Connection:
+class KeptConnection:
     """One connection that is kept."""
 
     def __init__(self, port: int, token: str) -> None:
@@ -96,7 +96,7 @@ class Load:
 
     def __init__(self, port: int, token: str, attachment: str, tools: int) -> None:
         self._port, self._token, self._attachment, self._tools = port, token, attachment, tools
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[KeptConnection] = deque()
         self._sessions: deque[tuple[str, int]] = deque()
 
     async def run(self, rate: int, seconds: float) -> tuple[float, list[float]]:
@@ -119,7 +119,7 @@ class Load:
             await self._call(due, taken)
 
     async def _call(self, due: float, taken: list[float]) -> None:
-        connection = self._idle.popleft() if self._idle else Connection(self._port, self._token)
+        connection = self._idle.popleft() if self._idle else KeptConnection(self._port, self._token)
         session, calls = self._sessions.popleft() if self._sessions else ("", CALLS_OF_A_SESSION)
         if calls >= CALLS_OF_A_SESSION:
             session, calls = await self._opened(connection), 0
@@ -135,7 +135,7 @@ class Load:
         self._sessions.append((session, calls + 1))
         self._idle.append(connection)
 
-    async def _opened(self, connection: Connection) -> str:
+    async def _opened(self, connection: KeptConnection) -> str:
         answer = await connection.post("/v1/sessions", {"attachment": self._attachment})
         return str(answer["id"])
 
@@ -203,7 +203,7 @@ def cpu_seconds(pid: int) -> float:
 
 async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
     """Prints a row for each rate."""
-    attachment = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
+    attachment = await KeptConnection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
     load = Load(port, token, attachment["id"], count)
     await load.run(50, 2)
     print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")

@@ -25,7 +25,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.autogen import conversation, guarded
 
-    class Tool(FunctionTool):
+    class CachedSchemaTool(FunctionTool):
         @cached_property
         def schema(self) -> Any:
             return super().schema
@@ -36,7 +36,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     guard = limit_guard()
     info = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": True}
     client = ReplayChatCompletionClient([], model_info=info)
-    agents = [AssistantAgent("clerk", client, tools=[Tool(refund, "Pays.")]) for _ in range(2)]
+    agents = [AssistantAgent("clerk", client, tools=[CachedSchemaTool(refund, "Pays.")]) for _ in range(2)]
     guarded(agents[1], guard)
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls + 20):

@@ -31,7 +31,7 @@ class CallDecision:
     permit: Permit | None = None
 
 
-class Desk(Protocol):
+class ShopDesk(Protocol):
     """Decides on turns, and records the outputs of the calls."""
 
     def decide(self, turn: Sequence[Call]) -> list[CallDecision]: ...

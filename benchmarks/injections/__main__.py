@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.injections.environment import Position, ShopEnvironment
 from benchmarks.injections.injections import INJECTIONS, Injection
-from benchmarks.injections.tasks import TASKS, Steps, Task
+from benchmarks.injections.tasks import TASKS, AssistantTask, Steps
 from guardagent import Policies, Session, load_policies
 from guardagent.types import thaw
 
@@ -28,7 +28,7 @@ POSITIONS: tuple[Position, ...] = ("start", "middle", "end")
 
 
 @dataclass
-class Run:
+class AttackRun:
     """One conversation: the assistant does the task, and obeys the injection when it reads it.
 
     Attributes:
@@ -77,17 +77,19 @@ class Run:
         return output
 
 
-def run(task: Task, policies: Policies | None, injection: Injection | None = None, position: Position = "end") -> Run:
+def run(
+    task: AssistantTask, policies: Policies | None, injection: Injection | None = None, position: Position = "end"
+) -> AttackRun:
     """Plays one task, guarded if there are policies, attacked if there is an injection."""
     shop = ShopEnvironment(injection.text if injection else "", position)
     messages = [{"role": "user", "content": task.words}]
     session = None if policies is None else policies.session(messages=messages)
-    run = Run(shop, session, injection)
+    run = AttackRun(shop, session, injection)
     run.follow(task.steps(), "task")
     return run
 
 
-def attacks(policies: Policies | None) -> Iterator[tuple[Task, Injection, Position, Run]]:
+def attacks(policies: Policies | None) -> Iterator[tuple[AssistantTask, Injection, Position, AttackRun]]:
     """Plays each attack that the assistant gets to read."""
     for task in TASKS:
         for injection in INJECTIONS:

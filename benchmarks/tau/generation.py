@@ -36,7 +36,7 @@ Call = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenTurn:
     """A case with the calls that a model wrote for it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Written:
     is_violation: tuple[bool, ...]
 
 
-class Tools:
+class DomainTools:
     """The tools of a domain, with the values of its cases as the values of their arguments.
 
     Args:
@@ -110,7 +110,7 @@ class Scripted:
         self._place = length - self._prompt
 
 
-def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded: bool) -> list[Written]:
+def scripted(cases: Sequence[Case], policies: Policies, tools: DomainTools, *, guarded: bool) -> list[WrittenTurn]:
     """Turns that propose the calls of the cases, judged by the labels."""
     _, tokenizer = tiny_model()
     scripted, chance = [], random.Random(0)  # noqa: S311
@@ -123,13 +123,13 @@ def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded
             max_new_tokens=4 * _LONGEST,
         )  # fmt: skip
         calls = tuple((call.tool, call.args) for call in turn.calls)
-        scripted.append(Written(case, calls, (bool(case.label),) * len(calls)))
+        scripted.append(WrittenTurn(case, calls, (bool(case.label),) * len(calls)))
     return scripted
 
 
 def free(
-    cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded: bool, folder: Path | None = None
-) -> list[Written]:
+    cases: Sequence[Case], policies: Policies, tools: DomainTools, *, guarded: bool, folder: Path | None = None
+) -> list[WrittenTurn]:
     """Turns of a model that writes what it likes; a fresh session with the same rules judges the calls."""
     model, tokenizer = tiny_model() if folder is None else _loaded(folder)
     chance = random.Random(0)  # noqa: S311
@@ -146,11 +146,11 @@ def free(
     for case, turn in zip(cases, turns, strict=True):
         judge = session_of(policies, case)
         calls = tuple((call.tool, thaw(call.args)) for call in turn.calls)
-        free.append(Written(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
+        free.append(WrittenTurn(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
     return free
 
 
-def scores(turns: Sequence[Written], *, is_scripted: bool) -> dict[str, Any]:
+def scores(turns: Sequence[WrittenTurn], *, is_scripted: bool) -> dict[str, Any]:
     """The row of a table: counts, and shares in per cent."""
     violations = [is_violated for turn in turns for is_violated in turn.is_violation]
     row: dict[str, Any] = {"turns": len(turns), "calls": len(violations)}
@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines = options.cases.read_text(encoding="utf-8").splitlines()
     policies = load_policies(options.policies)
     cases = read_cases(lines, options.cases, policies)
-    tools, broken = Tools(cases), 0
+    tools, broken = DomainTools(cases), 0
     print("| model | guard | turns | calls | conformance % | harm % | utility % |\n|---|---|---|---|---|---|---|")
     agents: dict[str, Any] = {"scripted": scripted, "random": free}
     for name, agent in (agents | ({options.model.name: free} if options.model else {})).items():

@@ -63,7 +63,7 @@ def surviving(
         return Survivors((), left_out=mutants.left_out)
     if concerns_the_end(policies, rule) and not any(isinstance(case, ExpectedTrace) for case in cases):
         return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and no case is a trace",))
-    trial, end, late = _Trial(policies, source, cases), time.monotonic() + seconds, 0
+    trial, end, late = _MutantTrial(policies, source, cases), time.monotonic() + seconds, 0
     unnoticed: list[Mutant] = []
     for mutant in mutants.mutants:
         if time.monotonic() > end:
@@ -82,7 +82,7 @@ def concerns_the_end(policies: Policies, rule: str) -> bool:
     return all(isinstance(rule, ast.After | ast.Exists) for rule in rules)
 
 
-class _Trial:
+class _MutantTrial:
     """Judges cases by one rule and its mutants. The other rules of the file are judged once."""
 
     def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Expectation]) -> None:

@@ -74,7 +74,7 @@ ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 """The verdict on an allowed call with `reserve=False`: one shared value, without timing."""
 
 
-class _Grant:
+class _CallGrant:
     """An allowed or escalated call and its history."""
 
     __slots__ = ("call", "history")
@@ -244,9 +244,9 @@ class Session:
                 self._stamp(call)
             except ClockError as error:
                 return refused(str(error), started)
-        grant: _Grant | None = None
+        grant: _CallGrant | None = None
         if allowed or decision is ESCALATE:
-            grant = new(_Grant)
+            grant = new(_CallGrant)
             grant.history, grant.call = history, call
         verdict = verdict_on(history, call, judgement, decision, started, grant, lifted)
         if history.shadow is not None and lifted is None:
@@ -266,7 +266,7 @@ class Session:
             self._stamp(call)
         except ClockError as error:
             return refused(str(error), started)
-        grant: _Grant = new(_Grant)
+        grant: _CallGrant = new(_CallGrant)
         grant.history, grant.call = history, call
         notes, details = notes_on(history) if conversation.context.in_flight else ((), EMPTY)
         elapsed = (time.perf_counter() - started) * 1000
@@ -321,7 +321,7 @@ class Session:
         with self._lock:
             grant = verdict.grant
             if (
-                not isinstance(grant, _Grant)
+                not isinstance(grant, _CallGrant)
                 or grant.history is not self._history
                 or verdict.decision is not Decision.ESCALATE
             ):

@@ -194,7 +194,7 @@ def draft_text(draft: Draft) -> str:
         ],
     }
     shown = {key: value for key, value in content.items() if value}
-    return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+    return yaml.dump(shown, CaseDumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
 
 
 def _follows(ambiguity: Ambiguity) -> dict[str, int]:
@@ -217,16 +217,16 @@ class _OneLine(dict[str, Any]):
 def _dumper() -> Any:
     import yaml
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
+    class CaseDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
         """Writes cases in one line each, without aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases
             return True
 
-    Dumper.add_representer(
+    CaseDumper.add_representer(
         _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
     )
-    return Dumper
+    return CaseDumper
 
 
 # --- an answer as a draft

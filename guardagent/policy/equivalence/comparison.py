@@ -41,10 +41,10 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
         InputError: a draft or a tool is invalid.
     """
     drafts = ComparedDraft(first), ComparedDraft(second)
-    return _Comparison(*drafts, read_tools(tools), seconds).run()
+    return _RuleComparison(*drafts, read_tools(tools), seconds).run()
 
 
-class _Comparison:
+class _RuleComparison:
     def __init__(
         self, first: ComparedDraft, second: ComparedDraft, tools: Mapping[str, ToolDescription], seconds: float
     ) -> None:

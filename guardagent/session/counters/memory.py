@@ -89,7 +89,7 @@ class CounterStore(Protocol):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CounterEntry:
     """An amount of a call."""
 
     time: float
@@ -105,9 +105,9 @@ class _Account:
     version: int = 0
     settled: Number = 0
     pending: Number = 0
-    entries: dict[str, _Entry] = field(default_factory=dict)
+    entries: dict[str, _CounterEntry] = field(default_factory=dict)
 
-    def remove(self, reservation: str) -> _Entry:
+    def remove(self, reservation: str) -> _CounterEntry:
         entry = self.entries.pop(reservation)
         if entry.is_pending:
             self.pending -= entry.amount
@@ -183,7 +183,7 @@ class MemoryCounters:
         for expired in _expired(account, counted.key, now):
             account.remove(expired)
             self._forget(expired, counted.key)
-        account.entries[reservation] = _Entry(account.clock, counted.amount)
+        account.entries[reservation] = _CounterEntry(account.clock, counted.amount)
         account.pending += counted.amount
         account.version = next(self._versions)
 
@@ -242,9 +242,9 @@ def _is_over(account: _Account, key: CounterKey, now: float) -> bool:
     return now - account.clock > 2 * key.window  # so that a clock that goes back frees nothing
 
 
-def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _Entry]:
+def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _CounterEntry]:
     """Returns the amounts out of their window: the oldest ones, since times never go back."""
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, _CounterEntry] = {}
     if key.window is None:
         return entries
     now = max(now, account.clock)

@@ -18,7 +18,7 @@ from guardagent.batch.records import Case
 from guardagent.batch.survivors import Survivors, surviving
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, error_text, name_hint
-from guardagent.policy.equivalence.places import ITEMS, Place, Places
+from guardagent.policy.equivalence.places import ITEMS, Place, PolicyPlaces
 from guardagent.policy.lint import lint_report
 from guardagent.policy.lint.target import LintTarget, subject_of
 from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
@@ -376,9 +376,9 @@ class ExaminedRule:
     policies: Policies
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> PolicyPlaces:
         """The places that it reads."""
-        return Places([self.policies])
+        return PolicyPlaces([self.policies])
 
     @cached_property
     def cases(self) -> Sequence[JudgedCase]:
@@ -469,9 +469,9 @@ class ExaminedPolicy:
     context: TranslationContext
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> PolicyPlaces:
         """The places that its rules read."""
-        return Places([self.policies])
+        return PolicyPlaces([self.policies])
 
     @cached_property
     def target(self) -> LintTarget:
