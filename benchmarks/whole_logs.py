@@ -70,7 +70,7 @@ class Columns:
         lengths: the number of events of each trace.
         ok: whether each event succeeded.
         tool, action, decision: a name for each event, as a list, an array, or `Coded`.
-        tags: a frozenset of names for each event, likewise.
+        tags: a frozenset of names for each event.
 
     Raises:
         InputError: the columns do not fit together.

@@ -7,8 +7,8 @@ Each case is replayed up to its proposed call, and then a model writes the next 
 - the model in the folder of `--model`, if there is one, reads the history as chat messages.
 
 The table has the share of calls that comply: of *scripted* calls by the labels of the cases, of others by a fresh
-session with the same rules, which is no independent judge. Then it has the share of the forbidden proposals that left
-the model (harm), and of the allowed ones (utility). A cell that a model cannot have is empty.
+session with the same rules, which is not an independent judge. Then it has the share of the forbidden proposals that
+left the model (harm), and of the allowed ones (utility). A cell that a model cannot have is empty.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class HttpAdmission:
             raise RefusedError(503, "callers cannot be identified at present") from None
 
     async def admit_probe(self, request: HttpRequest) -> None:
-        """As `admit` for `/healthz`, which processes of this machine may ask for without a token."""
+        """Admits a request for `/healthz`; processes of this machine need no token."""
         if not is_loopback(request.peer):
             await self.admit(request, READ_METRICS)
 
@@ -320,7 +320,7 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     """
     import uvicorn
 
-    class AnnouncingServer(uvicorn.AnnouncingServer):
+    class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             _log.warning("serving at %s", endpoint.url)

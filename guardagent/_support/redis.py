@@ -95,7 +95,7 @@ class RedisServer(StoreServer):
         return max(0, failed - 1)
 
     def commit_again(self, checks: Sequence[Check], writes: Sequence[Command]) -> int:
-        """As `commit`, for writes that may happen twice: they are repeated once if the connection breaks."""
+        """Commits writes that may happen twice: they are repeated once if the connection breaks."""
         started = time.monotonic()
         try:
             return self.commit(checks, writes)

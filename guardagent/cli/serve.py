@@ -113,7 +113,7 @@ def read_address(text: str) -> tuple[str, int]:
     """Reads the address to listen at.
 
     Raises:
-        InputError: it is no HOST:PORT.
+        InputError: it is not HOST:PORT.
     """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:

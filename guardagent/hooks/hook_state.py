@@ -271,7 +271,7 @@ def read_lock(path: Path) -> HookLock:
     is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
     days = value.get("keep_days") if is_whole else None
     if type(days) is not int or days < 1 or not all(isinstance(value.get(name), str) for name in names):
-        raise InputError(f"{path}: is no lock of a hook; install the hook again")
+        raise InputError(f"{path}: is not the lock of a hook; install the hook again")
     return HookLock(**{name: value[name] for name in names}, keep_days=days)
 
 

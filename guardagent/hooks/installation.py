@@ -135,7 +135,7 @@ def _problems(lock: HookLock) -> list[str]:
     if missing:
         return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"]
     before = next(event for event, kind in host.events.items() if kind is HookKind.BEFORE)
-    return problems if _denies(hooks[before]) else [*problems, f"the hook for {before} does not deny what is no event"]
+    return problems if _denies(hooks[before]) else [*problems, f"the hook for {before} does not deny invalid events"]
 
 
 def _denies(words: list[str]) -> bool:
@@ -175,7 +175,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the settings cannot be read: {error}; nothing was changed") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path}: the settings are no object; nothing was changed")
+        raise InputError(f"{path}: the settings are not an object; nothing was changed")
     return value
 
 

@@ -92,7 +92,7 @@ _SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """An address that is told about approvals.
+    """An address that receives the events of approvals.
 
     Attributes:
         url: the address: https, or http on this machine.
@@ -112,7 +112,7 @@ class WebhookSettings:
         """Reads the secrets.
 
         Raises:
-            InputError: the file is missing, or a line is no secret.
+            InputError: the file is missing, or a line is not a secret.
         """
         lines = [line.strip() for line in read_text(self.secret_file).splitlines() if line.strip()]
         if not lines:
@@ -171,7 +171,7 @@ def _secret(line: str, path: Path) -> bytes:
         b64decode = b""
     if not _SHORTEST <= len(b64decode) <= _LONGEST:
         raise InputError(
-            f"{path}: a line is no secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
+            f"{path}: a line is not a secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
         )
     return b64decode
 
@@ -260,7 +260,7 @@ class ServerSettings:
         agents: the agents whose finished runs are judged, by their names.
         workflows: the workflow graphs that the console shows, by their names.
         console: how long people stay signed in to the console.
-        webhooks: the addresses that are told about approvals, by their URLs.
+        webhooks: the addresses that receive the events of approvals, by their URLs.
         retention: how long a server keeps what it no longer needs.
     """
 

@@ -260,7 +260,7 @@ class Session:
         return verdict
 
     def _granted(self, call: SessionCall, started: float) -> Verdict:
-        """As `_answer`, for a call that passes every check of a session that nothing else follows."""
+        """Allows a call that passes every check and records it as in flight, unless the history `is_followed`."""
         conversation, history = self._conversation, self._history
         try:
             self._stamp(call)
@@ -360,7 +360,7 @@ class Session:
     async def acall(
         self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
     ) -> Any:
-        """As `call`, for a coroutine function."""
+        """Checks, runs and records a call of a coroutine function, as `call` does for a plain one."""
         permit = self._permit_for(fn, tool, args, options)
         try:
             output = await fn(**self.use(permit))
@@ -549,7 +549,7 @@ class Session:
     def _replayed(
         self, event: Event, state: Any, facts: Mapping[str, Any] | None, applicability: Applicability
     ) -> Verdict | None:
-        """As `observe`; None if every check passes."""
+        """Judges and records a call that has already happened; None if every check passes."""
         started, conversation = time.perf_counter(), self._conversation
         call, reading = self._observed(event, state, facts, applicability)
         judgement = conversation.judge(call, applicability, reading=reading)

@@ -102,7 +102,7 @@ def require_same_document(previous: Review, document: PolicyDocument, path: str,
     unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
     if path != previous.document and 2 * unchanged < len(previous.sentences):
         raise ContentError(
-            f"was translated from {previous.document!r}, of which {path!r} is no new version: {unchanged} of "
+            f"was translated from {previous.document!r}, of which {path!r} is not a new version: {unchanged} of "
             f"{len(previous.sentences)} sentences stand in it; expected another '-o' for another document",
             policy,
         )

@@ -301,7 +301,7 @@ def read_draft(
         doubts: the ambiguities of which the answer says what the rules follow.
 
     Raises:
-        AnswerError: the answer is no draft; with the line.
+        AnswerError: the answer is not a draft; with the line.
     """
     content = read_answer(answer, _ANSWER)
     if not any(content.get(key) for key in ("rules", "declined", "ambiguous")):

@@ -111,7 +111,7 @@ class ModelRequests:
 
     @contextmanager
     def _metered(self, call: ModelCall) -> Iterator[Any]:
-        """As `Meter.metered_call`. The account changes under a lock, and the model is called without it."""
+        """Meters a call. The account changes under a lock, and the model is called without it."""
         asking = self._meter.metered_call(call)
         with self._lock:
             asking.__enter__()

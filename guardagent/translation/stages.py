@@ -169,7 +169,7 @@ class OwnerAnswers:
         )
 
     def _names(self, text: str) -> frozenset[str]:
-        """The names in a formula that are no tools and no words of the language: those that a policy declares."""
+        """The names in a formula that are neither tools nor words of the language: those that a policy declares."""
         return frozenset(re.findall(r"\w+", text)) & self._declared
 
     @cached_property

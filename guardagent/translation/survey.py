@@ -129,7 +129,7 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     """Reads an answer.
 
     Raises:
-        AnswerError: it is no survey of exactly these sentences.
+        AnswerError: it is not a survey of exactly these sentences.
     """
     fields = read_answer(answer, _ANSWER)
     sentences = fields["sentences"]

@@ -69,7 +69,7 @@ class PartitionFilter:
         """Reads `COLUMN=VALUE`, or another comparison.
 
         Raises:
-            InputError: it is no such condition.
+            InputError: it is not a condition of this form.
         """
         for sign in _COMPARISONS:
             column, separator, value = text.partition(sign)

@@ -50,7 +50,7 @@ def audit_report(address: str, period: Period | None = None, *, top: int = 10) -
         top: the number of telling traces.
 
     Raises:
-        InputError: it is no folder of results, a part is corrupt or has another schema, or no trace remains.
+        InputError: it is not a folder of results, a part is corrupt or has another schema, or no trace remains.
     """
     folder = ResultsFolder(address)
     summary = AuditSummary(folder.manifest, period or Period(), top)
@@ -385,7 +385,7 @@ class Distribution:
         self._maximum: float | None = None
 
     def add(self, values: Any) -> None:
-        """Adds the numbers of an array; skips negative ones and those that are no numbers."""
+        """Adds the numbers of an array; skips negative ones and those that are not numbers."""
         known = values[np.isfinite(values) & (values >= 0)]
         if not len(known):
             return

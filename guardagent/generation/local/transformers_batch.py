@@ -244,7 +244,7 @@ class RowMasks:
         dtype: of the model.
 
     Raises:
-        InputError: the model has layers that are no attention over earlier tokens.
+        InputError: the model has layers that are not attention over earlier tokens.
     """
 
     def __init__(self, config: Any, dtype: Any) -> None:

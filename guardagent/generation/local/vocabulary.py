@@ -73,7 +73,7 @@ class Vocabulary:
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
 
     def literals(self, text: str) -> str:
-        """As `literal`, for a string with several marks."""
+        """A string with several marks as literals of a grammar, one after another."""
         return " ".join(self.literal(piece) for piece in _MARK.split(text) if piece)
 
     def matcher(self, tool_format: Format, tools: Sequence[ClosedSchema], before: bytes | str) -> Any:

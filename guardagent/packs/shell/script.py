@@ -50,7 +50,7 @@ _HERE_DOCUMENT = re.compile(
     r"cat <<-?[ ]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n(?P<text>.*)\n\s*(?P=end)", re.DOTALL
 )
 NUMBER = "12345"
-"""The value of a number, or another word of the output of a command, that is no option and no path."""
+"""The value of a number, or another word of the output of a command, that is neither an option nor a path."""
 _HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC, "TMPDIR": ("/tmp",), "USER": ("user",)} | dict.fromkeys(  # noqa: S108
     ("!", "?", "#", "$", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO"), (NUMBER,)
 )

@@ -124,7 +124,7 @@ def _is_encoded(value: str, longest: int) -> bool:
 
 
 def _is_token(piece: str) -> bool:
-    """Whether a piece is no word, and no hash such as that of a commit."""
+    """Whether a piece is neither a word nor a hash such as that of a commit."""
     is_hash = len(piece) in _HASH_LENGTHS and re.fullmatch(r"[0-9a-fA-F]+", piece) is not None
     return not is_hash and re.search(r"\d|[a-z][A-Z]", piece) is not None
 

@@ -244,7 +244,7 @@ def _bound(pattern: ast.Pattern, names: Mapping[str, str], prefix: str) -> Mappi
 
 
 def as_data(rule: ast.Rule) -> ast.Rule | None:
-    """Returns an equivalent rule whose parts are no formulas about steps, or None."""
+    """Returns an equivalent rule whose parts are not formulas about steps, or None."""
     match rule:
         case ast.Temporal(Release(TruthConstant(False), body)):
             return _data_of(body)

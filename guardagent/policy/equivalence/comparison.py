@@ -30,7 +30,7 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
 
     Args:
         first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
-        second: the second draft, likewise.
+        second: the second draft, in one of these forms.
         tools: the tools that exist, as names or as descriptions with JSON schemas.
         seconds: the time limit.
 

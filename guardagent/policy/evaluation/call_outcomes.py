@@ -108,7 +108,7 @@ class CallOutcomes:
         return shares
 
     def _worst(self, shares: dict[Any, CallStatus]) -> dict[Any, CallStatus]:
-        """Drops outcomes that are no worse than another one."""
+        """Drops outcomes that another one is as bad as, or worse than."""
         directions = tuple(self._directions.values())
         worst: dict[Any, CallStatus] = {}
         for share, end in shares.items():

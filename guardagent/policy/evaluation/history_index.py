@@ -604,7 +604,7 @@ class WindowIndex(HistoryIndex):
         bucket.put(entry, 0 if term is None else term(env))
 
     def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
-        """As `HistoryIndex._matching`, for the calls in the window."""
+        """The bucket and the other entries that may match, of the calls in the window."""
         bucket, others = super()._matching(env)
         if bucket is None and not others:
             return None, ()

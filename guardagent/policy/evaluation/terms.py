@@ -529,7 +529,7 @@ class Compiler:
 
 
 def _is_principal(node: ast.Term) -> bool:
-    """Whether a term is the principal, or the one that it acts for."""
+    """Whether a term is the principal, or the principal it acts on behalf of."""
     while isinstance(node, ast.Field) and node.name == "on_behalf_of":
         node = node.body
     return isinstance(node, ast.Principal)
@@ -570,7 +570,7 @@ def _argument_reader(label: int, name: str) -> Term:
 
 
 def all_of_terms(parts: Sequence[Term]) -> Term:
-    """As `conjunction`, for compiled terms, without a generator."""
+    """The conjunction of compiled terms, without a generator."""
 
     def all_of(env: Env) -> Truth:
         unknown: Unknown | None = None
@@ -588,7 +588,7 @@ def all_of_terms(parts: Sequence[Term]) -> Term:
 
 
 def any_of_terms(parts: Sequence[Term]) -> Term:
-    """As `disjunction`, for compiled terms, without a generator."""
+    """The disjunction of compiled terms, without a generator."""
 
     def any_of(env: Env) -> Truth:
         unknown: Unknown | None = None

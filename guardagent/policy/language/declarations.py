@@ -77,7 +77,7 @@ class Declarations:
         return next((scope + name for scope in self.scopes if scope + name in table), None)
 
     def full(self, name: str, table: Container[str]) -> str:
-        """As `find`; for an undeclared name, the name that its own file could declare."""
+        """The full name in a table for a name as written; if undeclared, the name that its own file could declare."""
         return self.find(name, table) or self.scopes[0] + name
 
 

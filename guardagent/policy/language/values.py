@@ -562,7 +562,7 @@ def moment_of(value: object) -> int:
         value: a number of seconds, or a datetime with a zone.
 
     Raises:
-        ValueError: the value is no instant; with the expectation.
+        ValueError: the value is not an instant; with the expectation.
     """
     if type(value) is float and 0 <= value < _FINE and (near := round(value * MICROSECONDS)) / MICROSECONDS == value:
         return near  # the common case

@@ -560,7 +560,7 @@ def _is_earlier_call(condition: ast.Term) -> bool:
 
 
 def _need_of(automaton: Automaton) -> Need:
-    """The need of an automaton. Steps that the rule does not name are no check: they neither violate it nor suffice."""
+    """The need of an automaton. Steps that the rule does not name neither violate it nor suffice."""
     rows, violated = automaton.table, automaton.violated
     live = {state for state in range(len(rows)) if not violated[state]}
     breaking = [{state for state in live if violated[rows[state][letter]]} for letter in range(len(rows[0]))]

@@ -302,7 +302,7 @@ class ConversationState:
                 self._index_call(call)
 
     def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
-        """As `reserve` and then `settle`, for a call that has already ended, while `is_alone`."""
+        """Appends a call that has already ended, as `reserve` and `settle` together do. Only while `is_alone`."""
         context, applicability = self.context, call.applicability
         results = judged.results if judged is not None else EMPTY
         for number, monitor in applicability.stateful:
@@ -327,7 +327,7 @@ class ConversationState:
     def add_unjudged(
         self, event: Event, applicability: Applicability, facts: Mapping[str, Any], reading: Reading | None
     ) -> None:
-        """As `add_settled`, for an event that is `unjudged`, without an output to copy, while `is_alone`.
+        """Appends an ended call that is `unjudged`, without an output to copy. Only while `is_alone`.
 
         The context keeps the facts of an earlier call if no monitor needs them.
         """
@@ -356,7 +356,7 @@ class ConversationState:
             self.context.indexes[number].add(self.context, call)
 
     def add_ignored(self, reading: Reading | None) -> None:
-        """As `add_unjudged`, for an event that no rule looks at: it only has a place among the calls, and a time."""
+        """Appends an event that no rule looks at: it only has a place among the calls, and a time."""
         self.calls.append(_IGNORED)
         moment = None if reading is None else self.context.time_of(reading)
         if moment is not None:
@@ -397,7 +397,7 @@ class ConversationState:
         self._restore(memento)
 
     def began(self, call: SessionCall) -> None:
-        """Notes that a call in flight is about to run."""
+        """Marks a call in flight as started."""
         call.used = True
         for number, monitor in call.applicability.stateful:
             monitor.began(self._memory[number])

@@ -124,7 +124,7 @@ class PropositionalMonitor:
         self._update_possible(memory)
 
     def observed(self, context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
-        """As `reserved` and then `settled`, for a call that has already ended."""
+        """Takes a call that has already ended, as `reserved` and `settled` together do."""
         if memory.unsettled:
             self.reserved(context, call, memory, None)
             self.settled(context, call, memory)
@@ -135,7 +135,7 @@ class PropositionalMonitor:
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.
 
-        A withdrawn call is no step: the possible states already include those without it.
+        A withdrawn call is not a step: the possible states already include those without it.
         """
         if len(memory.unsettled) == 1 and memory.unsettled[0] is call:  # the common case
             memory.take(self._effect(call))

@@ -410,7 +410,7 @@ def _mail(text: str) -> Iterator[SourceToken]:
 
 
 def _sign(text: str) -> Iterator[SourceToken]:
-    """A handle, or the end of an address whose beginning is no word."""
+    """A handle, or the end of an address whose beginning is not a word."""
     yield SourceToken((text.rstrip(_TRAILING),), within=_numbers_in(text))
 
 

@@ -379,7 +379,7 @@ def _open_problems(review: Review) -> Iterator[str]:
 
 
 class _Confirmed:
-    """The last confirmations, compared with the rules now: an earlier one that fits again is not what people said last.
+    """The last confirmations, compared with the rules now: an earlier one that matches again overrides no later one.
 
     Args:
         review: the review.

@@ -614,7 +614,7 @@ _shared: ContextVar[Contexts | None] = ContextVar("shared Z3 contexts", default=
 
 @dataclass(frozen=True, slots=True)
 class SolverContext:
-    """A Z3 context, and the lock that whoever uses its terms holds."""
+    """A Z3 context, and the lock to hold while its terms are used."""
 
     z3: Any = field(default_factory=new_context)
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -49,7 +49,7 @@ class IssuedToken:
 
     Attributes:
         id: its first part, such as `ga_0123456789ab`.
-        caller: who it stands for.
+        caller: the caller that it authenticates.
         created: when it was created, in seconds since 1970.
         expires: when it expires; None for never.
         revoked: when it was revoked; None if it was not.
@@ -90,7 +90,7 @@ class TokenStore:
         """Creates a token for a caller.
 
         Args:
-            caller: who it stands for, with at least one role.
+            caller: the caller that it authenticates, with at least one role.
             seconds: how long it is valid; None for ever.
 
         Returns:

@@ -189,7 +189,7 @@ class ConsoleApplication:
         """Returns the fields of a form.
 
         Raises:
-            RefusedError: it comes from another site, or is no form.
+            RefusedError: it comes from another site, or is not a form.
         """
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise RefusedError(403, "the form comes from another site")

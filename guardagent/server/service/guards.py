@@ -75,7 +75,7 @@ def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, 
     if len(content["tools"]) > MAX_TOOLS:
         raise InputError(f"'tools' has {len(content['tools']):,} tools; expected at most {MAX_TOOLS:,}")
     if not all(isinstance(name, str) for name in content["aliases"].values()):
-        raise InputError("'aliases' has a value that is no string; expected names of tools")
+        raise InputError("'aliases' has a value that is not a string; expected names of tools")
     content |= {"tools": [write_tool(tool) for tool in content["tools"]], "absent": sorted(content["absent"])}
     return _attachment(tenant, content), content
 

@@ -138,7 +138,7 @@ class CandidatePolicies:
         """Sets the candidate of new sessions, or none. Returns its id.
 
         Raises:
-            InputError: the text is no policy, or refers to other files than the live policy does.
+            InputError: the text is not a policy, or refers to other files than the live policy does.
         """
         candidate = "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if text is not None:
@@ -170,8 +170,8 @@ class CandidatePolicies:
         """Reads the text of a candidate. It calls no model.
 
         Raises:
-            InputError: it is no policy, or refers to other files than the live policy does: an admin over HTTP does not
-                choose the code that runs here.
+            InputError: it is not a policy, or refers to other files than the live policy does: an admin over HTTP
+                does not choose the code that runs here.
         """
         files = self._settings[name].files
         folder = files[0].resolve().parent
@@ -187,7 +187,7 @@ class CandidatePolicies:
         """Returns what a candidate would have decided on the calls of a log.
 
         Raises:
-            InputError: as `read`; or the log is no file.
+            InputError: as `read`; or the log is not a file.
             RequestConflictError: another replay is running on this server.
         """
         if "://" in log:
@@ -384,7 +384,7 @@ class PolicyReports:
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
     def versions(self, tenant: str, name: str) -> JSON:
-        """Returns the versions, the newest first, each with what changed since the one before.
+        """Returns the versions, the newest first, each with its changes since the previous version.
 
         Raises:
             UnknownItemError: the tenant has no such policy.

@@ -25,7 +25,7 @@ MAX_LIMIT = 500
 
 
 class UnknownItemError(InputError):
-    """There is no such thing for this caller; another tenant's is not told from one that does not exist."""
+    """It does not exist for this caller. Another tenant's looks the same as one that does not exist."""
 
 
 class RequestConflictError(InputError):

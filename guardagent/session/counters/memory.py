@@ -283,7 +283,7 @@ def reading_of(
     """
     settled, pending, version, latest = number(row[0]), number(row[1]), row[2], row[3]
     if not all(isinstance(time, int | float) for time in (latest, *(found_amount.time for found_amount in amounts))):
-        raise CounterError(f"the counter {key.counter!r} has a time that is no number; it was changed or is damaged")
+        raise CounterError(f"the counter {key.counter!r} has a time that is not a number; it was changed or is damaged")
     window = math.inf if key.window is None else key.window
     clock, expired = max(latest, now), []
     for found_amount in amounts:
@@ -300,7 +300,7 @@ def number(text: str) -> Number:
     """Reads a total or an amount.
 
     Raises:
-        CounterError: it is no number.
+        CounterError: it is not a number.
     """
     try:
         return Fraction(text) if "/" in text else int(text)

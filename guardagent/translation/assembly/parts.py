@@ -271,7 +271,7 @@ def with_texts(rule: Mapping[str, Any], change: Change) -> dict[str, Any]:
 
 def _variable(variable: Mapping[str, Any], change: Change) -> dict[str, Any]:
     source = variable.get("from", "")
-    if not source or source.split("(")[0].strip() in ("conversation", "confirmation"):  # roles are no names
+    if not source or source.split("(")[0].strip() in ("conversation", "confirmation"):  # roles are not names
         return dict(variable)
     return {**variable, "from": change(source, "condition")}
 

@@ -76,7 +76,7 @@ def _results(examined: ExaminedDraft | ExaminedPolicy, checks: Iterable[tuple[st
     for name, check in checks:
         try:
             yield from check.find(examined)
-        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
+        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result does not count as passed
             text = f"the check {name!r} did not end: {error_text(error):.300}"
             if isinstance(examined, ExaminedDraft):
                 yield Problem(
@@ -141,7 +141,7 @@ def _known(judged: JudgedCases) -> KnownCalls:
 
 
 def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Problem]:
-    """Cases that their own rule no longer decides as expected. A denial by another rule is no problem."""
+    """Cases that their own rule no longer decides as expected. A denial by another rule is not a problem."""
     for rule in cases:
         if rule not in judged:
             yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)

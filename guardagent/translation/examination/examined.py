@@ -40,9 +40,9 @@ class JudgedCase:
 
     Attributes:
         text: the record, shortened.
-        case: None if the record is no case or trace with an expectation.
+        case: None if the record is not a case or trace with an expectation.
         verdict: of the rule; None without a case.
-        problem: why the record is no case.
+        problem: why the record is not a case.
     """
 
     text: str
@@ -113,7 +113,7 @@ def _judged(policies: Policies, place: str, record: Any) -> JudgedCase:
         return JudgedCase(_shortened(text), problem=str(error))
     except Exception as error:  # noqa: BLE001 - a record can hold anything, also what JSON cannot
         shown = _shortened(text or repr(record) if not isinstance(error, RecursionError) else "")
-        return JudgedCase(shown, problem=f"{place}: is no JSON record: {error_text(error):.200}")
+        return JudgedCase(shown, problem=f"{place}: is not a JSON record: {error_text(error):.200}")
 
 
 def _shortened(text: str) -> str:
@@ -225,7 +225,9 @@ def _load_declarations(draft: Draft, frame: dict[str, Any], context: Translation
 def _declarations(draft: Draft, wrong: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
     for key, names in draft.declarations.items():
         if key not in DECLARATIONS:
-            wrong[str(key)] = f"{str(key)[:80]!r} is no declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
+            wrong[str(key)] = (
+                f"{str(key)[:80]!r} is not a declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
+            )
         elif not isinstance(names, Mapping):
             wrong[key] = f"{key!r} is a {type(names).__name__}; expected an object of names"
         else:

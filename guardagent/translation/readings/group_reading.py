@@ -264,8 +264,8 @@ def read_group(
         seconds: the time limit of a comparison. Counts limit its work before, so that a busy machine asks no more.
 
     Raises:
-        InputError: a draft is invalid or about another document, an answer is no choice of its question, or a witness
-            in `earlier` is no case.
+        InputError: a draft is invalid or about another document, an answer is not a choice of its question, or a
+            witness in `earlier` is not a case.
     """
     last = len(context.document.sentences)
     if group.grounds and not 1 <= min(group.grounds) <= max(group.grounds) <= last:
@@ -384,7 +384,7 @@ class _GroupReader:
         """Whether both drafts were written after an answer about other words of the same readings."""
         return any(
             ruling.question.id.startswith(READINGS)
-            and not ruling.is_own_words  # which choose none of two readings that still differ
+            and not ruling.is_own_words  # they pick neither of two readings that still differ
             and ruling.question.sentences == question.sentences
             and all(ruling.is_kept(draft, self._context) for draft in self._drafts)
             for ruling in rulings_of(self._earlier, self._answers)

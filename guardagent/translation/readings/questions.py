@@ -189,7 +189,7 @@ class Ruling:
         as the reading that its author names. What follows own words, only their author can tell.
 
         Raises:
-            InputError: the witness is no case and no trace.
+            InputError: the witness is neither a case nor a trace.
         """
         if self.is_own_words:
             return self.key in draft.rulings
@@ -244,8 +244,8 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
     """The outcome of a session at a witness.
 
     Raises:
-        InputError: the witness is no case and no trace, or a function of the toolbox fails; the message begins with the
-            name of the witness.
+        InputError: the witness is neither a case nor a trace, or a function of the toolbox fails; the message begins with
+            the name of the witness.
     """
     line = json.dumps(witness)
     try:
@@ -260,7 +260,7 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
     """Yields the rulings about questions.
 
     Raises:
-        InputError: an answer is no position in the choices of its question, and not in own words.
+        InputError: an answer is neither a choice of its question nor in the person's own words.
     """
     for review_question in questions:
         answer = answers.get(review_question.id)
@@ -335,7 +335,7 @@ def fate_question(
 
 
 def ambiguity_questions(ambiguities: Iterable[Ambiguity], context: TranslationContext) -> tuple[ReviewQuestion, ...]:
-    """Asks what is meant, once for each ambiguity in other words. One with fewer than two readings is no question."""
+    """Asks for the meaning of each distinct ambiguity once. One with fewer than two readings needs no question."""
     review_questions: dict[str, ReviewQuestion] = {}
     for ambiguity in ambiguities:
         readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in ambiguity.readings if reading.strip()))

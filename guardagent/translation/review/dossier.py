@@ -201,7 +201,7 @@ class ReviewEntry:
         if self.fate == "rule" and not self.rules:
             return f"it has no rule; {_AGAIN}"
         is_open = self.fate == "open" or any(rule.readings == "open" for rule in self.rules)
-        return f"it is not decided what becomes of it; {_AGAIN}" if is_open else ""
+        return f"its treatment is still undecided; {_AGAIN}" if is_open else ""
 
     @property
     def standing(self) -> Standing:
@@ -254,7 +254,7 @@ def own_words(line: str, entry: ReviewEntry) -> tuple[ReviewQuestion, str]:
 def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
     if key is not None:
         if key.lower() not in entry.choices:
-            raise InputError(f"{key!r} is no key of a choice; expected one of {', '.join(entry.choices)}")
+            raise InputError(f"{key!r} is not the key of a choice; expected one of {', '.join(entry.choices)}")
         return entry.choices[key.lower()][0]
     possible = entry.open_questions or tuple(question.question for question in entry.questions)
     if len(possible) != 1:
@@ -381,7 +381,7 @@ def _sentences_and_rules(
 
 
 def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
-    """The entry, with its last confirmation: an earlier one that fits again is not what a person said last."""
+    """The entry, with its last confirmation: an earlier one that matches again does not override a later one."""
     names, name = {rule.id for rule in rules}, sentence.hash if sentence else ""
 
     def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:

@@ -174,7 +174,7 @@ _EXPECTED = {
     "file": "a string",
     "line": "a number",
 }
-_PLACE = ("file", "line")  # where a graph of a list was found; they are no part of it
+_PLACE = ("file", "line")  # where a graph of a list was found; they are not part of it
 _REQUIRED = ("entry_id", "exit_ids", "nodes", "edges")
 _NODE_KEYS = frozenset({"id", "kind", "label", "tools", "gated_tools", "metadata"})
 _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})

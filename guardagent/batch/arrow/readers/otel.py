@@ -64,7 +64,7 @@ def spans(document: Any) -> Iterator[TraceSpan]:
 
 def _exported(document: Any) -> Iterator[TraceSpan]:
     if type(document) is not dict or "resourceSpans" not in document:
-        message = "the document is no OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
+        message = "the document is not an OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
         yield TraceSpan(rows=(error_row(message),))
         return
     for resource in _objects(document, "resourceSpans"):
