@@ -43,7 +43,8 @@ class ToolSchema:
     Attributes:
         parameters: the JSON schema of its arguments, of the type 'object'.
         output_schema: the JSON schema of its output; None if it is unknown.
-        read_only: whether its author states that it changes nothing (MCP's `readOnlyHint`); None if it is silent.
+        read_only: whether its author states that it changes nothing (MCP's `readOnlyHint`); None if the tool does not
+            say.
     """
 
     name: str

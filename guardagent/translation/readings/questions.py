@@ -244,8 +244,8 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
     """The outcome of a session at a witness.
 
     Raises:
-        InputError: the witness is neither a case nor a trace, or a function of the toolbox fails; the message begins with
-            the name of the witness.
+        InputError: the witness is neither a case nor a trace, or a function of the toolbox fails; the message begins
+            with the name of the witness.
     """
     line = json.dumps(witness)
     try:
