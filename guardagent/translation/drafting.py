@@ -194,7 +194,7 @@ def draft_text(draft: Draft) -> str:
         ],
     }
     shown = {key: value for key, value in content.items() if value}
-    return yaml.dump(shown, CaseDumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+    return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
 
 
 def _follows(ambiguity: Ambiguity) -> dict[str, int]:
