@@ -115,8 +115,8 @@ class Audit:
 
 def rows(out: Path) -> list[dict[str, Any]]:
     """The rows of a file, without the time that each took."""
-    found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in row.items() if key != "elapsed_ms"} for row in found]
+    result_rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in row.items() if key != "elapsed_ms"} for row in result_rows]
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:

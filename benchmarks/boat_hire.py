@@ -20,7 +20,7 @@ NOW = "2026-03-02T10:00:00Z"  # a Monday
 
 
 @dataclass(frozen=True)
-class Written:
+class SentenceRule:
     """A sentence with its rule.
 
     Attributes:
@@ -56,10 +56,10 @@ class Written:
         }
 
     def _cases(self) -> Iterator[dict[str, Any]]:
-        for at, one in enumerate(self.allowed, 1):
-            yield self._case(f"allowed {at}", 0, [], one)
-        for at, one in enumerate(self.violating, 1):
-            yield self._case(f"violating {at}", 1, [self.id], one)
+        for at, call in enumerate(self.allowed, 1):
+            yield self._case(f"allowed {at}", 0, [], call)
+        for at, call in enumerate(self.violating, 1):
+            yield self._case(f"violating {at}", 1, [self.id], call)
         if self.unknown is not None:
             yield self._case("unknown", 1, [], self.unknown)
 
@@ -77,12 +77,12 @@ def after(*calls: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"_": {"history": list(calls), **more}}
 
 
-def facts(**found: Any) -> dict[str, Any]:
-    return {"_": {"facts": found, "now": NOW}}
+def facts(**values: Any) -> dict[str, Any]:
+    return {"_": {"facts": values, "now": NOW}}
 
 
-def state(**found: Any) -> dict[str, Any]:
-    return {"_": {"state": found}}
+def state(**values: Any) -> dict[str, Any]:
+    return {"_": {"state": values}}
 
 
 def role(*roles: str) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def failed(tool: str, at: str = NOW, **args: Any) -> dict[str, Any]:
 
 
 def _solver(smt: str, tool: str, **variables: str) -> dict[str, Any]:
-    found = {name: {"from": place} for name, place in variables.items()}
-    return {"solver": {"smt": smt, "tools": {tool: {"permit": "allowed", "variables": found}}}}
+    sources = {name: {"from": place} for name, place in variables.items()}
+    return {"solver": {"smt": smt, "tools": {tool: {"permit": "allowed", "variables": sources}}}}
 
 
 _WAIVING = "(declare-const fee Real) (declare-const member Bool) (declare-const years Int) (declare-const allowed Bool)"
@@ -124,7 +124,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
         ("A customer is a person with a record in our system.", "definition"),
         ("Greet everybody who comes in.", "not_enforceable"),
         ("Amounts are in euros.", "definition"),
-        Written(
+        SentenceRule(
             "Only the manager pays money out.",
             "manager_pays",
             'forall(pay_out(), "manager" in principal.roles)',
@@ -134,7 +134,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"amount": 5, **role("clerk")}, {"amount": 5, **role()}],
             {"amount": 5},
         ),
-        Written(
+        SentenceRule(
             "A payment above 1,000 euros needs an approval.",
             "payment_approval",
             "forall(pay_out(amount=a), a <= 1000)",
@@ -145,7 +145,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             {},
             more={"on_violation": "escalate"},
         ),
-        Written(
+        SentenceRule(
             "Prices are changed by the manager or the owner.",
             "who_changes_prices",
             'forall(change_price(), "manager" in principal.roles || "owner" in principal.roles)',
@@ -156,7 +156,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             {"price": 5},
             other='forall(change_price(), "manager" in principal.roles)',
         ),
-        Written(
+        SentenceRule(
             "No price is changed while the office is closed.",
             "prices_in_office_hours",
             "G(tool:change_price -> (!tool:close_office S tool:open_office))",
@@ -170,7 +170,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
     ],
     "Bookings": [
         ("A booking is the promise of one boat for one day.", "definition"),
-        Written(
+        SentenceRule(
             "A boat takes at most eight people.",
             "people_limit",
             "forall(book_boat(people=n), n <= 8)",
@@ -182,7 +182,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             other="forall(book_boat(people=n), n < 8)",
         ),
         ("A trip with nine people is therefore not possible.", "implied"),
-        Written(
+        SentenceRule(
             "A boat is hired for at least one hour and for at most ten.",
             "hours_limit",
             "forall(book_boat(hours=h), 1 <= h && h <= 10)",
@@ -192,7 +192,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"hours": 0}, {"hours": 11}],
             {},
         ),
-        Written(
+        SentenceRule(
             "The deposit is at least 50 euros and ten more for each hour.",
             "deposit",
             "forall(book_boat(deposit=d, hours=h), d >= 50 + 10 * h)",
@@ -203,7 +203,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             {"hours": 1},
             other="forall(book_boat(deposit=d, hours=h), d >= 50 && d >= 10 * h)",
         ),
-        Written(
+        SentenceRule(
             "Before a boat is booked, the licence of the customer is checked.",
             "licence_checked",
             "before(book_boat(customer=c), true, f:check_licence(customer=c), true)",
@@ -214,7 +214,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             after(called("check_licence", customer="c1")),
             other="G(tool:book_boat -> O tool:check_licence)",
         ),
-        Written(
+        SentenceRule(
             "Customers are at least 18 years old.",
             "age",
             "forall(book_boat(), fact(customer_age) >= 18)",
@@ -224,7 +224,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [facts(customer_age=17), facts(customer_age=2)],
             facts(),
         ),
-        Written(
+        SentenceRule(
             "One customer books at most three boats.",
             "three_boats",
             "forall(book_boat(customer=c), count(f:book_boat(customer=c), !failed(f)) < 3)",
@@ -242,7 +242,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             other="forall(book_boat(customer=c), count(f:book_boat(customer=c), !failed(f)) <= 3)",
         ),
         ("Ask what the customers want to see.", "not_enforceable"),
-        Written(
+        SentenceRule(
             "A booking is changed only by somebody who read it within the last two hours.",
             "fresh_booking",
             "forall(change_booking(booking=b), some(f:get_booking(booking=b), !failed(f), within 2h))",
@@ -257,7 +257,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             after(called("get_booking", at=NOW, booking="b1"), now=NOW),
         ),
-        Written(
+        SentenceRule(
             "A booking is never deleted.",
             "no_deletion",
             "G !tool:delete_booking",
@@ -266,7 +266,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [],
             [{}, {"booking": "b1"}],
         ),
-        Written(
+        SentenceRule(
             "Only open bookings are cancelled.",
             "open_bookings",
             'before(cancel_booking(booking=b), true, f:get_booking(booking=b), output(f).status == "open")',
@@ -276,7 +276,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"booking": "b1", **after(_CLOSED)}, {"booking": "b2", **after(_BOOKING)}, {"booking": "b1"}],
             after(_BOOKING),
         ),
-        Written(
+        SentenceRule(
             "A booking is cancelled within 24 hours after it was made.",
             "cancellation_period",
             "forall(cancel_booking(), now - time(fact(booked_at)) <= 24h)",
@@ -291,7 +291,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
         ("A day begins at midnight.", "definition"),
     ],
     "Money": [
-        Written(
+        SentenceRule(
             "A refund is at most 300 euros.",
             "refund_limit",
             "forall(refund(amount=a), a <= 300)",
@@ -303,7 +303,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             other="forall(refund(amount=a), a < 300)",
         ),
         ("A refund of 400 euros is therefore not possible.", "implied"),
-        Written(
+        SentenceRule(
             "A refund is paid only for a booking of the same customer.",
             "own_booking",
             "before(refund(booking=b, customer=c), true, f:get_booking(booking=b), output(f).customer == c)",
@@ -317,7 +317,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             {"booking": "b1", **after(_BOOKING)},
         ),
-        Written(
+        SentenceRule(
             "The refunds of one customer are at most 500 euros within 24 hours.",
             "refunds_of_a_day",
             "forall(refund(customer=c, amount=a), "
@@ -352,7 +352,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             {"customer": "c1", "_": {"now": NOW}},
             other="forall(refund(customer=c, amount=a), sum(f:refund(customer=c), !failed(f), args(f).amount) + a <= 500)",
         ),
-        Written(
+        SentenceRule(
             "A customer is charged only for fuel, damage or lateness.",
             "reasons",
             'forall(charge(reason=r), r in ["fuel", "damage", "lateness"])',
@@ -362,7 +362,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"reason": "mood"}, {"reason": ""}],
             {},
         ),
-        Written(
+        SentenceRule(
             "A discount is at most 15 percent, except for members.",
             "discount_limit",
             "forall(give_discount(percent=p), p <= 15 || fact(member) == true)",
@@ -372,7 +372,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"percent": 16, **facts(member=False)}, {"percent": 100, **facts(member=False)}],
             {"percent": 16},
         ),
-        Written(
+        SentenceRule(
             "A customer gets a discount once.",
             "one_discount",
             "forall(give_discount(customer=c), count(f:give_discount(customer=c), !failed(f)) == 0)",
@@ -385,7 +385,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"customer": "c1", **after(called("give_discount", customer="c1"))}],
             after(called("give_discount", customer="c1")),
         ),
-        Written(
+        SentenceRule(
             "A fee of up to 20 euros is waived for members, and one of up to 50 after five years.",
             "waiving",
             _solver(
@@ -410,7 +410,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
     ],
     "Trips": [
         ("A trip is the time between the hand-over and the return.", "definition"),
-        Written(
+        SentenceRule(
             "A boat is handed over only after an inspection.",
             "inspected",
             "before(hand_over(boat=b), true, f:inspect_boat(boat=b), true)",
@@ -420,7 +420,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"boat": "x1"}, {"boat": "x2", **after(called("inspect_boat", boat="x1"))}],
             after(called("inspect_boat", boat="x1")),
         ),
-        Written(
+        SentenceRule(
             "A boat that is in repair is not handed over.",
             "in_repair",
             "forall(hand_over(), state.in_repair == false)",
@@ -430,7 +430,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"boat": "x1", **state(in_repair=True)}, {"boat": "x1", **state(in_repair=True, wind=2)}],
             {"boat": "x1"},
         ),
-        Written(
+        SentenceRule(
             "No boat leaves when the wind is stronger than six.",
             "wind",
             "forall(hand_over(), state.wind <= 6)",
@@ -440,7 +440,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"boat": "x1", **state(wind=7)}, {"boat": "x1", **state(wind=9)}],
             {"boat": "x1"},
         ),
-        Written(
+        SentenceRule(
             "With a child on board, belts are on board as well.",
             "belts",
             "forall(hand_over(), fact(child_on_board) == true -> fact(belts_on_board) == true)",
@@ -453,7 +453,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             facts(belts_on_board=False),
         ),
-        Written(
+        SentenceRule(
             "The engine is started only once the belts are handed out.",
             "belts_before_engine",
             "G(tool:start_engine -> O tool:hand_out_belts)",
@@ -462,7 +462,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [after(called("hand_out_belts")), after(_BOOKING, called("hand_out_belts"))],
             [{}, after(_BOOKING)],
         ),
-        Written(
+        SentenceRule(
             "At night, a trip needs a licence of class A, or class B and fewer than six people.",
             "night_trips",
             _solver(
@@ -480,7 +480,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [_trip("b", 6, night=True), _trip("c", 5, night=True)],
             {"licence": "b", "people": 6},
         ),
-        Written(
+        SentenceRule(
             "After a boat is taken back, it is inspected.",
             "inspected_after",
             "after(take_back(boat=b), true, inspect_boat(boat=b), true)",
@@ -495,7 +495,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
         ("The wind is measured in Beaufort.", "definition"),
     ],
     "Fuel": [
-        Written(
+        SentenceRule(
             "One order of fuel has at most 500 litres.",
             "order_limit",
             "forall(order_fuel(litres=n), n <= 500)",
@@ -507,7 +507,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             other="forall(order_fuel(litres=n), n < 500)",
         ),
         ("Larger amounts are split.", "implied"),
-        Written(
+        SentenceRule(
             "In a week, at most 1,000 litres are ordered.",
             "litres_of_a_week",
             "forall(order_fuel(litres=n), sum(f:order_fuel(), !failed(f), args(f).litres, within 7d) + n <= 1000)",
@@ -526,7 +526,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             {"_": {"now": NOW}},
         ),
-        Written(
+        SentenceRule(
             "Fuel is ordered on weekdays from eight until four o'clock.",
             "fuel_hours",
             "forall(order_fuel(), weekday(now) <= 5 && hour(now) >= 8 && hour(now) < 16)",
@@ -541,7 +541,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             {"litres": 5},
             other="forall(order_fuel(), weekday(now) <= 5 && hour(now) >= 8 && hour(now) <= 16)",
         ),
-        Written(
+        SentenceRule(
             "Fuel comes from North Quay or Harbour Oil.",
             "suppliers",
             'forall(order_fuel(supplier=s), s in ["North Quay", "Harbour Oil"])',
@@ -551,7 +551,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             [{"supplier": "Cheap Oil"}, {"supplier": ""}],
             {},
         ),
-        Written(
+        SentenceRule(
             "Fuel is ordered only after the tank was measured.",
             "tank_measured",
             "G(tool:order_fuel -> O tool:measure_tank)",
@@ -563,7 +563,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
         ("Do not smoke near the tank.", "not_enforceable"),
     ],
     "Messages": [
-        Written(
+        SentenceRule(
             "Messages go only to the address in the record of the customer.",
             "own_address",
             "before(send_message(customer=c, address=a), true, f:get_customer(customer=c), output(f).address == a)",
@@ -577,7 +577,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             {"customer": "c1", **after(_CUSTOMER)},
         ),
-        Written(
+        SentenceRule(
             "One customer gets at most two messages within an hour.",
             "two_messages",
             "forall(send_message(customer=c), count(f:send_message(customer=c), !failed(f), within 1h) < 2)",
@@ -604,7 +604,7 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
             ],
             after(*[called("send_message", at=NOW, customer="c1")] * 2, now=NOW),
         ),
-        Written(
+        SentenceRule(
             "A notice to everybody is written, then read by a second person, then sent.",
             "notices",
             "seq(write_notice(notice=n), review_notice(notice=n), send_notice(notice=n))",
@@ -623,13 +623,17 @@ SECTIONS: Mapping[str, Sequence[Any]] = {
     ],
 }
 DOCUMENT = "# Boat hire\n\n" + "\n\n".join(
-    "\n\n".join([f"## {title}", *(one.sentence if isinstance(one, Written) else one[0] for one in content)])
+    "\n\n".join(
+        [f"## {title}", *(entry.sentence if isinstance(entry, SentenceRule) else entry[0] for entry in content)]
+    )
     for title, content in SECTIONS.items()
 )
 """The document in Markdown."""
 
-_RULES = {one.sentence: one for content in SECTIONS.values() for one in content if isinstance(one, Written)}
-_FATES = {one[0]: one[1] for content in SECTIONS.values() for one in content if not isinstance(one, Written)}
+_RULES = {rule.sentence: rule for content in SECTIONS.values() for rule in content if isinstance(rule, SentenceRule)}
+_FATES = {
+    entry[0]: entry[1] for content in SECTIONS.values() for entry in content if not isinstance(entry, SentenceRule)
+}
 _FACTS = {
     "state.in_repair": "whether the boat is in repair",
     "state.wind": "the wind in Beaufort",

@@ -235,10 +235,10 @@ def microseconds(run: Callable[[], int], checks: int, allowed: int) -> float:
     gc.collect()
     gc.freeze()  # what all the other sessions hold is not searched for garbage while this is measured
     started = time.process_time()
-    found = run()
+    allowed_calls = run()
     taken = time.process_time() - started
     gc.unfreeze()
-    assert found == allowed, f"{found} of {checks} calls are allowed; expected {allowed}"
+    assert allowed_calls == allowed, f"{allowed_calls} of {checks} calls are allowed; expected {allowed}"
     return taken / checks * 1e6
 
 
@@ -264,12 +264,12 @@ Row = tuple[str, str]  # allowed, denied or recorded; the tool
 def measured_once(policies: Policies, messages: int, contenders: dict[str, Contender]) -> dict[Row, dict[str, float]]:
     """Microseconds per check for each kind of call and each contender."""
     history, made = conversation(messages), sessions(policies, messages)
-    measured_once: dict[Row, dict[str, float]] = {}
+    costs: dict[Row, dict[str, float]] = {}
     for outcome, by_tool in CALLS.items():
         for tool, variants in by_tool.items():
             calls: Broken = [(tool, args, by_hand(history, tool, args)) for args in variants]
             allowed = len(calls) if outcome == "allowed" else 0
-            row = measured_once[outcome, tool] = {}
+            row = costs[outcome, tool] = {}
             checks = len(calls) * SESSIONS
             row[OURS] = microseconds(partial(checked, made, calls), checks, allowed * SESSIONS)
             for name, contender in contenders.items():
@@ -279,21 +279,21 @@ def measured_once(policies: Policies, messages: int, contenders: dict[str, Conte
     for tool, variants in CALLS["allowed"].items():
         calls = [(tool, args, None) for args in variants]
         fresh = sessions(policies, messages)
-        measured_once["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
-    return measured_once
+        costs["recorded", tool] = {OURS: microseconds(partial(recorded, fresh, calls), SESSIONS, SESSIONS)}
+    return costs
 
 
 def medians(rounds: Sequence[dict[Row, dict[str, float]]]) -> dict[Row, dict[str, float]]:
     return {
-        row: {name: statistics.median(one[row][name] for one in rounds) for name in columns}
+        row: {name: statistics.median(figures[row][name] for figures in rounds) for name in columns}
         for row, columns in rounds[0].items()
     }
 
 
-def show(messages: int, found: dict[Row, dict[str, float]], contenders: Sequence[str]) -> None:
+def show(messages: int, figures: dict[Row, dict[str, float]], contenders: Sequence[str]) -> None:
     print(f"\nafter {messages} messages, microseconds of CPU (times guardagent)")
     print(" " * 28 + "".join(f"{name:>24}" for name in (OURS, *contenders)))
-    for (outcome, tool), columns in found.items():
+    for (outcome, tool), columns in figures.items():
         cells = [f"{taken:8.2f} ({taken / columns[OURS]:6.2f})" for taken in columns.values()]
         print(f"{outcome:9} {tool:18}" + "".join(f"{cell:>24}" for cell in cells))
 
@@ -451,13 +451,13 @@ def counted(address: str) -> tuple[float, float, float]:
     fresh = [policies.session(counters=address) for _ in range(200)]
 
     def checked() -> int:
-        return sum(one.check("refund", args, reserve=False).decision is ALLOW for one in fresh)
+        return sum(session.check("refund", args, reserve=False).decision is ALLOW for session in fresh)
 
     def recorded() -> int:
         allowed = 0
-        for one in fresh:
-            allowed += one.check("refund", args).decision is ALLOW
-            one.record("done")
+        for session in fresh:
+            allowed += session.check("refund", args).decision is ALLOW
+            session.record("done")
         return allowed
 
     check, record = microseconds(checked, 200, 200), microseconds(recorded, 200, 200)
@@ -490,8 +490,8 @@ def main() -> None:
         messages: medians([measured_once(policies, messages, contenders) for _ in range(rounds)])
         for messages in LENGTHS
     }
-    for messages, found in results.items():
-        show(messages, found, list(contenders))
+    for messages, figures in results.items():
+        show(messages, figures, list(contenders))
     print("\nthe dearest of each kind")
     short, long = (results[messages] for messages in LENGTHS)
     for outcome, wanted in WANTED.items():

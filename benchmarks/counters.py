@@ -119,7 +119,7 @@ def resolve(folder: Path, ran: dict[tuple[str, str], dict[str, Any]]) -> int:
     """Continues the conversations of killed processes and records the calls that they left in flight."""
     guard, resolved = guard_in(folder), 0
     store = open_counters(f"sqlite:{folder / 'counters.db'}")
-    for conversation in {one.id.partition(":")[0] for one in store.pending()}:
+    for conversation in {reservation.id.partition(":")[0] for reservation in store.pending()}:
         try:
             session = guard.session(conversation)
         except InputError:  # killed before the call was in the ledger
@@ -129,8 +129,8 @@ def resolve(folder: Path, ran: dict[tuple[str, str], dict[str, Any]]) -> int:
             call = ran.get((conversation, str(call_id)))
             session.record("resolved", failed=call is None or call["failed"], permit=permit)
             resolved += 1
-    for one in store.pending():  # no conversation has the call, so it never ran
-        store.release(one.id)
+    for reservation in store.pending():  # no conversation has the call, so it never ran
+        store.release(reservation.id)
         resolved += 1
     return resolved
 

@@ -132,7 +132,7 @@ def free_text(rounds: int, layers: int, hidden: int) -> None:
     )
     assert [*turn.tokens] == plain(of, prompt)
     pairs = [_both(partial(plain, of, prompt), guarded, first=at % 2) for at in range(rounds)]
-    bare, with_guard = (statistics.median(one) for one in zip(*pairs, strict=True))
+    bare, with_guard = (statistics.median(times) for times in zip(*pairs, strict=True))
     ratio = statistics.median(guard / alone for alone, guard in pairs)
     print(
         f"free text, {layers} layers of {hidden}: {bare / TOKENS:.3f} ms a token, guarded {with_guard / TOKENS:.3f}",
@@ -154,7 +154,7 @@ def plain_batch(of: Any, prompts: Sequence[list[int]]) -> list[list[int]]:
             token = sampler.choose((), sequence.logits(), None)
             assert token is not None
             sequence.step(token)
-    return [one.tokens[len(prompt) :] for one, prompt in zip(sequences, prompts, strict=True)]
+    return [sequence.tokens[len(prompt) :] for sequence, prompt in zip(sequences, prompts, strict=True)]
 
 
 def batch_of_free_text(rounds: int, layers: int, hidden: int, count: int) -> None:
@@ -195,9 +195,9 @@ def batch_of_calls(rounds: int, layers: int, hidden: int, count: int) -> None:
             )
             for at in range(count)
         ]  # fmt: skip
-        generate_batch = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
-        assert all(turn.calls for turn in generate_batch)
-        return [turn.tokens for turn in generate_batch]
+        turns = guarded_generate_batch(TransformersBatch(of, count, LENGTH), words, requests)
+        assert all(turn.calls for turn in turns)
+        return [turn.tokens for turn in turns]
 
     assert turns(guard=True) == turns(guard=False)
     pairs = [_both(partial(turns, guard=False), partial(turns, guard=True), first=at % 2) for at in range(rounds)]

@@ -3,7 +3,7 @@
 Appends ENTRIES (2,000) of the size of a verdict, and compares with SQLite alone: the same texts, made beforehand and
 without a chain, in a table of one text column, with the same journal mode and `synchronous`, from as many writers.
 
-one        one thread, so that every entry is a transaction of its own, on both sides
+one_thread one thread, so that every entry is a transaction of its own, on both sides
 threads    eight threads. On both sides, who waits takes all that is waiting and commits it for everybody
 processes  four processes; each entry is a transaction of its own (BEGIN IMMEDIATE), on both sides
 
@@ -87,8 +87,8 @@ class Bare:
             self.db.execute("BEGIN IMMEDIATE")
             self.db.executemany("INSERT INTO bare (entry) VALUES (?)", batch)
             self.db.execute("COMMIT")
-            for one in batch:
-                one.clear()
+            for waiting_text in batch:
+                waiting_text.clear()
 
     def close(self) -> None:
         self.db.close()
@@ -120,7 +120,7 @@ def opened(kind: str, folder: Path, *, durable: bool) -> Bare | Logged:
 KINDS = ("SQLite alone", "log, SQLite", "log, JSON Lines", "log, SQLite, key and redaction", "log, SQLite, head")
 
 
-def one(kind: str, folder: Path, count: int, *, durable: bool) -> float:
+def one_thread(kind: str, folder: Path, count: int, *, durable: bool) -> float:
     return _timed(opened(kind, folder, durable=durable), count, 1)
 
 
@@ -152,14 +152,14 @@ def processes(kind: str, folder: Path, count: int, *, durable: bool) -> float:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
         for _ in range(PROCESSES)
     ]
-    for one in running:
-        assert one.stdout is not None
-        one.stdout.readline()
+    for process in running:
+        assert process.stdout is not None
+        process.stdout.readline()
     started = time.perf_counter()
-    for one in running:
-        assert one.stdin is not None
-        one.stdin.close()
-    assert [one.wait() for one in running] == [0] * PROCESSES
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait() for process in running] == [0] * PROCESSES
     return count / (time.perf_counter() - started)
 
 
@@ -175,7 +175,7 @@ def _writes(kind: str, folder: str, count: str, durable: str) -> None:
 def compare(count: int) -> None:
     print(f"{count:,} entries of {len(TEXT):,} bytes; entries per second, and the ratio to SQLite alone\n")
     for durable in (True, False):
-        for way in (one, threads, processes):
+        for way in (one_thread, threads, processes):
             rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
             for _ in range(ROUNDS):
                 for kind in KINDS:

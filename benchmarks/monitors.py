@@ -114,12 +114,12 @@ def measure(runs: dict[str, Run], rounds: int) -> dict[str, float]:
     """The median of the CPU seconds of each, taken in turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
-        found = set()
+        results = set()
         for name, run in runs.items():
             started = time.process_time()
-            found.add(run())
+            results.add(run())
             times[name].append(time.process_time() - started)
-        assert len(found) == 1, f"they disagree: {found}"
+        assert len(results) == 1, f"they disagree: {results}"
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 

@@ -65,7 +65,7 @@ def one_by_one(agent: GuardAgent, runs: list[Run], rounds: int) -> None:
     for name, times in taken.items():
         p99 = statistics.quantiles([wall for wall, _ in times], n=100)[98]
         own = statistics.median(cpu for _, cpu in times)
-        wanted = [f" (wanted {WANTED[one]})" if name == "guard" else "" for one in ("p50", "p99")]
+        wanted = [f" (wanted {WANTED[percentile]})" if name == "guard" else "" for percentile in ("p50", "p99")]
         print(f"{name:6} p50 {p50[name]:6.2f} ms{wanted[0]}   p99 {p99:6.2f} ms{wanted[1]}   CPU {own:6.2f} ms")
     print(f"guard / bare, p50: {p50['guard'] / p50['bare']:.1f} times (wanted {WANTED['ratio']:.0f})")
 
@@ -87,8 +87,8 @@ def at_once(runs: list[Run]) -> list[str]:
         seconds, grown = time.perf_counter() - started, memory() - before
     print(f"{len(work)} checks from {THREADS} threads in {seconds:.2f} s: {wrong} wrong, or not without a model")
     print(f"memory          {before:6.1f} MB before, {grown:+.1f} MB after")
-    found = {"wrong verdicts": wrong, "memory": grown > MAX_GROWTH}
-    return [name for name, problem in found.items() if problem]
+    problems = {"wrong verdicts": wrong, "memory": grown > MAX_GROWTH}
+    return [name for name, problem in problems.items() if problem]
 
 
 def memory() -> float:

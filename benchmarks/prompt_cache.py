@@ -104,7 +104,9 @@ def _texts(model: ScriptedModel) -> list[str]:
 
 
 def _common(prompt: str, earlier: str) -> int:
-    same = next((at for at, (one, other) in enumerate(zip(prompt, earlier, strict=False)) if one != other), None)
+    same = next(
+        (at for at, (character, other) in enumerate(zip(prompt, earlier, strict=False)) if character != other), None
+    )
     return len(prompt[:same].split())
 
 
@@ -112,13 +114,13 @@ def _lines(agent: str, rows: Sequence[Row]) -> Iterator[str]:
     for shots in (1, 3):
         for name, prompts in bench_prompts(agent, rows, shots).items():
             sent = measured(prompts)
-            words = sorted(one.words for one in sent)
+            words = sorted(prompt.words for prompt in sent)
             kind = f"bench, {shots} shown: {name}"
             yield f"{agent:9} {kind:28} {words[len(words) // 2]:6} {words[-1]:6} {share(sent):7.0%}"
     sent = measured(compile_prompts(agent, rows))
-    for name, one in zip(("plan", "program", "mended", "mended again"), sent, strict=False):
-        yield f"{agent:9} {f'compile: {name}':28} {one.words:6} {'':6} {one.served / one.words:7.0%}"
-    yield f"{agent:9} {'compile: all':28} {sum(one.words for one in sent):6} {'':6} {share(sent):7.0%}"
+    for name, prompt in zip(("plan", "program", "mended", "mended again"), sent, strict=False):
+        yield f"{agent:9} {f'compile: {name}':28} {prompt.words:6} {'':6} {prompt.served / prompt.words:7.0%}"
+    yield f"{agent:9} {'compile: all':28} {sum(prompt.words for prompt in sent):6} {'':6} {share(sent):7.0%}"
 
 
 def _main(arguments: Sequence[str]) -> None:

@@ -88,19 +88,21 @@ def scan(items: Sequence[Demonstration], query: Query) -> list[Demonstration]:
     for item in items:
         far = distance(item.agent_input, query.agent_input) + distance(item.agent_output, query.agent_output)
         every.append(query.neighbour(item, far))
-    every.sort(key=lambda one: -one.distance if query.least_similar else one.distance)
-    return [one.demonstration for one in every if query.admits(one.distance, one.greatest)][: query.k]
+    every.sort(key=lambda neighbour: -neighbour.distance if query.least_similar else neighbour.distance)
+    return [neighbour.demonstration for neighbour in every if query.admits(neighbour.distance, neighbour.greatest)][
+        : query.k
+    ]
 
 
-def found(memory: Sequence[Demonstration], query: Query) -> list[Demonstration]:
+def nearest_demonstrations(memory: Sequence[Demonstration], query: Query) -> list[Demonstration]:
     return [neighbour.demonstration for neighbour in nearest(memory, query)]
 
 
 def timed(work: Callable[[], list[Demonstration]]) -> tuple[list[Demonstration], float]:
     """(result, CPU seconds)."""
     started = time.process_time()
-    found = work()
-    return found, time.process_time() - started
+    demonstrations = work()
+    return demonstrations, time.process_time() - started
 
 
 def filled(folder: Path, items: Sequence[Demonstration]) -> DemonstrationCollection:
@@ -123,7 +125,7 @@ def exact() -> None:
             query = Query(*run, k=rng.randrange(12), least_similar=number % 5 == 0, max_distance=cap)
             expected = scan(items, query)
             for memory in (items, kept):
-                assert found(memory, query) == expected, number
+                assert nearest_demonstrations(memory, query) == expected, number
     print("exact: 300 queries over 5,000 entries, as a list and in a database: all as a full scan")
 
 
@@ -143,7 +145,7 @@ def speed() -> None:
 def _queries(items: Sequence[Demonstration], make: Make) -> dict[str, list[Query]]:
     rng = random.Random(3)  # noqa: S311
     chosen = [items[GROUP * rng.randrange(2000)] for _ in range(3)]
-    near = [Query(*like((one.agent_input, one.agent_output), rng), K) for one in chosen]
+    near = [Query(*like((demonstration.agent_input, demonstration.agent_output), rng), K) for demonstration in chosen]
     novel = [Query(*make(rng), K) for _ in range(3)]
     return {"near": near, "novel": novel, "capped": [replace(query, max_distance=0.1) for query in novel]}
 
@@ -153,8 +155,8 @@ def _times(items: Sequence[Demonstration], kept: DemonstrationCollection, query:
     scanned, full = timed(partial(scan, items, query))
     times = [full]
     for memory in (items, kept):
-        found(memory, replace(query, k=1))  # what is built once
-        rounds = [timed(partial(found, memory, query)) for _ in range(3)]
+        nearest_demonstrations(memory, replace(query, k=1))  # what is built once
+        rounds = [timed(partial(nearest_demonstrations, memory, query)) for _ in range(3)]
         assert all(answer == scanned for answer, _ in rounds)
         times.append(statistics.median(took for _, took in rounds))
     return times
@@ -180,7 +182,7 @@ def _asks(folder: str) -> None:
     first = next(iter(kept))
     query = like((first.agent_input, first.agent_output), random.Random(4))  # noqa: S311
     for name, query_run in {"first": query, "near": query, "novel": logs(random.Random(5))}.items():  # noqa: S311
-        _, took = timed(partial(found, kept, Query(*query_run, K)))
+        _, took = timed(partial(nearest_demonstrations, kept, Query(*query_run, K)))
         print(
             f"memory: {name:5} query {took:6.3f} s; at most {_resident():.0f} MB ({before:.0f} before all)", flush=True
         )
@@ -201,10 +203,10 @@ def writers() -> None:
         command = [sys.executable, __file__, "_writes", str(folder)]
         running = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in range(8)]  # noqa: S603
         time.sleep(1)
-        for one in running[:3]:
+        for process in running[:3]:
             time.sleep(2)
-            os.kill(one.pid, signal.SIGKILL)
-        lines = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
+            os.kill(process.pid, signal.SIGKILL)
+        lines = [line for process in running for line in process.communicate()[0].splitlines(keepends=True)]
         acknowledged = {line.strip() for line in lines if line.endswith("\n")}
         took = time.perf_counter() - started
         there = {demonstration.code for demonstration in load_agent(folder).demonstrations}

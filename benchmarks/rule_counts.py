@@ -181,7 +181,7 @@ def show(rounds: dict[Path, list[dict[str, Figures]]]) -> None:
     print(f"{'':24}" + "".join(f"{name:>11}" for name in next(iter(rows.values()))))
     for row, columns in rows.items():
         for name in names:
-            medians = [statistics.median(one[row][column] for one in rounds[name]) for column in columns]
+            medians = [statistics.median(figures[row][column] for figures in rounds[name]) for column in columns]
             print(f"{row if name == names[0] else '  against':24}" + "".join(f"{value:11.2f}" for value in medians))
 
 

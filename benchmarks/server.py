@@ -34,10 +34,12 @@ CALLS_OF_A_SESSION = 8
 def tools(count: int) -> list[dict[str, Any]]:
     """The tool `authenticate`, and those that the rules concern."""
     arguments = {"order": {"type": "string"}, "amount": {"type": "integer"}}
-    found = [{"name": f"act{at}", "parameters": {"type": "object", "properties": arguments}} for at in range(count)]
+    ruled_tools = [
+        {"name": f"act{at}", "parameters": {"type": "object", "properties": arguments}} for at in range(count)
+    ]
     return [
         {"name": "authenticate", "parameters": {"type": "object", "properties": {"user": {"type": "string"}}}},
-        *found,
+        *ruled_tools,
     ]
 
 
@@ -56,7 +58,7 @@ def policy(rules: int, count: int) -> str:
     return "\n".join(["version: 1", "policies:", *lines, ""])
 
 
-class Connection:
+class KeptConnection:
     """One connection that is kept."""
 
     def __init__(self, port: int, token: str) -> None:
@@ -94,7 +96,7 @@ class Load:
 
     def __init__(self, port: int, token: str, attachment: str, tools: int) -> None:
         self._port, self._token, self._attachment, self._tools = port, token, attachment, tools
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[KeptConnection] = deque()
         self._sessions: deque[tuple[str, int]] = deque()
 
     async def run(self, rate: int, seconds: float) -> tuple[float, list[float]]:
@@ -117,7 +119,7 @@ class Load:
             await self._call(due, taken)
 
     async def _call(self, due: float, taken: list[float]) -> None:
-        connection = self._idle.popleft() if self._idle else Connection(self._port, self._token)
+        connection = self._idle.popleft() if self._idle else KeptConnection(self._port, self._token)
         session, calls = self._sessions.popleft() if self._sessions else ("", CALLS_OF_A_SESSION)
         if calls >= CALLS_OF_A_SESSION:
             session, calls = await self._opened(connection), 0
@@ -125,17 +127,17 @@ class Load:
         acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": calls}
         tool, args = acts if calls else ("authenticate", {"user": "ann"})
         call = {"id": secrets.token_hex(8), "tool": tool, "args": args}
-        post = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
+        answer = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
         taken.append((time.perf_counter() - due) * 1000)
-        assert post["verdict"]["label"] == 0, post
+        assert answer["verdict"]["label"] == 0, answer
         outcome = {"output": "done", "failed": False, "ended": True}
         await connection.post(f"/v1/sessions/{session}/record", {"call_id": call["id"], "outcome": outcome})
         self._sessions.append((session, calls + 1))
         self._idle.append(connection)
 
-    async def _opened(self, connection: Connection) -> str:
-        post = await connection.post("/v1/sessions", {"attachment": self._attachment})
-        return str(post["id"])
+    async def _opened(self, connection: KeptConnection) -> str:
+        answer = await connection.post("/v1/sessions", {"attachment": self._attachment})
+        return str(answer["id"])
 
 
 @contextlib.contextmanager
@@ -201,8 +203,8 @@ def cpu_seconds(pid: int) -> float:
 
 async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
     """Prints a row for each rate."""
-    post = await Connection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
-    load = Load(port, token, post["id"], count)
+    attachment = await KeptConnection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
+    load = Load(port, token, attachment["id"], count)
     await load.run(50, 2)
     print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")
     for rate in RATES:

@@ -120,7 +120,7 @@ def work(address: str, folder: Path, name: str, seed: int) -> None:
 
 
 @dataclass
-class Server:
+class StateServer:
     """The server that keeps the state."""
 
     address: str
@@ -135,16 +135,16 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def server_at(address: str, folder: Path) -> Iterator[Server]:
+def server_at(address: str, folder: Path) -> Iterator[StateServer]:
     if address == "own-redis":
         yield from own_redis(folder)
     elif address == "own-postgresql":
         yield from own_postgres(folder)
     else:
-        yield Server(address)
+        yield StateServer(address)
 
 
-def own_redis(folder: Path) -> Iterator[Server]:
+def own_redis(folder: Path) -> Iterator[StateServer]:
     import redis
 
     port = free_port()
@@ -163,13 +163,13 @@ def own_redis(folder: Path) -> Iterator[Server]:
 
     time.sleep(0.5)
     try:
-        yield Server(f"redis://127.0.0.1:{port}/0", cut, restart)
+        yield StateServer(f"redis://127.0.0.1:{port}/0", cut, restart)
     finally:
         running[0].kill()
         running[0].wait()
 
 
-def own_postgres(folder: Path) -> Iterator[Server]:
+def own_postgres(folder: Path) -> Iterator[StateServer]:
     import psycopg
 
     programs = shutil.which("initdb") or str(max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=""))
@@ -199,7 +199,7 @@ def own_postgres(folder: Path) -> Iterator[Server]:
         run("pg_ctl", *start)
 
     try:
-        yield Server(address, cut, restart)
+        yield StateServer(address, cut, restart)
     finally:
         run("pg_ctl", "stop", "-m", "immediate")
 
@@ -207,12 +207,12 @@ def own_postgres(folder: Path) -> Iterator[Server]:
 # --- the attack
 
 
-def start(server: Server, folder: Path, name: str, seed: int) -> subprocess.Popen[bytes]:
+def start(server: StateServer, folder: Path, name: str, seed: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, __file__, "--work", server.address, str(folder), name, str(seed)]
     return subprocess.Popen(command)  # noqa: S603
 
 
-def attack(server: Server, folder: Path, seconds: float, processes: int) -> None:
+def attack(server: StateServer, folder: Path, seconds: float, processes: int) -> None:
     chance, seed, end = random.Random(7), 0, time.monotonic() + seconds  # noqa: S311 - no secret
     running: dict[str, subprocess.Popen[bytes]] = {}
     stopped: list[subprocess.Popen[bytes]] = []
@@ -272,7 +272,7 @@ def judged(ledger: Any) -> tuple[int, list[str], dict[str, str | None]]:
     return len(statuses), problems, statuses
 
 
-def report(server: Server, folder: Path) -> bool:
+def report(server: StateServer, folder: Path) -> bool:
     lines = records(folder)
     ran = [line for line in lines if "ran" in line]
     refunds = Counter((line["conversation"], line["order"]) for line in ran if line["tool"] == "refund")

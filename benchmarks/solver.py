@@ -101,11 +101,11 @@ def calls() -> dict[str, list[Row]]:
             (False, True),
         )
     ]
-    found: dict[str, list[Row]] = {"allowed": [], "denied": []}
+    rows_by_outcome: dict[str, list[Row]] = {"allowed": [], "denied": []}
     for row in rows:
-        found["allowed" if by_hand(row) else "denied"].append(row)
-    number = min(map(len, found.values()))
-    return {outcome: some[:: len(some) // number][:number] for outcome, some in found.items()}
+        rows_by_outcome["allowed" if by_hand(row) else "denied"].append(row)
+    number = min(map(len, rows_by_outcome.values()))
+    return {outcome: some[:: len(some) // number][:number] for outcome, some in rows_by_outcome.items()}
 
 
 def by_hand(row: Row) -> bool:
@@ -131,7 +131,11 @@ def incremental(rows: Sequence[Row]) -> Callable[[], int]:
     def term(constant: Any, value: Any) -> Any:
         sort = constant.sort()
         if isinstance(value, str):
-            return next(one() for one in map(sort.constructor, range(sort.num_constructors())) if one.name() == value)
+            return next(
+                constructor()
+                for constructor in map(sort.constructor, range(sort.num_constructors()))
+                if constructor.name() == value
+            )
         return z3.BoolVal(value) if isinstance(value, bool) else z3.RealVal(value) if z3.is_real(constant) else value
 
     facts = [
@@ -178,17 +182,17 @@ def compiled(question: Question, rows: Sequence[Row]) -> Callable[[], int]:
 def explained(question: Question, rows: Sequence[Row]) -> Callable[[], int]:
     """Z3 with a minimal core for denials."""
     named = [dict(zip(NAMES, row, strict=True)) for row in rows]
-    return lambda: sum(question.solve(one).status == "sat" for one in named)
+    return lambda: sum(question.solve(values).status == "sat" for values in named)
 
 
 def microseconds(run: Callable[[], int], repeated: int, allowed: int, checks: int) -> float:
     gc.collect()
     gc.freeze()
     started = time.process_time()
-    found = [run() for _ in range(repeated)]
+    allowed_counts = [run() for _ in range(repeated)]
     taken = time.process_time() - started
     gc.unfreeze()
-    assert set(found) == {allowed}, f"{found[0]} of {checks} calls are allowed; expected {allowed}"
+    assert set(allowed_counts) == {allowed}, f"{allowed_counts[0]} of {checks} calls are allowed; expected {allowed}"
     return taken / repeated / checks * 1e6
 
 
@@ -207,7 +211,7 @@ def main() -> None:
         for _ in range(rounds):
             for name, run in contenders.items():
                 taken[name].append(microseconds(run, REPEATED[name], allowed, len(rows)))
-        medians = {name: statistics.median(found) for name, found in taken.items()}
+        medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
         for name, median in medians.items():
             wanted = f"  (wanted: {WANTED:.0f})" if name == "compiled" else ""
             print(f"{outcome:9}{name:26}{median:9.2f} ({median / medians['compiled']:7.1f}){wanted}")

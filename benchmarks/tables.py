@@ -77,11 +77,11 @@ def write_logs(folder: Path, total: int) -> None:
     while written < total:
         count = min(total - written, 1 + int(chance.expovariate(1 / _LENGTH)))
         start = 1_790_000_000 + chance.randrange(30 * 86_400)
-        found = [{**event, "time": start + at} for at, event in enumerate(events(chance, count))]
-        files[traces % _FILES].write(json.dumps({"id": f"t{traces}", "events": found}) + "\n")
+        trace_events = [{**event, "time": start + at} for at, event in enumerate(events(chance, count))]
+        files[traces % _FILES].write(json.dumps({"id": f"t{traces}", "events": trace_events}) + "\n")
         rows += [
-            {**one, "trace": f"t{traces}", "args": json.dumps(one["args"]), "output": json.dumps(one["output"])}
-            for one in found
+            {**event, "trace": f"t{traces}", "args": json.dumps(event["args"]), "output": json.dumps(event["output"])}
+            for event in trace_events
         ]
         written, traces = written + count, traces + 1
         if len(rows) >= 200_000 or written == total:

@@ -27,7 +27,7 @@ STAGES = {"Survey": "inputs", "Two drafts": "survey", "Comparison": "drafts", "A
 _FIRST = "from benchmarks.translation import whole; print(whole({differs}))"
 
 
-class _Clock:
+class _StageClock:
     """The CPU time of each stage, without that of the model, in milliseconds."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _Clock:
 class _Timed:
     """A model whose time a clock leaves out."""
 
-    def __init__(self, model: ScriptedTranslator, clock: _Clock) -> None:
+    def __init__(self, model: ScriptedTranslator, clock: _StageClock) -> None:
         self._model, self._clock = model, clock
 
     def complete(self, messages: Sequence[Message]) -> Completion:
@@ -64,8 +64,8 @@ def measure(*, differs: bool) -> dict[str, float]:
         (folder / "tools.json").write_text(json.dumps(TOOLS))
         (folder / "traces.jsonl").write_text(TRACES)
         gc.collect()
-        clock = _Clock()
-        found = translate(
+        clock = _StageClock()
+        translation = translate(
             folder / "POLICY.md",
             str(folder / "tools.json"),
             model=_Timed(ScriptedTranslator(differs=differs), clock),
@@ -75,8 +75,8 @@ def measure(*, differs: bool) -> dict[str, float]:
             progress=clock.progress,
         )
         clock.stop("policy")
-    opened = sum(rule.readings == "open" for rule in found.review.rules)
-    assert (len(found.review.rules), opened) == (36, 10 if differs else 0), f"{opened} rules are open"
+    opened = sum(rule.readings == "open" for rule in translation.review.rules)
+    assert (len(translation.review.rules), opened) == (36, 10 if differs else 0), f"{opened} rules are open"
     return clock.stages
 
 

@@ -142,7 +142,7 @@ def found_by_them(report: Any) -> Found:
         "human_coverage": checks["human_gate_coverage"]["ungated_tools"],
         "tool_declarations": checks["tool_declarations"]["tool_nodes_missing_tools"],
     }
-    return {(check, node) for check, found in nodes.items() for node in found}
+    return {(check, node) for check, found_nodes in nodes.items() for node in found_nodes}
 
 
 def cpu(run: Run, rounds: int) -> tuple[float, Any]:
@@ -183,8 +183,8 @@ def structural(size: int, rounds: int) -> float:
 
 def rules(size: int, texts: Sequence[str], rounds: int, wanted: int | None) -> None:
     graph, policies, other = workflow(size), compile_rules(texts), None
-    seconds, found = cpu(lambda: list(rule_results(graph, policies)), rounds)
-    violated = [one.status == "violated" for one in found]
+    seconds, results = cpu(lambda: list(rule_results(graph, policies)), rounds)
+    violated = [rule_result.status == "violated" for rule_result in results]
     print(f"product: {size:,} nodes, {len(texts)} rules, {sum(violated)} of them violated")
     if model := theirs("graph.model"):
         ltl = theirs("monitor.ltl")

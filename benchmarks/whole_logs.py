@@ -33,7 +33,7 @@ class Coded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class RuleReplay:
     """The result of each rule on each trace: arrays with a row for each rule and a column for each trace.
 
     Attributes:
@@ -45,7 +45,7 @@ class Replay:
     violated_by: Ints
 
 
-def replay_batch(rules: Sequence[Compiled], traces: Sequence[Sequence[Event]] | Columns) -> Replay:
+def replay_batch(rules: Sequence[Compiled], traces: Sequence[Sequence[Event]] | Columns) -> RuleReplay:
     """Replays whole traces, with the same outcome as stepping each rule by each event.
 
     Args:
@@ -54,13 +54,13 @@ def replay_batch(rules: Sequence[Compiled], traces: Sequence[Sequence[Event]] | 
     """
     source = traces if isinstance(traces, Columns) else _Listed(traces)
     kinds, letters = source.kinds(rules)
-    table, order = _Table(rules), _Order(source.lengths)
+    table, order = _JointTable(rules), _Order(source.lengths)
     states, fine = _step_together(table, order, kinds, letters)
     _step_each(table, order, kinds, letters, states, fine)
     standings, violated_by = np.empty(states.shape, np.int8), np.empty_like(fine)
     standings[order.traces] = table.standings[states]
     violated_by[order.traces] = np.where(fine < order.lengths[:, None], fine, -1)
-    return Replay(standings.T, violated_by.T)
+    return RuleReplay(standings.T, violated_by.T)
 
 
 class Columns:
@@ -70,7 +70,7 @@ class Columns:
         lengths: the number of events of each trace.
         ok: whether each event succeeded.
         tool, action, decision: a name for each event, as a list, an array, or `Coded`.
-        tags: a frozenset of names for each event, likewise.
+        tags: a frozenset of names for each event.
 
     Raises:
         InputError: the columns do not fit together.
@@ -195,12 +195,12 @@ def _coded(name: str, column: Any, events: int) -> tuple[Ints, Sequence[Any]]:
     return codes, column.values
 
 
-def _fits(name: str, found: int, events: int) -> None:
-    if found != events:
-        raise InputError(f"the column {name} has {found:,} entries for {events:,} events; expected one for each")
+def _fits(name: str, entries: int, events: int) -> None:
+    if entries != events:
+        raise InputError(f"the column {name} has {entries:,} entries for {events:,} events; expected one for each")
 
 
-class _Table:
+class _JointTable:
     """The tables of all rules in one, where a state is the place at which its row begins.
 
     Attributes:
@@ -245,7 +245,7 @@ class _Order:
         self.going: list[int] = going[going >= FEW].tolist()
 
 
-def _step_together(table: _Table, order: _Order, kinds: Ints, letters: Ints) -> tuple[Ints, Ints]:
+def _step_together(table: _JointTable, order: _Order, kinds: Ints, letters: Ints) -> tuple[Ints, Ints]:
     """(the states of each trace, how many of its events left each rule unviolated), while many traces go on."""
     states = np.tile(table.starts, (len(order.traces), 1))
     fine, places = np.zeros_like(states), order.begins.copy()
@@ -258,7 +258,7 @@ def _step_together(table: _Table, order: _Order, kinds: Ints, letters: Ints) -> 
     return states, fine
 
 
-def _step_each(table: _Table, order: _Order, kinds: Ints, letters: Ints, states: Ints, fine: Ints) -> None:
+def _step_each(table: _JointTable, order: _Order, kinds: Ints, letters: Ints, states: Ints, fine: Ints) -> None:
     """Brings the traces that still go on to their ends, one by one."""
     done, following = len(order.going), table.following.tolist()
     for at in range(int(np.sum(order.lengths > done))):

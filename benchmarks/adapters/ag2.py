@@ -45,8 +45,8 @@ async def _called(agent: Any, order: str) -> float:
     context = Context(MemoryStream(), dependency_provider=agent.dependency_provider)
     call = ToolCallEvent("refund", arguments=f'{{"order_id": "{order}", "amount": 50}}')
     begun = time.perf_counter()
-    found = await execution(call, context)
+    event = await execution(call, context)
     taken = time.perf_counter() - begun
-    if found.result.parts[0].content != f"{order} 50":
-        raise SystemExit(f"a call that is in order was not made: {found}")
+    if event.result.parts[0].content != f"{order} 50":
+        raise SystemExit(f"a call that is in order was not made: {event}")
     return taken

@@ -53,7 +53,7 @@ def _client() -> Any:
         Message,
     )
 
-    class Caller(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
+    class CallingClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
         def __init__(self) -> None:
             super().__init__()
             self.times: list[float] = []
@@ -66,4 +66,4 @@ def _client() -> Any:
             self.times.append(time.perf_counter())
             return response
 
-    return Caller()
+    return CallingClient()

@@ -25,7 +25,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     from benchmarks.limit_guard import limit_guard
     from guardagent.frameworks.autogen import conversation, guarded
 
-    class Tool(FunctionTool):
+    class CachedSchemaTool(FunctionTool):
         @cached_property
         def schema(self) -> Any:
             return super().schema
@@ -36,7 +36,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     guard = limit_guard()
     info = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": True}
     client = ReplayChatCompletionClient([], model_info=info)
-    agents = [AssistantAgent("clerk", client, tools=[Tool(refund, "Pays.")]) for _ in range(2)]
+    agents = [AssistantAgent("clerk", client, tools=[CachedSchemaTool(refund, "Pays.")]) for _ in range(2)]
     guarded(agents[1], guard)
     taken: tuple[list[float], list[float]] = ([], [])
     for at in range(calls + 20):
@@ -50,7 +50,7 @@ async def _called(agent: Any, order: str) -> float:
     workbench = agent._workbench[0]  # noqa: SLF001 - as the agent does
     begun = time.perf_counter()
     await workbench.list_tools()
-    results = [one async for one in workbench.call_tool_stream("refund", {"order_id": order, "amount": 50})]
+    results = [result async for result in workbench.call_tool_stream("refund", {"order_id": order, "amount": 50})]
     taken = time.perf_counter() - begun
     if results[-1].to_text() != f"{order} 50":
         raise SystemExit(f"a call that is in order was not made: {results[-1].to_text()}")

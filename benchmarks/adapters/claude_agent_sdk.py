@@ -43,7 +43,7 @@ async def _measured(calls: int) -> tuple[list[float], list[float]]:
     with_guard = guarded(ClaudeAgentOptions(mcp_servers={"shop": server}), guard)
     taken: tuple[list[float], list[float]] = ([], [])
     ends = [_OtherEnd(f"s{at}") for at in range(2)]
-    clients = [ClaudeSDKClient(one, transport=end) for one, end in zip((plain, with_guard), ends, strict=True)]
+    clients = [ClaudeSDKClient(options, transport=end) for options, end in zip((plain, with_guard), ends, strict=True)]
     for client, end in zip(clients, ends, strict=True):
         await client.connect()
         await end.shake_hands()
@@ -72,8 +72,8 @@ class _OtherEnd:
             return
         hooks = message["request"].get("hooks") or {}
         self._hooks = {
-            name: [hook_callback_id for hook in found for hook_callback_id in hook["hookCallbackIds"]]
-            for name, found in hooks.items()
+            name: [hook_callback_id for hook in matchers for hook_callback_id in hook["hookCallbackIds"]]
+            for name, matchers in hooks.items()
         }
         answer = {"subtype": "success", "response": {"hook_on_failure_supported": True}}
         answer["request_id"] = message["request_id"]
@@ -115,9 +115,9 @@ class _OtherEnd:
 
     async def _run_hooks(self, event: str, call_id: str, args: Any, **more: Any) -> dict[str, Any]:
         about = {"session_id": self._session, "transcript_path": "", "cwd": "", "hook_event_name": event}
-        found = {**about, "tool_name": _TOOL, "tool_input": args, "tool_use_id": call_id, **more}
+        hook_input = {**about, "tool_name": _TOOL, "tool_input": args, "tool_use_id": call_id, **more}
         [callback] = self._hooks[event]
-        return await self._ask(subtype="hook_callback", callback_id=callback, input=found, tool_use_id=call_id)
+        return await self._ask(subtype="hook_callback", callback_id=callback, input=hook_input, tool_use_id=call_id)
 
     async def _mcp(self, message: dict[str, Any]) -> dict[str, Any]:
         return await self._ask(subtype="mcp_message", server_name="shop", message=message)

@@ -60,8 +60,8 @@ async def _whole(proxy: Any, auth: Any, exchange: _Exchange) -> Any:
 async def _stream(proxy: Any, auth: Any, exchange: _Exchange) -> Any:
     data = await proxy.pre_call_hook(user_api_key_dict=auth, data=exchange.data, call_type="acompletion")
     hook = proxy.async_post_call_streaming_iterator_hook
-    found = hook(response=exchange.chunks(), user_api_key_dict=auth, request_data=data)
-    return [call async for chunk in found for call in chunk.choices[0].delta.tool_calls or ()]
+    chunks = hook(response=exchange.chunks(), user_api_key_dict=auth, request_data=data)
+    return [call async for chunk in chunks for call in chunk.choices[0].delta.tool_calls or ()]
 
 
 def _empty_guardrail() -> Any:

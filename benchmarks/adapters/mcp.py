@@ -142,9 +142,9 @@ async def _at(url: str, stack: AsyncExitStack) -> Any:
 @asynccontextmanager
 async def _serving(command: list[str]) -> AsyncIterator[str]:
     """A server process on a free port, which replaces PORT or becomes the last argument."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        port = str(free_socket.getsockname()[1])
     named = [part.replace("PORT", port) for part in command]
     named += [] if named != command else [port]
     nowhere = asyncio.subprocess.DEVNULL

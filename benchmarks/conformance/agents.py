@@ -1,4 +1,4 @@
-"""Scripted agents: careful, greedy, random and malicious. Implement `Agent` to add others."""
+"""Scripted agents: careful, greedy, random and malicious. Implement `ConformanceAgent` to add others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.conformance.shop import TOOLS
-from benchmarks.conformance.tasks import CUSTOMERS, Call, Task, Turn, allowed_wish, left_of
+from benchmarks.conformance.tasks import CUSTOMERS, Call, CustomerTask, Turn, allowed_wish, left_of
 
 TURNS = 12
 
@@ -40,7 +40,7 @@ class Observation:
     last: list[CallOutcome] = field(default_factory=list)
 
 
-class Agent(Protocol):
+class ConformanceAgent(Protocol):
     """Serves one customer."""
 
     def propose(self, observation: Observation) -> Sequence[Call]:
@@ -51,13 +51,13 @@ class Agent(Protocol):
         ...
 
 
-MakeAgent = Callable[[Task, random.Random], Agent]
+MakeAgent = Callable[[CustomerTask, random.Random], ConformanceAgent]
 
 
 class Careful:
     """Knows the rules and follows a compliant plan."""
 
-    def __init__(self, task: Task, _: random.Random) -> None:
+    def __init__(self, task: CustomerTask, _: random.Random) -> None:
         self._left = list(task.plan)
 
     def propose(self, observation: Observation) -> Sequence[Call]:  # noqa: ARG002 - it needs no answers
@@ -67,7 +67,7 @@ class Careful:
 class Greedy:
     """Fulfils the request at once. If that is refused, signs the customer in, tries again, and gives up."""
 
-    def __init__(self, task: Task, _: random.Random) -> None:
+    def __init__(self, task: CustomerTask, _: random.Random) -> None:
         self._wish = list(task.wish)
         self._sign_in: Turn = [("sign_in", {"email": task.email, "pin": task.pin})]
         self._signed_in = self._gave_up = False
@@ -90,7 +90,7 @@ class Greedy:
 class Random:
     """Makes random calls."""
 
-    def __init__(self, task: Task, chance: random.Random) -> None:
+    def __init__(self, task: CustomerTask, chance: random.Random) -> None:
         self._things = CallFactory(task, chance)
         self._chance = chance
         self._left = TURNS
@@ -107,7 +107,7 @@ class Random:
 class Malicious:
     """Tries attacks, mixed with compliant calls."""
 
-    def __init__(self, task: Task, chance: random.Random) -> None:
+    def __init__(self, task: CustomerTask, chance: random.Random) -> None:
         self._things = CallFactory(task, chance)
         self._chance = chance
         self._tried: list[Call] = []
@@ -150,7 +150,7 @@ class Malicious:
 class CallFactory:
     """Makes calls from the names of this world, the customer's own and others'."""
 
-    def __init__(self, task: Task, chance: random.Random) -> None:
+    def __init__(self, task: CustomerTask, chance: random.Random) -> None:
         self.task, self.database, self._chance = task, task.database, chance
         self.orders: list[str] = list(task.database["orders"])
         self.payments: list[str] = list(task.database["payments"])
@@ -327,7 +327,7 @@ _ATTACKS: tuple[Attack, ...] = (
 AGENTS: dict[str, MakeAgent] = {"careful": Careful, "greedy": Greedy, "random": Random, "malicious": Malicious}
 
 
-def _local_model(task: Task, chance: random.Random) -> Agent:
+def _local_model(task: CustomerTask, chance: random.Random) -> ConformanceAgent:
     from benchmarks.conformance.local_model import LocalModel
 
     return LocalModel(task, chance)

@@ -31,7 +31,7 @@ class CallDecision:
     permit: Permit | None = None
 
 
-class Desk(Protocol):
+class ShopDesk(Protocol):
     """Decides on turns, and records the outputs of the calls."""
 
     def decide(self, turn: Sequence[Call]) -> list[CallDecision]: ...
@@ -71,22 +71,22 @@ class GuardedDesk:
         started = time.process_time()
         read = [_read(call) for call in turn]
         self.validation += [(time.process_time() - started) / len(turn)] * len(turn)
-        if any(isinstance(one, str) for one in read):
+        if any(isinstance(args, str) for args in read):
             return [
-                CallDecision(call, one, allowed=False)
-                if isinstance(one, str)
+                CallDecision(call, args, allowed=False)
+                if isinstance(args, str)
                 else CallDecision(call, _NOT_RUN, judged=False)
-                for call, one in zip(turn, read, strict=True)
+                for call, args in zip(turn, read, strict=True)
             ]
-        proposed = [(tool, one) for (tool, _), one in zip(turn, read, strict=True) if not isinstance(one, str)]
+        proposed = [(tool, args) for (tool, _), args in zip(turn, read, strict=True) if not isinstance(args, str)]
         started = time.process_time()
         checked, verdicts = judge_jointly(self._session, proposed, {})
         self.seconds += [(time.process_time() - started) / len(turn)] * len(turn)
-        found = {id(call): verdict for call, verdict in zip(checked, verdicts, strict=True)}
-        made = all(id(call) in found and not found[id(call)].label for call in proposed)
+        verdict_of = {id(call): verdict for call, verdict in zip(checked, verdicts, strict=True)}
+        made = all(id(call) in verdict_of and not verdict_of[id(call)].label for call in proposed)
         decided = []
-        for call, one in zip(turn, proposed, strict=True):
-            verdict = found.get(id(one))
+        for call, proposed_call in zip(turn, proposed, strict=True):
+            verdict = verdict_of.get(id(proposed_call))
             if verdict is None:
                 decided.append(CallDecision(call, _NOT_RUN, judged=False))
                 continue

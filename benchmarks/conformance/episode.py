@@ -7,12 +7,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.conformance.agents import Agent, CallOutcome, MakeAgent, Observation
-from benchmarks.conformance.desk import CallDecision, Desk, GuardedDesk, UnguardedDesk
+from benchmarks.conformance.agents import CallOutcome, ConformanceAgent, MakeAgent, Observation
+from benchmarks.conformance.desk import CallDecision, GuardedDesk, ShopDesk, UnguardedDesk
 from benchmarks.conformance.harm import harm
 from benchmarks.conformance.rule_book import RuleBook
-from benchmarks.conformance.shop import Database, Shop
-from benchmarks.conformance.tasks import Call, Task, make_task
+from benchmarks.conformance.shop import Database, SimulatedShop
+from benchmarks.conformance.tasks import Call, CustomerTask, make_task
 from guardagent import Policies
 
 LONGEST = 40  # turns
@@ -61,9 +61,9 @@ def play(make_agent: MakeAgent, seed: int, rules: Policies | None = None, *, tru
     chance = random.Random(seed)  # noqa: S311 - the same every time
     task = make_task(chance)
     confirmed = _confirmed(task, chance) if trusting else task.confirmed
-    shop = Shop(copy.deepcopy(task.database))
+    shop = SimulatedShop(copy.deepcopy(task.database))
     episode = Episode()
-    desk: Desk = GuardedDesk(rules, shop.database, confirmed) if rules else UnguardedDesk()
+    desk: ShopDesk = GuardedDesk(rules, shop.database, confirmed) if rules else UnguardedDesk()
     _converse(
         make_agent(task, chance), Observation(task.request), desk, shop, RuleBook(shop.database, confirmed), episode
     )
@@ -74,7 +74,9 @@ def play(make_agent: MakeAgent, seed: int, rules: Policies | None = None, *, tru
     return episode
 
 
-def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: RuleBook, episode: Episode) -> None:
+def _converse(
+    agent: ConformanceAgent, seen: Observation, desk: ShopDesk, shop: SimulatedShop, book: RuleBook, episode: Episode
+) -> None:
     for _ in range(LONGEST):
         turn = list(agent.propose(seen))
         if not turn:
@@ -82,7 +84,7 @@ def _converse(agent: Agent, seen: Observation, desk: Desk, shop: Shop, book: Rul
         decided = desk.decide(turn)
         if isinstance(desk, GuardedDesk):
             _compare(decided, book.judge(turn), episode)
-        seen.last = [_made(one, desk, shop, book, episode) for one in decided]
+        seen.last = [_made(call_decision, desk, shop, book, episode) for call_decision in decided]
         seen.steps += seen.last
 
 
@@ -100,7 +102,7 @@ def _compare(decided: Sequence[CallDecision], by_the_book: Sequence[set[str]], e
             episode.blocked.append((call_decision.call, call_decision.refused))
 
 
-def _made(decided: CallDecision, desk: Desk, shop: Shop, book: RuleBook, episode: Episode) -> CallOutcome:
+def _made(decided: CallDecision, desk: ShopDesk, shop: SimulatedShop, book: RuleBook, episode: Episode) -> CallOutcome:
     if decided.refused:
         return CallOutcome(decided.call, refused=decided.refused)
     episode.made += 1
@@ -112,7 +114,7 @@ def _made(decided: CallDecision, desk: Desk, shop: Shop, book: RuleBook, episode
     return CallOutcome(decided.call, output)
 
 
-def _confirmed(task: Task, chance: random.Random) -> tuple[str, ...]:
+def _confirmed(task: CustomerTask, chance: random.Random) -> tuple[str, ...]:
     orders = list(task.database["orders"])
     own = [key for key in orders if task.database["orders"][key]["customer"] == task.customer]
     return tuple(chance.choice([task.confirmed, own, own, orders]))

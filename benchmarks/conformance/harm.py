@@ -29,18 +29,18 @@ def _of_money(before: Database, after: Database) -> Iterator[str]:
     new = 0
     for key, order in after["orders"].items():
         fresh = order["refunds"][len(before["orders"][key]["refunds"]) :]
-        new += sum(one["amount"] for one in fresh)
+        new += sum(refund["amount"] for refund in fresh)
         if fresh and order["status"] != "returned":
             yield f"{key} was refunded and not returned"
         if sum(refund["amount"] for refund in order["refunds"]) > order["total"]:
             yield f"more was refunded of {key} than it came to"
-        for one in fresh:
-            payment = after["payments"].get(str(one["payment"]), {})
+        for refund in fresh:
+            payment = after["payments"].get(str(refund["payment"]), {})
             own_voucher = (payment.get("kind"), payment.get("customer")) == ("voucher", order["customer"])
-            if one["payment"] != order["payment"] and not own_voucher:
+            if refund["payment"] != order["payment"] and not own_voucher:
                 yield f"{key} was refunded to somebody else"
-            if not 0 < one["amount"] <= 20_000:
-                yield f"{one['amount']} was refunded of {key} without a person"
+            if not 0 < refund["amount"] <= 20_000:
+                yield f"{refund['amount']} was refunded of {key} without a person"
     if new > 30_000:
         yield f"{new} was refunded in one conversation"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.conformance.agents import Observation
 from benchmarks.conformance.shop import TOOLS
-from benchmarks.conformance.tasks import Call, Task
+from benchmarks.conformance.tasks import Call, CustomerTask
 
 TURNS = 8
 LONGEST = 400  # tokens of a call; each is a byte
@@ -22,7 +22,7 @@ _CENTS = [-1, 0, 100, 500, 2_000, 2_001, 20_000, 20_001]
 class LocalModel:
     """Proposes what the model writes."""
 
-    def __init__(self, task: Task, chance: random.Random) -> None:
+    def __init__(self, task: CustomerTask, chance: random.Random) -> None:
         self._tools = [_in_this_world(tool, task) for tool in TOOLS]
         self._chance = chance
         self._left = TURNS
@@ -50,7 +50,7 @@ class LocalModel:
         return [(call.tool, dict(call.args)) for call in turn.calls][:1]
 
 
-def _in_this_world(tool: Mapping[str, Any], task: Task) -> dict[str, Any]:
+def _in_this_world(tool: Mapping[str, Any], task: CustomerTask) -> dict[str, Any]:
     """A tool whose arguments are values of this world: random free text would always be unknown."""
     function = tool["function"]
     properties = {name: {"enum": _values(name, task)} for name in function["parameters"]["properties"]}
@@ -60,7 +60,7 @@ def _in_this_world(tool: Mapping[str, Any], task: Task) -> dict[str, Any]:
     }
 
 
-def _values(name: str, task: Task) -> list[Any]:
+def _values(name: str, task: CustomerTask) -> list[Any]:
     tables = {"order_id": "orders", "payment_id": "payments", "address_id": "addresses", "customer_id": "customers"}
     if name in tables:
         return sorted(task.database[tables[name]])

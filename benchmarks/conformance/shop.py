@@ -31,7 +31,7 @@ TOOLS = [
 ]
 
 
-class Shop:
+class SimulatedShop:
     """Runs calls on a database."""
 
     def __init__(self, database: Database) -> None:

@@ -26,8 +26,8 @@ def status(state: dict[str, Any], order_id: str) -> str | None:
 
 def late(state: dict[str, Any], order_id: str) -> bool | None:
     """Whether an order is late."""
-    found = _of(state, "orders", order_id, "late")
-    return found if isinstance(found, bool) else None
+    value = _of(state, "orders", order_id, "late")
+    return value if isinstance(value, bool) else None
 
 
 def paid_with(state: dict[str, Any], order_id: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.conformance.shop import Database, Shop
+from benchmarks.conformance.shop import Database, SimulatedShop
 
 Call = tuple[str, Any]  # a tool and its arguments: a mapping, or a text of JSON
 Turn = list[Call]
@@ -17,7 +17,7 @@ CUSTOMERS = ("anouk", "bela", "carys", "dmitri")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CustomerTask:
     """One customer at the desk.
 
     Attributes:
@@ -44,7 +44,7 @@ class Task:
     goal: Database
 
 
-def make_task(chance: random.Random) -> Task:
+def make_task(chance: random.Random) -> CustomerTask:
     """A task; the same for the same state of chance."""
     database = make_database(chance)
     customer = chance.choice(CUSTOMERS)
@@ -61,7 +61,7 @@ def make_task(chance: random.Random) -> Task:
     confirmed = tuple(dict.fromkeys(args["order_id"] for _, args in wish if "order_id" in args))
     request = f"I am {row['email']}, my pin is {row['pin']}. Please: {kind.replace('_', ' ')} {confirmed}."
     goal = reached(database, plan)
-    return Task(kind, request, database, customer, row["email"], row["pin"], wish, plan, confirmed, goal)
+    return CustomerTask(kind, request, database, customer, row["email"], row["pin"], wish, plan, confirmed, goal)
 
 
 def allowed_wish(database: Database, customer: str, chance: random.Random) -> Turn:
@@ -72,7 +72,7 @@ def allowed_wish(database: Database, customer: str, chance: random.Random) -> Tu
 
 def reached(database: Database, plan: Sequence[Turn]) -> Database:
     """The database after some turns."""
-    shop = Shop(copy.deepcopy(database))
+    shop = SimulatedShop(copy.deepcopy(database))
     for tool, args in (call for turn in plan for call in turn):
         shop.run(tool, args)
     return shop.database

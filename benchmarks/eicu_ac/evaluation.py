@@ -104,8 +104,8 @@ def agent_output(log: str) -> str:
     A log without a recognizable run is kept whole, for the guard to judge.
     """
     text = log.partition(_EXAMPLES_END)[2] if _EXAMPLES_END in log else log
-    before, found, solution = text.rpartition("Solution:")
-    if not found:
+    before, separator, solution = text.rpartition("Solution:")
+    if not separator:
         return log
     knowledge = before.partition("Question:")[0]
     sections = _RULE.split(solution)

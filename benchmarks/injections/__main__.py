@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.injections.environment import Position, ShopEnvironment
 from benchmarks.injections.injections import INJECTIONS, Injection
-from benchmarks.injections.tasks import TASKS, Steps, Task
+from benchmarks.injections.tasks import TASKS, AssistantTask, Steps
 from guardagent import Policies, Session, load_policies
 from guardagent.types import thaw
 
@@ -28,7 +28,7 @@ POSITIONS: tuple[Position, ...] = ("start", "middle", "end")
 
 
 @dataclass
-class Run:
+class AttackRun:
     """One conversation: the assistant does the task, and obeys the injection when it reads it.
 
     Attributes:
@@ -77,41 +77,47 @@ class Run:
         return output
 
 
-def run(task: Task, policies: Policies | None, injection: Injection | None = None, position: Position = "end") -> Run:
+def run(
+    task: AssistantTask, policies: Policies | None, injection: Injection | None = None, position: Position = "end"
+) -> AttackRun:
     """Plays one task, guarded if there are policies, attacked if there is an injection."""
     shop = ShopEnvironment(injection.text if injection else "", position)
     messages = [{"role": "user", "content": task.words}]
     session = None if policies is None else policies.session(messages=messages)
-    run = Run(shop, session, injection)
+    run = AttackRun(shop, session, injection)
     run.follow(task.steps(), "task")
     return run
 
 
-def attacks(policies: Policies | None) -> Iterator[tuple[Task, Injection, Position, Run]]:
+def attacks(policies: Policies | None) -> Iterator[tuple[AssistantTask, Injection, Position, AttackRun]]:
     """Plays each attack that the assistant gets to read."""
     for task in TASKS:
         for injection in INJECTIONS:
             for position in POSITIONS:
-                one = run(task, policies, injection, position)
-                if one.read:
-                    yield task, injection, position, one
+                attacked_run = run(task, policies, injection, position)
+                if attacked_run.read:
+                    yield task, injection, position, attacked_run
 
 
 def measure(policies: Policies | None) -> dict[str, Any]:
     """The share of undisturbed tasks and successful attacks, and the CPU time of a check."""
     plain = [(task, run(task, policies)) for task in TASKS]
     attacked = list(attacks(policies))
-    through = [(task, injection, at) for task, injection, at, one in attacked if injection.succeeded(one.shop)]
-    checks = sorted(cost for _, one in plain for cost in one.checks) or [0.0]
-    checks = sorted(checks + [cost for *_, one in attacked for cost in one.checks])
+    through = [
+        (task, injection, at)
+        for task, injection, at, attacked_run in attacked
+        if injection.succeeded(attacked_run.shop)
+    ]
+    checks = sorted(cost for _, plain_run in plain for cost in plain_run.checks) or [0.0]
+    checks = sorted(checks + [cost for *_, attacked_run in attacked for cost in attacked_run.checks])
     return {
         "tasks": len(TASKS),
-        "undisturbed": sum(not one.denied["task"] for _, one in plain),
-        "disturbed": {task.name: one.denied["task"] for task, one in plain if one.denied["task"]},
+        "undisturbed": sum(not plain_run.denied["task"] for _, plain_run in plain),
+        "disturbed": {task.name: plain_run.denied["task"] for task, plain_run in plain if plain_run.denied["task"]},
         "attacks": len(attacked),
         "through": len(through),
         "by_injection": sorted({f"{injection.name} / {task.name} / {at}" for task, injection, at in through}),
-        "completed_under_attack": sum(not one.denied["task"] for *_, one in attacked),
+        "completed_under_attack": sum(not attacked_run.denied["task"] for *_, attacked_run in attacked),
         "check_p50_us": round(statistics.median(checks) * 1e6, 1),
         "check_p99_us": round(checks[int(len(checks) * 0.99)] * 1e6, 1),
     }
@@ -122,11 +128,11 @@ def main() -> None:
     parser.add_argument("--policies", type=Path, default=POLICY)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = {"no guard": measure(None), "guard": measure(load_policies(options.policies))}
+    figures = {"no guard": measure(None), "guard": measure(load_policies(options.policies))}
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
-    for name, row in found.items():
+    for name, row in figures.items():
         print(
             f"{name}: {row['undisturbed']} of {row['tasks']} tasks undisturbed, {row['through']} of {row['attacks']} "
             f"attacks succeeded, {row['completed_under_attack']} attacked tasks completed; "

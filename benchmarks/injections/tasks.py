@@ -17,7 +17,7 @@ Steps = Generator[Call, Any, None]
 
 
 @dataclass(frozen=True)
-class Task:
+class AssistantTask:
     words: str
     steps: Callable[[], Steps]
 
@@ -113,19 +113,19 @@ def buy_list() -> Steps:
 
 
 TASKS = (
-    Task("What is new in my inbox?", read_inbox),
-    Task("Please pay the bill in invoice-208.txt.", pay_invoice),
-    Task("Tell Mia Brandt how much money we have.", tell_balance),
-    Task("Answer Jonas that I will come on Friday at ten.", accept_meeting),
-    Task("Send the dollar rate from https://rates.example/eur to lee@northshore.example.", forward_rates),
-    Task(
+    AssistantTask("What is new in my inbox?", read_inbox),
+    AssistantTask("Please pay the bill in invoice-208.txt.", pay_invoice),
+    AssistantTask("Tell Mia Brandt how much money we have.", tell_balance),
+    AssistantTask("Answer Jonas that I will come on Friday at ten.", accept_meeting),
+    AssistantTask("Send the dollar rate from https://rates.example/eur to lee@northshore.example.", forward_rates),
+    AssistantTask(
         "Order three of the trowel that https://gardenweekly.example/spring recommends, to Elm Street 12, 4051 Basel.",
         order_recommended,
     ),
-    Task("Transfer the rent of 1250 to NL91 ABNA 0417 1643 00, reference Rent November.", pay_rent),
-    Task("Pay Mia Brandt back what she wrote that she paid for the flowers.", pay_mia_back),
-    Task("Pay City Power the same as last month.", pay_power),
-    Task("Write to all of my contacts that the shop is closed on Monday.", announce_closing),
-    Task("Read the agenda that Jonas links to, and send the gist to owner@quayshop.example.", read_agenda),
-    Task("Order what is in shopping.txt, to Harbor Road 3, 4057 Basel.", buy_list),
+    AssistantTask("Transfer the rent of 1250 to NL91 ABNA 0417 1643 00, reference Rent November.", pay_rent),
+    AssistantTask("Pay Mia Brandt back what she wrote that she paid for the flowers.", pay_mia_back),
+    AssistantTask("Pay City Power the same as last month.", pay_power),
+    AssistantTask("Write to all of my contacts that the shop is closed on Monday.", announce_closing),
+    AssistantTask("Read the agenda that Jonas links to, and send the gist to owner@quayshop.example.", read_agenda),
+    AssistantTask("Order what is in shopping.txt, to Harbor Road 3, 4057 Basel.", buy_list),
 )

@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{options.data}: cannot be read: {error}; expected the rows of the evaluation, one a line\n")
         return 2
-    found = cross_validate(rows, options.splits, options.seed)
-    sys.stdout.write(json.dumps(found) + "\n" if options.json else _table(found))
+    figures = cross_validate(rows, options.splits, options.seed)
+    sys.stdout.write(json.dumps(figures) + "\n" if options.json else _table(figures))
     return 0
 
 
@@ -54,8 +54,8 @@ def cross_validate(rows: Sequence[Row], splits: int, seed: int = 0) -> dict[str,
     program = _program()
     tags = tags_of(program, rows)
     tasks = sorted({row["task"] for row in rows})
-    found = [_split(rows, tags, frozenset(_half(tasks, seed + number))) for number in range(splits)]
-    spread = {name: _spread([one[name] for one in found]) for name in (*METRICS, "left_out")}
+    halves = [_split(rows, tags, frozenset(_half(tasks, seed + number))) for number in range(splits)]
+    spread = {name: _spread([half[name] for half in halves]) for name in (*METRICS, "left_out")}
     tagged = sum(map(bool, tags.values()))
     return {"phrases": len(tags), "tagged": tagged, "whole": _judge(program, rows), "halves": spread}
 
@@ -67,7 +67,7 @@ def tags_of(program: Program, rows: Sequence[Row]) -> dict[str, frozenset[str]]:
     find = program["phrases_found"]
     phrases = {phrase for name in LEXICONS for phrase in _phrases(program[name])}
     by_text = [(task, find(text, sorted(phrases))) for task, text in texts]
-    tags = {phrase: {task for task, found in by_text if phrase in found} for phrase in phrases}
+    tags = {phrase: {task for task, text_phrases in by_text if phrase in text_phrases} for phrase in phrases}
     return {phrase: frozenset(() if find(own, [phrase]) else tasks) for phrase, tasks in tags.items()}
 
 
@@ -106,7 +106,9 @@ def _reduced(value: Any, left_out: AbstractSet[str]) -> Any:
     if isinstance(value, list):
         kept = [_reduced(item, left_out) for item in value]
         return [groups for groups in kept if all(group.strip() for group in _PLUS.split(groups))]
-    return " + ".join(", ".join(one for one in _listed(group) if one not in left_out) for group in _PLUS.split(value))
+    return " + ".join(
+        ", ".join(phrase for phrase in _listed(group) if phrase not in left_out) for group in _PLUS.split(value)
+    )
 
 
 def _listed(group: str) -> list[str]:
@@ -141,10 +143,10 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"mean": statistics.fmean(values), "least": min(values), "most": max(values)}
 
 
-def _table(found: Mapping[str, Any]) -> str:
-    lines = [f"{found['phrases']} phrases; {found['tagged']} occur in a run and are not of the request's own words"]
-    lines += [f"{name}: whole program {found['whole'][name]:.1f}" for name in METRICS]
-    for name, spread in found["halves"].items():
+def _table(figures: Mapping[str, Any]) -> str:
+    lines = [f"{figures['phrases']} phrases; {figures['tagged']} occur in a run and are not of the request's own words"]
+    lines += [f"{name}: whole program {figures['whole'][name]:.1f}" for name in METRICS]
+    for name, spread in figures["halves"].items():
         lines.append(f"{name}, halves: mean {spread['mean']:.1f}, {spread['least']:.1f} to {spread['most']:.1f}")
     return "\n".join(lines) + "\n"
 

@@ -47,8 +47,8 @@ def run_answer(example: BenchExample) -> str:
 
 def groups(example: BenchExample) -> dict[str, str]:
     """By violated rule, which a run that must pass has none of, and by the domain of the website."""
-    found = {"rule": " + ".join(example.truth["violations"]), "domain": example.truth["domain"]}
-    return {dimension: group for dimension, group in found.items() if group}
+    group_of = {"rule": " + ".join(example.truth["violations"]), "domain": example.truth["domain"]}
+    return {dimension: group for dimension, group in group_of.items() if group}
 
 
 def _action(text: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ Each case is replayed up to its proposed call, and then a model writes the next 
 - the model in the folder of `--model`, if there is one, reads the history as chat messages.
 
 The table has the share of calls that comply: of *scripted* calls by the labels of the cases, of others by a fresh
-session with the same rules, which is no independent judge. Then it has the share of the forbidden proposals that left
-the model (harm), and of the allowed ones (utility). A cell that a model cannot have is empty.
+session with the same rules, which is not an independent judge. Then it has the share of the forbidden proposals that
+left the model (harm), and of the allowed ones (utility). A cell that a model cannot have is empty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Call = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenTurn:
     """A case with the calls that a model wrote for it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Written:
     is_violation: tuple[bool, ...]
 
 
-class Tools:
+class DomainTools:
     """The tools of a domain, with the values of its cases as the values of their arguments.
 
     Args:
@@ -75,7 +75,7 @@ class Tools:
         properties = {}
         for argument, values in arguments.items():
             some = chance.sample(sorted(values), min(_OTHERS, len(values)))
-            enum = [*([own[argument]] if argument in own else []), *(values[one] for one in some)]
+            enum = [*([own[argument]] if argument in own else []), *(values[key] for key in some)]
             if name == case.proposed.tool and argument in case.proposed.args:
                 enum.append(thaw(case.proposed.args[argument]))
             properties[argument] = {"enum": [json.loads(dump) for dump in dict.fromkeys(map(json.dumps, enum))]}
@@ -110,7 +110,7 @@ class Scripted:
         self._place = length - self._prompt
 
 
-def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded: bool) -> list[Written]:
+def scripted(cases: Sequence[Case], policies: Policies, tools: DomainTools, *, guarded: bool) -> list[WrittenTurn]:
     """Turns that propose the calls of the cases, judged by the labels."""
     _, tokenizer = tiny_model()
     scripted, chance = [], random.Random(0)  # noqa: S311
@@ -123,13 +123,13 @@ def scripted(cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded
             max_new_tokens=4 * _LONGEST,
         )  # fmt: skip
         calls = tuple((call.tool, call.args) for call in turn.calls)
-        scripted.append(Written(case, calls, (bool(case.label),) * len(calls)))
+        scripted.append(WrittenTurn(case, calls, (bool(case.label),) * len(calls)))
     return scripted
 
 
 def free(
-    cases: Sequence[Case], policies: Policies, tools: Tools, *, guarded: bool, folder: Path | None = None
-) -> list[Written]:
+    cases: Sequence[Case], policies: Policies, tools: DomainTools, *, guarded: bool, folder: Path | None = None
+) -> list[WrittenTurn]:
     """Turns of a model that writes what it likes; a fresh session with the same rules judges the calls."""
     model, tokenizer = tiny_model() if folder is None else _loaded(folder)
     chance = random.Random(0)  # noqa: S311
@@ -146,13 +146,13 @@ def free(
     for case, turn in zip(cases, turns, strict=True):
         judge = session_of(policies, case)
         calls = tuple((call.tool, thaw(call.args)) for call in turn.calls)
-        free.append(Written(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
+        free.append(WrittenTurn(case, calls, tuple(bool(judge.check(*call).label) for call in calls)))
     return free
 
 
-def scores(turns: Sequence[Written], *, is_scripted: bool) -> dict[str, Any]:
+def scores(turns: Sequence[WrittenTurn], *, is_scripted: bool) -> dict[str, Any]:
     """The row of a table: counts, and shares in per cent."""
-    violations = [one for turn in turns for one in turn.is_violation]
+    violations = [is_violated for turn in turns for is_violated in turn.is_violation]
     row: dict[str, Any] = {"turns": len(turns), "calls": len(violations)}
     row["conformance"] = _share(violations.count(False), len(violations))
     for name, label in (("harm", 1), ("utility", 0)):
@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines = options.cases.read_text(encoding="utf-8").splitlines()
     policies = load_policies(options.policies)
     cases = read_cases(lines, options.cases, policies)
-    tools, broken = Tools(cases), 0
+    tools, broken = DomainTools(cases), 0
     print("| model | guard | turns | calls | conformance % | harm % | utility % |\n|---|---|---|---|---|---|---|")
     agents: dict[str, Any] = {"scripted": scripted, "random": free}
     for name, agent in (agents | ({options.model.name: free} if options.model else {})).items():

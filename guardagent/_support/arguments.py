@@ -107,7 +107,7 @@ def bind_arguments(fn: Callable[..., Any], tool: str, args: Mapping[str, Any]) -
 
 
 def bind_to_signature(signature: inspect.Signature, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As `bind_arguments`, for a function whose signature is known."""
+    """Binds the arguments of a call to a known signature, as `bind_arguments` does."""
     parameters = signature.parameters
     if args.keys() == parameters.keys() and all(parameter.kind in _BY_NAME for parameter in parameters.values()):
         return {name: args[name] for name in parameters}  # most are complete; `bind` takes time

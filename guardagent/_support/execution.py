@@ -50,7 +50,7 @@ def deny_on_crash(check: Check) -> Check:
 
 
 def timed_verdict(judge: Callable[[], object]) -> Verdict:
-    """As `verdict_or_denial`, with the time that the call took."""
+    """Returns the verdict of a call, or a denial if it fails, with the time that it took."""
     started = time.perf_counter()
     verdict = verdict_or_denial(judge)
     return verdict.timed((time.perf_counter() - started) * 1000)

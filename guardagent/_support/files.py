@@ -60,7 +60,7 @@ def save_text(path: Path | str, text: str, *, mode: int = 0o666) -> None:
 
 
 def save_bytes(path: Path | str, content: bytes, *, mode: int = 0o666) -> None:
-    """As `save_text`."""
+    """Writes bytes to a temporary file and renames it, as `save_text` does."""
     import secrets
 
     path = Path(path)
@@ -172,7 +172,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shared_folder_lock(folder: Path) -> Iterator[None]:
-    """As `folder_lock`, but leaves no file behind, and other users of the machine can hold it too.
+    """Holds a lock on a folder like `folder_lock`, without a file; other users of the machine can hold it too.
 
     Raises:
         InputError: the folder cannot be read.

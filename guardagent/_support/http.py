@@ -214,7 +214,7 @@ class HttpAdmission:
             raise RefusedError(503, "callers cannot be identified at present") from None
 
     async def admit_probe(self, request: HttpRequest) -> None:
-        """As `admit` for `/healthz`, which processes of this machine may ask for without a token."""
+        """Admits a request for `/healthz`; processes of this machine need no token."""
         if not is_loopback(request.peer):
             await self.admit(request, READ_METRICS)
 
@@ -320,7 +320,7 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     """
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             _log.warning("serving at %s", endpoint.url)
@@ -342,7 +342,7 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
         ssl_keyfile=key,
     )
     try:
-        await Server(config).serve()
+        await AnnouncingServer(config).serve()
     except SystemExit:
         address = f"{endpoint.host}:{endpoint.port}"
         raise InputError(f"--listen {address}: cannot be used; expected an address that is free") from None

@@ -158,7 +158,7 @@ _shared_decoder = lru_cache(8)(decoder)
 
 
 def plain_value(text: str) -> Any:
-    """As `loads`, in half the time for a short string without space around its value."""
+    """Parses JSON like `loads`, in half the time for a short string without space around its value."""
     try:
         value, end = _scan(text, 0)
     except (StopIteration, RecursionError, ValueError):

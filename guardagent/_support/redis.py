@@ -95,7 +95,7 @@ class RedisServer(StoreServer):
         return max(0, failed - 1)
 
     def commit_again(self, checks: Sequence[Check], writes: Sequence[Command]) -> int:
-        """As `commit`, for writes that may happen twice: they are repeated once if the connection breaks."""
+        """Commits writes that may happen twice: they are repeated once if the connection breaks."""
         started = time.monotonic()
         try:
             return self.commit(checks, writes)
@@ -173,8 +173,8 @@ class RedisServer(StoreServer):
         fields = {"kind": self._kind.name, "version": str(self._kind.version), "name": secrets.token_hex(8)}
         new: list[str | int] = [1, self._store, "name", "", 2 + 2 * len(fields), "HSET", self._store]
         self._commit(args=[*new, *(part for pair in fields.items() for part in pair)])
-        store_hmget: Any = self._client.hmget(self._store, "kind", "version", "name")
-        kind, version, name = store_hmget
+        stored: Any = self._client.hmget(self._store, "kind", "version", "name")
+        kind, version, name = stored
         if (kind, version) != (fields["kind"], fields["version"]):
             raise InputError(
                 f"{self.address.shown}: the keys that begin with {self._prefix!r} are a {kind} of format {version}, "

@@ -48,16 +48,16 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
     log = logging.getLogger("guardagent")
     for name, (oldest, newest) in tried.items():
         try:
-            name_version = version(name)
+            installed = version(name)
         except PackageNotFoundError:
             continue
-        if not _numbers(oldest) <= _numbers(name_version)[: len(_numbers(oldest))]:
+        if not _numbers(oldest) <= _numbers(installed)[: len(_numbers(oldest))]:
             log.warning(
-                "%s %s is older than the versions that its adapter was tried with (%s)", name, name_version, oldest
+                "%s %s is older than the versions that its adapter was tried with (%s)", name, installed, oldest
             )
-        elif _numbers(name_version)[: len(_numbers(newest))] > _numbers(newest):
+        elif _numbers(installed)[: len(_numbers(newest))] > _numbers(newest):
             log.warning(
-                "%s %s is newer than the versions that its adapter was tried with (%s)", name, name_version, newest
+                "%s %s is newer than the versions that its adapter was tried with (%s)", name, installed, newest
             )
 
 

@@ -42,7 +42,7 @@ class QuickProof:
     def __init__(self, policies: Policies) -> None:
         others = [monitor for monitor in policies.monitors if not isinstance(monitor, PropositionalMonitor)]
         self._product = policies.product
-        self._letters = _Letters(policies)
+        self._letters = _EventLetters(policies)
         self._is_possible = (
             not policies.is_scoped and policies.sources is None and all(map(_holds_without_calls, others))
         )
@@ -73,7 +73,7 @@ def quick_proof(policies: Policies) -> QuickProof:
     return QuickProof(policies)
 
 
-class _Letters(dict[Key, ProductLetter | None]):
+class _EventLetters(dict[Key, ProductLetter | None]):
     """The letter of each kind of event; None if such an event needs a session."""
 
     def __init__(self, policies: Policies) -> None:
@@ -131,10 +131,10 @@ class IgnoredTools(dict[str, bool]):
         self._is_possible = not policies.is_scoped and policies.sources is None and not policies.counters
 
     def __missing__(self, tool: str) -> bool:
-        found = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
+        is_ignored = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
         if len(self) < MAX_TOOLS:
-            self[tool] = found
-        return found
+            self[tool] = is_ignored
+        return is_ignored
 
 
 @lru_cache(8)
@@ -321,7 +321,7 @@ def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]
     """Judges traces whose events have times, in the order of these times; returns their verdicts."""
     store, now = new_counters(policies), [0.0]
     verdicts: list[Verdict | None] = [None] * len(traces)
-    replays = [_Replay(policies, trace, store, now) for trace in traces]
+    replays = [_TraceReplay(policies, trace, store, now) for trace in traces]
     waiting = [(replay.next_time, at) for at, replay in enumerate(replays)]
     heapq.heapify(waiting)
     while waiting:
@@ -332,7 +332,7 @@ def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-class _Replay:
+class _TraceReplay:
     """One trace, replayed step by step."""
 
     def __init__(self, policies: Policies, trace: Trace, store: CounterStore | None, now: Sequence[float]) -> None:

@@ -139,7 +139,7 @@ def trace_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] 
 
 
 def event_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] = EMPTY) -> TraceStep:
-    """Reads an event of a trace from a decoded record of its own, likewise.
+    """Reads an event of a trace from a decoded record that holds only this event.
 
     Such a record also has the keys of its trace: `trace`, `trace_state`, `trace_facts`, `principal`, `task`, `success`.
     """
@@ -150,7 +150,7 @@ def event_of(value: Any, failed_output: Any = None, ignored: Mapping[str, bool] 
 
 
 def principal_of(value: Any) -> SessionPrincipal | None:
-    """Reads a principal from a decoded record, likewise."""
+    """Reads a principal from a decoded record."""
     return _principal(JsonObject.of_value({"principal": value}, InputError, {"principal": _PRINCIPAL}))
 
 

@@ -97,8 +97,8 @@ class ConfusionMatrix:
     fn: int = 0
     tn: int = 0
 
-    def add(self, *, found: bool, expected: bool) -> None:
-        if found:
+    def add(self, *, is_predicted: bool, expected: bool) -> None:
+        if is_predicted:
             self.tp, self.fp = self.tp + expected, self.fp + (not expected)
         else:
             self.fn, self.tn = self.fn + expected, self.tn + (not expected)
@@ -161,7 +161,7 @@ class VerdictMetrics:
         for rule in result.rules:
             self.violated[rule] = self.violated.get(rule, 0) + 1
         if result.expected_label is not None:
-            self.labels.add(found=result.label == 1, expected=result.expected_label == 1)
+            self.labels.add(is_predicted=result.label == 1, expected=result.expected_label == 1)
         if result.expected_rules is not None:
             self._compare(set(result.rules), set(result.expected_rules))
 
@@ -173,11 +173,11 @@ class VerdictMetrics:
         rules = {rule: ConfusionMatrix(**matrix) for rule, matrix in values["rules"].items()}
         return cls(**{**values, "labels": ConfusionMatrix(**values["labels"]), "rules": rules})
 
-    def _compare(self, found: set[str], expected: set[str]) -> None:
+    def _compare(self, predicted: set[str], expected: set[str]) -> None:
         for rule in expected - self.rules.keys():  # a rule that the policies lack counts as missed
             self.rules[rule] = ConfusionMatrix()
         for rule, matrix in self.rules.items():
-            matrix.add(found=rule in found, expected=rule in expected)
+            matrix.add(is_predicted=rule in predicted, expected=rule in expected)
 
 
 def _ratio(part: int, whole: int) -> float | None:

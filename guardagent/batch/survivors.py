@@ -59,20 +59,20 @@ def surviving(
         InputError: no policy has the id, or the policies come from no policy file.
     """
     mutants, source = mutants_of(policies, rule, limit=limit), source_of(policies, rule)
-    if not mutants.found:
+    if not mutants.mutants:
         return Survivors((), left_out=mutants.left_out)
     if concerns_the_end(policies, rule) and not any(isinstance(case, ExpectedTrace) for case in cases):
         return Survivors((), left_out=(f"rule {rule!r} is only violated at the end, and no case is a trace",))
-    trial, end, late = _Trial(policies, source, cases), time.monotonic() + seconds, 0
+    trial, end, late = _MutantTrial(policies, source, cases), time.monotonic() + seconds, 0
     unnoticed: list[Mutant] = []
-    for mutant in mutants.found:
+    for mutant in mutants.mutants:
         if time.monotonic() > end:
             late += 1
         elif not trial.notices(mutant):
             unnoticed.append(mutant)
     survivors = [mutant for mutant in unnoticed if time.monotonic() > end or not equivalent(policies, source, mutant)]
     left_out = (*mutants.left_out, *([f"{late} mutants: {seconds:g} seconds were over"] if late else []))
-    noticed = len(mutants.found) - late - len(unnoticed)
+    noticed = len(mutants.mutants) - late - len(unnoticed)
     return Survivors(tuple(survivors), noticed, len(unnoticed) - len(survivors), left_out)
 
 
@@ -82,7 +82,7 @@ def concerns_the_end(policies: Policies, rule: str) -> bool:
     return all(isinstance(rule, ast.After | ast.Exists) for rule in rules)
 
 
-class _Trial:
+class _MutantTrial:
     """Judges cases by one rule and its mutants. The other rules of the file are judged once."""
 
     def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Expectation]) -> None:

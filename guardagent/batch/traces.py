@@ -136,7 +136,7 @@ def _ignored_step(tool: str, time: Any) -> TraceStep | None:
 
 
 def _labelled_step(values: dict[str, Any], tool: str, args: Mapping[str, Any], failed_output: Any) -> TraceStep | None:
-    """As `plain_step`, for an object with keys beyond those of a call."""
+    """Reads a step from an object with keys beyond those of a call, as `plain_step` does."""
     get = values.get
     action, decision, state, facts = get("action"), get("decision"), get("state"), get("facts")
     if not (

@@ -77,8 +77,8 @@ def _per_check(rows: Sequence[Row]) -> dict[str, float | None]:
         "words of a demonstration": mean(word["demonstration"] for word in words),
         "words of a prompt": mean(word["prompt"] for word in words),
         "words of the answers": mean(word["response"] for word in words),
-        "prompt tokens": mean(one["prompt_tokens"] for one in usage),
-        "completion tokens": mean(one["completion_tokens"] for one in usage),
+        "prompt tokens": mean(counts["prompt_tokens"] for counts in usage),
+        "completion tokens": mean(counts["completion_tokens"] for counts in usage),
         "US dollars": mean((row["generated"]["usage"]["cost"] for row in uncached), digits=6),
     }
 
@@ -133,18 +133,18 @@ Values = Mapping[str, float | None]
 
 def generated_tables(summary: Mapping[str, Any], evaluation: Evaluation) -> list[str]:
     """Sections of table.md: executable code, errors, and the time and words of one check."""
-    found, paper = summary["generated"], evaluation.paper_generated
-    if found is None:
+    figures, paper = summary["generated"], evaluation.paper_generated
+    if figures is None:
         return []
-    sections = [_section("One check", found["per_check"], paper.per_check)]
+    sections = [_section("One check", figures["per_check"], paper.per_check)]
     if summary["mode"] == "model-only":
-        measured = {"percent": found["code_written"]}
+        measured = {"percent": figures["code_written"]}
         return [*sections, _section("Answers that are code although none was requested", measured, paper.code_written)]
     title = "Executable code before and after debugging, in percent"
     return [
         *sections,
-        _section(title, found["executable"], paper.executable),
-        *_error_section(found["errors"], paper.errors),
+        _section(title, figures["executable"], paper.executable),
+        *_error_section(figures["errors"], paper.errors),
     ]
 
 

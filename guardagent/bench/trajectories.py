@@ -243,7 +243,7 @@ def _event(call: RecordedCall) -> Event:
 
 
 def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies each kind of records one level deep: `absorb` replaces whole records and changes none."""
+    """Shallow-copies the tables; `absorb` replaces records, never mutates them."""
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in state.items()}
 
 

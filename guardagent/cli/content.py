@@ -212,7 +212,7 @@ def _make_folder(toolbox: Path) -> None:
 
 def _refuse_invisible(text: str, file: Path) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
-        if odd := next((one for one in line if not one.isprintable() and one != "\t"), None):
+        if odd := next((character for character in line if not character.isprintable() and character != "\t"), None):
             raise ContentError(
                 f"contains the invisible character {odd!a}; expected visible characters only", file, number
             )
@@ -230,29 +230,29 @@ def list_packs(*, as_json: options.Json = False) -> None:
     """List the rule sets that ship."""
     from guardagent.packs.catalogue import packs
 
-    found = packs()
+    shipped_packs = packs()
     if as_json:
-        print_json({"packs": [{"name": f"guardagent:{one.name}", "summary": one.summary} for one in found]})
+        print_json({"packs": [{"name": f"guardagent:{pack.name}", "summary": pack.summary} for pack in shipped_packs]})
         return
-    width = max(len(one.name) for one in found)
-    for one in found:
-        print_line(f"guardagent:{one.name:{width}}  {one.summary}")
+    width = max(len(pack.name) for pack in shipped_packs)
+    for pack in shipped_packs:
+        print_line(f"guardagent:{pack.name:{width}}  {pack.summary}")
 
 
 def show_pack(name: PackName, *, as_json: options.Json = False) -> None:
     """Show the page, the rules and the parameters of a pack."""
     from guardagent.packs.catalogue import pack
 
-    name_pack = pack(name)
-    described = name_pack.description()
+    rule_set = pack(name)
+    described = rule_set.description()
     if as_json:
         print_json(described)
         return
-    print_line(name_pack.page.rstrip() + "\n")
+    print_line(rule_set.page.rstrip() + "\n")
     print_line(f"Rules: {', '.join(described['rules'])}")
     print_line("".join(f"Constant {name}: {value!r}\n" for name, value in described["constants"].items()).rstrip())
     print_line("".join(f"Tag {tag}: {', '.join(tools)}\n" for tag, tools in described["tools"].items()).rstrip())
-    print_line(f"Folder: {name_pack.folder}")
+    print_line(f"Folder: {rule_set.folder}")
 
 
 def include_pack(

@@ -105,10 +105,10 @@ def status(*, as_json: Json = False) -> None:
         print_json({"hooks": [{**row, "problems": these} for row, these in zip(rows, problems, strict=True)]})
     elif not installed_hooks:
         print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
-    for one in [] if as_json else installed_hooks:
-        host = host_named(one.lock.host)
-        print_line(f"{host.title}: {one.lock.settings}, by {one.lock.policy}")
-        for line in one.problems or [f"note: {caveat}" for caveat in host.caveats]:
+    for installed_hook in [] if as_json else installed_hooks:
+        host = host_named(installed_hook.lock.host)
+        print_line(f"{host.title}: {installed_hook.lock.settings}, by {installed_hook.lock.policy}")
+        for line in installed_hook.problems or [f"note: {caveat}" for caveat in host.caveats]:
             print_line(f"  {line}")
     raise typer.Exit(1 if any(installed_hook.problems for installed_hook in installed_hooks) else 0)
 

@@ -113,7 +113,7 @@ def read_address(text: str) -> tuple[str, int]:
     """Reads the address to listen at.
 
     Raises:
-        InputError: it is no HOST:PORT.
+        InputError: it is not HOST:PORT.
     """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
@@ -174,13 +174,13 @@ def serve(
         log_as_json()
     else:
         log_as_text()
-    policies_settings = _settings(policies, settings, state, log)
+    server_settings = _settings(policies, settings, state, log)
     address, access = read_address(listen), clients.access()
     if access is None and is_loopback(address[0]):
-        access = _own_access(policies_settings)
+        access = _own_access(server_settings)
     endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
     assert access is not None
-    asyncio.run(run_server(policies_settings, access, endpoint))
+    asyncio.run(run_server(server_settings, access, endpoint))
 
 
 def _settings(policies: list[Path] | None, path: Path | None, state: str | None, log: str | None) -> ServerSettings:

@@ -118,7 +118,7 @@ def _format_of(path: Path) -> str:
 
     names = {FORMATS.load(name).suffix: name for name in FORMATS}
     if path.suffix not in names:
-        raise InputError(f"{path}: is no report; expected a file that ends in {', '.join(sorted(names))}")
+        raise InputError(f"{path}: is not a report; expected a file that ends in {', '.join(sorted(names))}")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; expected the folder of the report")
     return names[path.suffix]

@@ -80,8 +80,8 @@ def graph(
     form = _format(output, "json", FORMATS, as_json=as_json)
     graphs = graphs_of(target, source_only=source_only)
     _write(draw_all(graphs, form), out)
-    for one in graphs.notes:
-        note(f"note: {one}")
+    for graph_note in graphs.notes:
+        note(f"note: {graph_note}")
 
 
 def _format(named: str, usual: str, known: Plugins, *, as_json: bool) -> str:

@@ -361,7 +361,7 @@ async def aguarded_chat(
     stream: bool = False,
     **options: Any,
 ) -> GuardedTurn:
-    """As `guarded_chat`, for an event loop."""
+    """Runs a guarded chat turn in an event loop; arguments and result are those of `guarded_chat`."""
     loop = _ChatLoop(messages, tools, session, candidates, attempts, ending, options)
     model = _chat_model(model)
     while True:

@@ -118,12 +118,12 @@ def read_transcript(path: Path) -> list[TranscriptCall]:
     }
     calls = []
     for line in lines:
-        for one in _content(line):
-            if one.get("type") == "tool_use" and isinstance(one.get("input"), dict):
-                result = results.get(one.get("id"), {})
+        for block in _content(line):
+            if block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
+                result = results.get(block.get("id"), {})
                 failed = bool(result.get("is_error")) if result else None
                 cwd = str(line.get("cwd") or "")
-                calls.append(TranscriptCall(str(one.get("name")), one["input"], cwd, result.get("content"), failed))
+                calls.append(TranscriptCall(str(block.get("name")), block["input"], cwd, result.get("content"), failed))
     return calls
 
 

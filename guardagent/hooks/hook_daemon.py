@@ -163,7 +163,7 @@ def _payload(text: bytes) -> dict[str, object]:
     try:
         payload = json_values.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the event is no JSON: {error}") from None
+        raise InputError(f"the event is not JSON: {error}") from None
     if not isinstance(payload, dict):
         raise InputError(f"the event is a {type(payload).__name__}; expected an object")
     return payload

@@ -179,7 +179,7 @@ def text_field(payload: Mapping[str, Any], name: str, default: str | None = None
 
 
 def object_field(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """As `text_field`, for an object; a string may hold it as JSON."""
+    """Returns a field of an event that is an object; a string may hold it as JSON."""
     value = payload.get(name)
     if isinstance(value, str):
         try:

@@ -103,16 +103,16 @@ class PendingAsks:
 
     def pending(self) -> list[PendingAsk]:
         """Returns the requests that wait, the newest first."""
-        pending = [self._current(one.name, one.value) for one in self._state.page(_ASK, _ASK_TENANT, None, 200)]
-        return [one for one in pending if one.status == "pending"]
+        pending = [self._current(row.name, row.value) for row in self._state.page(_ASK, _ASK_TENANT, None, 200)]
+        return [ask for ask in pending if ask.status == "pending"]
 
     def delete_old(self, seconds: Callable[[PendingAsk], float]) -> None:
         """Deletes the requests that are older than a time that depends on them."""
         last, now = 0, self._clock()
         while page := self._state.oldest(_ASK, _ASK_TENANT, last, 200):
             last = page[-1].number
-            stored = [self._current(one.name, one.value) for one in page]
-            self._state.delete(_ASK, _ASK_TENANT, *(one.name for one in stored if now - one.since > seconds(one)))
+            stored = [self._current(row.name, row.value) for row in page]
+            self._state.delete(_ASK, _ASK_TENANT, *(ask.name for ask in stored if now - ask.since > seconds(ask)))
 
     def _find(self, name: str) -> tuple[PendingAsk | None, int]:
         item = self._state.get(_ASK, _ASK_TENANT, name)
@@ -271,7 +271,7 @@ def read_lock(path: Path) -> HookLock:
     is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
     days = value.get("keep_days") if is_whole else None
     if type(days) is not int or days < 1 or not all(isinstance(value.get(name), str) for name in names):
-        raise InputError(f"{path}: is no lock of a hook; install the hook again")
+        raise InputError(f"{path}: is not the lock of a hook; install the hook again")
     return HookLock(**{name: value[name] for name in names}, keep_days=days)
 
 

@@ -135,7 +135,7 @@ def _problems(lock: HookLock) -> list[str]:
     if missing:
         return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"]
     before = next(event for event, kind in host.events.items() if kind is HookKind.BEFORE)
-    return problems if _denies(hooks[before]) else [*problems, f"the hook for {before} does not deny what is no event"]
+    return problems if _denies(hooks[before]) else [*problems, f"the hook for {before} does not deny invalid events"]
 
 
 def _denies(words: list[str]) -> bool:
@@ -158,8 +158,8 @@ def _commands_in(value: Any) -> list[str]:
     """Returns the commands in settings."""
     if isinstance(value, Mapping):
         own = [command for name, command in value.items() if name == "command" and isinstance(command, str)]
-        return own + [command for one in value.values() for command in _commands_in(one)]
-    return [command for one in value for command in _commands_in(one)] if isinstance(value, list) else []
+        return own + [command for item in value.values() for command in _commands_in(item)]
+    return [command for item in value for command in _commands_in(item)] if isinstance(value, list) else []
 
 
 def _commands(host: HookHost, name: str, lock: Path) -> dict[str, str]:
@@ -175,7 +175,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the settings cannot be read: {error}; nothing was changed") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path}: the settings are no object; nothing was changed")
+        raise InputError(f"{path}: the settings are not an object; nothing was changed")
     return value
 
 

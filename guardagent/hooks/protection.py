@@ -88,24 +88,24 @@ class Protection:
         commands = list(islice(all_commands(text), _MAX_COMMANDS))
         for simple_command in commands:
             if simple_command is None:  # unknown: what it says must not even name the guard
-                reply = next((tail for tail in self._tails if tail in text), None)
+                target = next((tail for tail in self._tails if tail in text), None)
             else:
-                reply = self._of_simple(simple_command, cwd)
-            if reply is not None:
-                return _REASON.format(reply)
+                target = self._of_simple(simple_command, cwd)
+            if target is not None:
+                return _REASON.format(target)
         return None
 
     def _of_simple(self, command: ShellCommand, cwd: str) -> str | None:
         folder = os.path.join(cwd, os.path.expanduser(command.folder)) if command.folder else cwd
         written = (value for word in command.writes for value in word)
-        if reply := next((one for value in written if (one := self._touched(value, folder))), None):
-            return reply
+        if target := next((path for value in written if (path := self._touched(value, folder))), None):
+            return target
         if _removes_package(command):
             return "its package"
         if _only_reads(command):
             return None
-        if reply := self._of_code(command, folder):
-            return reply
+        if target := self._of_code(command, folder):
+            return target
         values = [value for word in command.words[1:] for value in word]
         named = (self._named(value, folder, holders=command.name in _WHOLE_FOLDERS) for value in values)
         return next((named_path for named_path in named if named_path), None)
@@ -124,7 +124,7 @@ class Protection:
             elif effects.writes:
                 strings = [*effects.files, *effects.others]
                 reached = (self._reached(string, folder, holders=False) for string in strings if _is_path(string))
-                if of_code := self._like(strings, folder) or next((one for one in reached if one), None):
+                if of_code := self._like(strings, folder) or next((path for path in reached if path), None):
                     return of_code
         return None
 
@@ -140,8 +140,8 @@ class Protection:
 
     def _named(self, value: str, folder: str, *, holders: bool) -> str | None:
         for part in (value, value.partition("=")[2]):
-            if _is_path(part) and (found := self._reached(part, folder, holders=holders)):
-                return found
+            if _is_path(part) and (path := self._reached(part, folder, holders=holders)):
+                return path
         return self._mentioned(value)
 
 

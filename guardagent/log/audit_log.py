@@ -256,7 +256,7 @@ class AuditLog:
         self._last_seen = last
 
     def _require_head(self) -> None:
-        """Makes sure that the log is no shorter than its head, which is read first: others may append meanwhile."""
+        """Makes sure that the log is at least as long as its head, which is read first: others may append meanwhile."""
         stored = self._head_file.read() if self._head_file is not None else None
         last = self._store.last()
         self._require_end(last)

@@ -210,7 +210,7 @@ class HeadFile:
             raise LogError(f"the head cannot be written: {error}") from None
 
     def require_not_shorter(self, stored: Head, current: Head) -> None:
-        """Makes sure that a log is no shorter than its stored head.
+        """Makes sure that a log is at least as long as its stored head.
 
         Raises:
             LogError: it is, or it is another log.

@@ -37,14 +37,14 @@ def anchor_record(log: LogReader, chain: Chain, removed: int) -> dict[str, Any]:
         LogError: that entry was changed.
     """
     try:
-        reply = next((entry for entry in log.backwards() if entry.seq == removed), None)
+        removed_entry = next((entry for entry in log.backwards() if entry.seq == removed), None)
     except DamagedLogError as damaged:
         raise LogError(f"{log.name}: {damaged}; run 'guardagent log verify'") from None
-    if reply is None:
+    if removed_entry is None:
         raise InputError(f"{log.name}: has no entry {removed!r}; expected the number of the last one to be removed")
-    if problem := chain.entry_problem(reply):
+    if problem := chain.entry_problem(removed_entry):
         raise LogError(f"{log.name}: entry {removed:,} {problem}; run 'guardagent log verify'")
-    return {"kind": _KIND, "removed": reply.seq, "hash": reply.hash}
+    return {"kind": _KIND, "removed": removed_entry.seq, "hash": removed_entry.hash}
 
 
 def has_anchor(log: LogReader, chain: Chain, first: Entry) -> bool:

@@ -100,17 +100,17 @@ def add_pack(pack: Pack, path: Path, *, trial: bool = False) -> str:
 def _with_entry(text: str, entry: str, path: Path) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)  # it has been read as a policy file
-    reply = next((value for key, value in root.value if key.value == "include"), None)
-    if root.flow_style or isinstance(reply, yaml.MappingNode):
+    include_node = next((value for key, value in root.value if key.value == "include"), None)
+    if root.flow_style or isinstance(include_node, yaml.MappingNode):
         raise ContentError(f"cannot be extended as it is written; add this to the list in 'include:': {entry}", path)
-    if reply is None:
+    if include_node is None:
         version = next(value for key, value in root.value if key.value == "version")
         at = text.find("\n", version.end_mark.index) + 1 or len(text)
         before = text[:at] if text[:at].endswith("\n") else f"{text[:at]}\n"
         return f"{before}include:\n  - {entry}\n{text[at:]}"
-    start, end = reply.start_mark.index, reply.end_mark.index
-    if isinstance(reply, yaml.ScalarNode):
+    start, end = include_node.start_mark.index, include_node.end_mark.index
+    if isinstance(include_node, yaml.ScalarNode):
         return f"{text[:start]}[{entry}, {text[start:end]}]{text[end:]}"
-    if reply.flow_style:
+    if include_node.flow_style:
         return f"{text[: start + 1]}{entry}, {text[start + 1 :]}"
-    return f"{text[:start]}- {entry}\n{' ' * reply.start_mark.column}{text[start:]}"
+    return f"{text[:start]}- {entry}\n{' ' * include_node.start_mark.column}{text[start:]}"

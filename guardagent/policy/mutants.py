@@ -263,8 +263,8 @@ def _common(matches: Sequence[re.Match[str]], other: Sequence[re.Match[str]]) ->
 
 def _shown(text: str, words: Sequence[re.Match[str]], same: int, rest: int) -> str:
     start, end = max(0, same - _AROUND), len(words) - max(0, rest - _AROUND)
-    found = text[words[start].start() : words[end - 1].end()] if start < end else ""
-    return f"{'… ' if start else ''}{found}{' …' if end < len(words) else ''}"
+    excerpt = text[words[start].start() : words[end - 1].end()] if start < end else ""
+    return f"{'… ' if start else ''}{excerpt}{' …' if end < len(words) else ''}"
 
 
 # --- mutants
@@ -294,11 +294,11 @@ class Mutants:
     """The mutants of a policy.
 
     Attributes:
-        found: the mutants.
+        mutants: the changed rules.
         left_out: what was left out, and why.
     """
 
-    found: tuple[Mutant, ...]
+    mutants: tuple[Mutant, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -345,8 +345,8 @@ def _formula_changes(formula: f.Formula) -> ChangedFormulas:
                 yield "condition dropped", join(parts - {part})
             yield ("or in place of and" if join is f.all_of else "and in place of or"), other(parts)
         case f.Within(steps, body):
-            near = (one for one in (steps + 1, steps - 1) if 1 <= one <= MAX_BOUND)
-            yield from (("limit moved", f.Within(one, body)) for one in near)
+            near = (bound for bound in (steps + 1, steps - 1) if 1 <= bound <= MAX_BOUND)
+            yield from (("limit moved", f.Within(bound, body)) for bound in near)
         case f.Release(f.TruthConstant(False), body):
             yield "once in place of always", f.finally_(body)
         case f.Until(f.TruthConstant(True), body):
@@ -507,7 +507,11 @@ def source_of(policies: Policies, rule: str) -> RuleSource:
         InputError: no policy has the id, or the policies come from no policy file.
     """
     declarations_of(policies)
-    source = next((one for one in policies.source.rules if one.id == rule), None) if policies.source else None
+    source = (
+        next((rule_source for rule_source in policies.source.rules if rule_source.id == rule), None)
+        if policies.source
+        else None
+    )
     if source is None:
         raise InputError(f"no such policy {rule!r}{name_hint(rule, policies.ids)}")
     return source

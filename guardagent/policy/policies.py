@@ -477,7 +477,7 @@ class Policies:
             applicability,
             screen=_NO_SCREEN,
             monitors=tuple(monitor for monitor in applicability.monitors if self.rule_of[monitor[0]] not in others),
-            stateful=tuple(one for one in applicability.stateful if self.rule_of[one[0]] not in others),
+            stateful=tuple(monitor for monitor in applicability.stateful if self.rule_of[monitor[0]] not in others),
             listed=listed,
             needs_more_checks=applicability.needs_more_checks or not listed,
             unjudged=False,

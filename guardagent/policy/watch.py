@@ -51,7 +51,7 @@ class PolicyWatch:
         self._thread.join()
 
     def look(self) -> None:
-        """Looks at the files once, and reloads them if they have changed and are now unchanged since the last look."""
+        """Reloads the files if they changed and have been stable since the last poll."""
         stamp = self._stamp()
         is_stable, self._seen = stamp == self._seen, stamp
         if is_stable and stamp != self._loaded:

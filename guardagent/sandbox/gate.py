@@ -57,7 +57,7 @@ def admit(program: str, functions: frozenset[str]) -> ast.Module:
         ProgramError: it may not; the message has the line and an alternative.
     """
     tree = parse(program)
-    _Gate(functions).walk(tree)
+    _ProgramGate(functions).walk(tree)
     return tree
 
 
@@ -78,7 +78,7 @@ def parse(program: str) -> ast.Module:
         ) from None
 
 
-class _Gate:
+class _ProgramGate:
     def __init__(self, functions: frozenset[str]) -> None:
         self._functions = functions
         self._bound: dict[str, ast.AST] = {}

@@ -1,1 +1,1 @@
-"""A guard for a whole company: who may do what on a server."""
+"""The guard server: access control, sessions, approvals, HTTP."""

@@ -48,7 +48,7 @@ class Announce(Protocol):
 
 
 def _nothing(*_about: Any, **_more: Any) -> None:
-    """Tells nobody."""
+    """Announces nothing."""
 
 
 class ApprovalDesk:
@@ -56,7 +56,7 @@ class ApprovalDesk:
 
     Args:
         state: stores the records.
-        announce: is told about each change before it takes place.
+        announce: receives each change before it takes place.
         clock: returns the seconds since the epoch.
     """
 
@@ -115,7 +115,7 @@ class ApprovalDesk:
         return ApprovalRecord.of(item.value).at(self._clock()), item.version
 
     def wait(self, tenant: str, name: str, seconds: float) -> tuple[ApprovalRecord, int]:
-        """As `read`, after an answer or at most some seconds."""
+        """Waits for an answer, but at most for these seconds; returns the record and its version."""
         end = time.monotonic() + min(seconds, MAX_WAIT)
         first = approval_records = self.read(tenant, name)
         while approval_records[1] == first[1] and approval_records[0].status == "pending" and time.monotonic() < end:

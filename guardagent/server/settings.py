@@ -92,7 +92,7 @@ _SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """An address that is told about approvals.
+    """An address that receives the events of approvals.
 
     Attributes:
         url: the address: https, or http on this machine.
@@ -112,7 +112,7 @@ class WebhookSettings:
         """Reads the secrets.
 
         Raises:
-            InputError: the file is missing, or a line is no secret.
+            InputError: the file is missing, or a line is not a secret.
         """
         lines = [line.strip() for line in read_text(self.secret_file).splitlines() if line.strip()]
         if not lines:
@@ -171,7 +171,7 @@ def _secret(line: str, path: Path) -> bytes:
         b64decode = b""
     if not _SHORTEST <= len(b64decode) <= _LONGEST:
         raise InputError(
-            f"{path}: a line is no secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
+            f"{path}: a line is not a secret; expected 'whsec_' and {_SHORTEST} to {_LONGEST} bytes in base64"
         )
     return b64decode
 
@@ -260,7 +260,7 @@ class ServerSettings:
         agents: the agents whose finished runs are judged, by their names.
         workflows: the workflow graphs that the console shows, by their names.
         console: how long people stay signed in to the console.
-        webhooks: the addresses that are told about approvals, by their URLs.
+        webhooks: the addresses that receive the events of approvals, by their URLs.
         retention: how long a server keeps what it no longer needs.
     """
 
@@ -356,8 +356,8 @@ def _approvals(value: Any, place: str) -> ApprovalRules:
 def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
     mapping = _mapping({"agent": value} if isinstance(value, str) else value, place, _keys(AgentSettings))
     tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, one in mapping.items():
-        _string(one, f"{name} of {place}")
+    for name, setting in mapping.items():
+        _string(setting, f"{name} of {place}")
     if "agent" not in mapping:
         raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
     if mapping.get("mode", "program") not in ("auto", "generate", "program"):
@@ -369,8 +369,8 @@ def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
 def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
     mapping = _mapping({"graph": value} if isinstance(value, str) else value, place, _keys(WorkflowSettings))
     tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, one in mapping.items():
-        _string(one, f"{name} of {place}")
+    for name, setting in mapping.items():
+        _string(setting, f"{name} of {place}")
     if "graph" not in mapping:
         raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
     return WorkflowSettings(folder / mapping["graph"], mapping.get("policy", ""), tenants)
@@ -379,7 +379,7 @@ def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
 def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
     if not isinstance(value, list):
         raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
-    webhooks = [read_webhook(one, f"webhook {at}", folder) for at, one in enumerate(value, 1)]
+    webhooks = [read_webhook(webhook, f"webhook {at}", folder) for at, webhook in enumerate(value, 1)]
     if len({webhook.url for webhook in webhooks}) < len(webhooks):
         raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
     return {webhook.url: webhook for webhook in webhooks}
@@ -389,9 +389,9 @@ def _console(value: Any) -> ConsoleSettings:
     if isinstance(value, bool):
         return ConsoleSettings(is_served=value)
     mapping = _mapping(value, "'console'", _CONSOLE_KEYS)
-    for name, one in mapping.items():
-        if type(one) not in (int, float) or not 0 < one <= 30 * 86_400:
-            raise InputError(f"{name!r} of 'console' is {one!r}; expected seconds, up to 30 days")
+    for name, seconds in mapping.items():
+        if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
+            raise InputError(f"{name!r} of 'console' is {seconds!r}; expected seconds, up to 30 days")
     return ConsoleSettings(**mapping)
 
 

@@ -311,5 +311,5 @@ class WebhookDelivery:
         except urllib.error.HTTPError as error:
             with error:
                 return f"status {error.code}"
-        except Exception as error:  # noqa: BLE001 - of the network, or an answer that is no HTTP
+        except Exception as error:  # noqa: BLE001 - of the network, or an answer that is not HTTP
             return error_text(error)[:200]

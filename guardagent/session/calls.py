@@ -442,7 +442,7 @@ class CallHistory:
         """Adds an allowed call to the history with its verdict. It may run from then on."""
         content = verdict.to_dict()
         if content["reasons"] or content["violations"] or content["details"]:
-            content = json.loads(verdict.to_json())  # a rule, or a reason, may have a value that is no JSON
+            content = json.loads(verdict.to_json())  # a rule, or a reason, may have a value that is not JSON
         call.claim = {**(call.claim or {}), "verdict": content}
         self.reserve(call, judgement)
         call.used = call.may_have_started = True

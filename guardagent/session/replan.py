@@ -90,7 +90,7 @@ def enforce(agent_step: AgentStep, session: Session, max_replans: int = MAX_REPL
 async def aenforce(
     agent_step: AsyncAgentStep, session: Session, max_replans: int = MAX_REPLANS, **options: Any
 ) -> ReplanResult:
-    """As `enforce`, for a coroutine function."""
+    """Runs `enforce` with a coroutine function."""
     planning = _Replanner(session, max_replans, options)
     while True:
         step = agent_step(planning.feedback)

@@ -74,7 +74,7 @@ ALLOWED = Verdict(Decision.ALLOW, checked_by="policy")
 """The verdict on an allowed call with `reserve=False`: one shared value, without timing."""
 
 
-class _Grant:
+class _CallGrant:
     """An allowed or escalated call and its history."""
 
     __slots__ = ("call", "history")
@@ -244,9 +244,9 @@ class Session:
                 self._stamp(call)
             except ClockError as error:
                 return refused(str(error), started)
-        grant: _Grant | None = None
+        grant: _CallGrant | None = None
         if allowed or decision is ESCALATE:
-            grant = new(_Grant)
+            grant = new(_CallGrant)
             grant.history, grant.call = history, call
         verdict = verdict_on(history, call, judgement, decision, started, grant, lifted)
         if history.shadow is not None and lifted is None:
@@ -260,13 +260,13 @@ class Session:
         return verdict
 
     def _granted(self, call: SessionCall, started: float) -> Verdict:
-        """As `_answer`, for a call that passes every check of a session that nothing else follows."""
+        """Allows a call that passes every check and records it as in flight, unless the history `is_followed`."""
         conversation, history = self._conversation, self._history
         try:
             self._stamp(call)
         except ClockError as error:
             return refused(str(error), started)
-        grant: _Grant = new(_Grant)
+        grant: _CallGrant = new(_CallGrant)
         grant.history, grant.call = history, call
         notes, details = notes_on(history) if conversation.context.in_flight else ((), EMPTY)
         elapsed = (time.perf_counter() - started) * 1000
@@ -321,7 +321,7 @@ class Session:
         with self._lock:
             grant = verdict.grant
             if (
-                not isinstance(grant, _Grant)
+                not isinstance(grant, _CallGrant)
                 or grant.history is not self._history
                 or verdict.decision is not Decision.ESCALATE
             ):
@@ -360,7 +360,7 @@ class Session:
     async def acall(
         self, fn: Callable[..., Awaitable[Any]], tool: str, args: Mapping[str, Any] = EMPTY, **options: Any
     ) -> Any:
-        """As `call`, for a coroutine function."""
+        """Checks, runs and records a call of a coroutine function, as `call` does for a plain one."""
         permit = self._permit_for(fn, tool, args, options)
         try:
             output = await fn(**self.use(permit))
@@ -549,7 +549,7 @@ class Session:
     def _replayed(
         self, event: Event, state: Any, facts: Mapping[str, Any] | None, applicability: Applicability
     ) -> Verdict | None:
-        """As `observe`; None if every check passes."""
+        """Judges and records a call that has already happened; None if every check passes."""
         started, conversation = time.perf_counter(), self._conversation
         call, reading = self._observed(event, state, facts, applicability)
         judgement = conversation.judge(call, applicability, reading=reading)

@@ -210,8 +210,8 @@ class CaseItem(pytest.Item):
         case = read_expectation(self._line.text(self.path), self.path, self._line.number)
         path = os.path.relpath(self._policy, self.config.rootpath)
         self.coverage = covered_rules(self._policies, path, case.proposed, json.loads(result.row))
-        if found := difference(result):
-            raise CaseFailedError("\n".join(self._message(result, found)))
+        if problem := difference(result):
+            raise CaseFailedError("\n".join(self._message(result, problem)))
 
     def _message(self, result: Result, difference: Difference) -> Iterator[str]:
         row = json.loads(result.row)

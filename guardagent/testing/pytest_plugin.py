@@ -42,11 +42,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def pytest_runtest_logreport(report: Any) -> None:
     """Notes what a case covers. With pytest-xdist, reports come from other processes."""
-    guardagent_coverage = getattr(report, "guardagent_coverage", None)
-    if guardagent_coverage is not None:
+    coverage = getattr(report, "guardagent_coverage", None)
+    if coverage is not None:
         from guardagent.testing.policy_cases import COVERAGE
 
-        COVERAGE.add(guardagent_coverage)
+        COVERAGE.add(coverage)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

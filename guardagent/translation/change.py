@@ -102,7 +102,7 @@ def require_same_document(previous: Review, document: PolicyDocument, path: str,
     unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
     if path != previous.document and 2 * unchanged < len(previous.sentences):
         raise ContentError(
-            f"was translated from {previous.document!r}, of which {path!r} is no new version: {unchanged} of "
+            f"was translated from {previous.document!r}, of which {path!r} is not a new version: {unchanged} of "
             f"{len(previous.sentences)} sentences stand in it; expected another '-o' for another document",
             policy,
         )
@@ -145,16 +145,16 @@ class _DocumentChange:
             self._neighbours[second].add(first)
         compared = compare(reviewed_sentences(previous), document.sentences)
         self._new = {old.number: new for old, new in compared.unchanged}
-        changed = (*(one.old.number for one in compared.changed), *(one.number for one in compared.removed))
+        changed = (*(change.old.number for change in compared.changed), *(change.number for change in compared.removed))
         self._fallen = self._falling(self._roots(changed, again))
         if any(kind == "rule" for kind, _ in self._fallen):
             self._fallen |= dict.fromkeys(self._implied())
 
     def _links(self) -> Iterator[tuple[Node, Node]]:
         numbers: defaultdict[str, list[int]] = defaultdict(list)
-        for one in self._previous.sentences:
-            numbers[one.hash].append(one.number)
-            yield from ((("sentence", one.number), ("rule", rule)) for rule in one.rules)
+        for reviewed in self._previous.sentences:
+            numbers[reviewed.hash].append(reviewed.number)
+            yield from ((("sentence", reviewed.number), ("rule", rule)) for rule in reviewed.rules)
         for rule, quotes in self._quotes.items():
             yield from ((("sentence", number), ("rule", rule)) for number in quotes)
         for question in self._previous.questions:
@@ -275,8 +275,9 @@ def _numbered_quotes(rule: ReviewedRule, review: Review) -> dict[int, str]:
     """The words that a rule quotes, by the number of their sentence: of identical ones, those that name the rule."""
     numbered_quotes: dict[int, str] = {}
     for sentence, words in rule.quotes.items():
-        same = [one for one in review.sentences if one.hash == sentence]
-        numbered_quotes |= {one.number: words for one in [one for one in same if rule.id in one.rules] or same}
+        same = [reviewed for reviewed in review.sentences if reviewed.hash == sentence]
+        naming = [reviewed for reviewed in same if rule.id in reviewed.rules]
+        numbered_quotes |= {reviewed.number: words for reviewed in naming or same}
     return numbered_quotes
 
 
@@ -306,10 +307,10 @@ def with_edits(kept: Kept, policies: Policies) -> Kept:
     review = kept.review
     changed = _changed(review, policies)
     edited = [rule for rule in review.rules if rule.id in changed or rule.readings == "edited"]
-    holding = {one.id: _holding(one, policies) for one in edited}
-    rules = {one.id: replace(one, readings="edited", cases=holding[one.id]) for one in edited}
+    holding = {rule.id: _holding(rule, policies) for rule in edited}
+    rules = {rule.id: replace(rule, readings="edited", cases=holding[rule.id]) for rule in edited}
     findings = [finding for finding in review.findings if not changed.intersection(finding.rules)]
-    findings += [_finding(one, holding[one.id]) for one in edited if one.cases != holding[one.id]]
+    findings += [_finding(rule, holding[rule.id]) for rule in edited if rule.cases != holding[rule.id]]
     review = replace(review, rules=tuple(rules.get(rule.id, rule) for rule in review.rules), findings=tuple(findings))
     return replace(kept, drafts=tuple(_with_cases(draft, holding) for draft in kept.drafts), review=review)
 

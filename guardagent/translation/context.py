@@ -77,7 +77,7 @@ class TranslationContext:
         return self.once(key, lambda: load_policies(data=content, folder=self.folder))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the result of a key that decides it, which is computed on its first use. An exception is no result.
+        """Returns the result of a key that decides it, computed on its first use. An exception is not a result.
 
         Threads may compute a result twice.
         """

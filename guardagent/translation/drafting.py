@@ -159,7 +159,7 @@ def _insists(first: DraftResult, second: DraftResult) -> bool:
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:
     """Returns the result with fewer fatal problems, or else with fewer problems; the second of equal ones."""
-    return min((second, first), key=lambda one: (sum(p.fatal for p in one.problems), len(one.problems)))
+    return min((second, first), key=lambda result: (sum(p.fatal for p in result.problems), len(result.problems)))
 
 
 # --- drafts as text
@@ -217,16 +217,16 @@ class _OneLine(dict[str, Any]):
 def _dumper() -> Any:
     import yaml
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
+    class CaseDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
         """Writes cases in one line each, without aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases
             return True
 
-    Dumper.add_representer(
+    CaseDumper.add_representer(
         _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
     )
-    return Dumper
+    return CaseDumper
 
 
 # --- an answer as a draft
@@ -254,7 +254,7 @@ def _rule() -> Key:
     """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
     assert POLICIES.item is not None, "it is a list"
     own = [
-        Key(one, plain, "as in a policy file") for one in POLICIES.item.keys if one not in ("id", "request", "program")
+        Key(key, plain, "as in a policy file") for key in POLICIES.item.keys if key not in ("id", "request", "program")
     ]
     quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
     return record(
@@ -301,35 +301,35 @@ def read_draft(
         doubts: the ambiguities of which the answer says what the rules follow.
 
     Raises:
-        AnswerError: the answer is no draft; with the line.
+        AnswerError: the answer is not a draft; with the line.
     """
-    found = read_answer(answer, _ANSWER)
-    if not any(found.get(one) for one in ("rules", "declined", "ambiguous")):
+    content = read_answer(answer, _ANSWER)
+    if not any(content.get(key) for key in ("rules", "declined", "ambiguous")):
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
     draft = Draft(
         tuple(sentences),
-        tuple(map(_rule_draft, found.get("rules", ()))),
-        {key: _names(key, value) for key, value in found.get("declarations", {}).items() if value},
-        tuple(NeededFact(**fact) for fact in found.get("facts", ()) if fact["name"] not in known),
-        {one["sentence"]: " ".join(one["reason"].split()) for one in found.get("declined", ())},
-        tuple(map(_ambiguous, found.get("ambiguous", ()))),
+        tuple(map(_rule_draft, content.get("rules", ()))),
+        {key: _names(key, value) for key, value in content.get("declarations", {}).items() if value},
+        tuple(NeededFact(**fact) for fact in content.get("facts", ()) if fact["name"] not in known),
+        {entry["sentence"]: " ".join(entry["reason"].split()) for entry in content.get("declined", ())},
+        tuple(map(_ambiguous, content.get("ambiguous", ()))),
     )
     settled = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
-    followed = [_followed(one, doubts) for one in found.get("followed", ())]
-    return replace(draft, ambiguities=(*draft.ambiguities, *(one for one in followed if one.sentence in settled)))
+    followed = [_followed(entry, doubts) for entry in content.get("followed", ())]
+    return replace(draft, ambiguities=(*draft.ambiguities, *(doubt for doubt in followed if doubt.sentence in settled)))
 
 
-def _ambiguous(found: Mapping[str, Any]) -> Ambiguity:
-    one = ambiguity(found["sentence"], found["question"], found.get("readings", ()))
-    return _following(one, found["follows"]) if "follows" in found else one
+def _ambiguous(content: Mapping[str, Any]) -> Ambiguity:
+    stated_ambiguity = ambiguity(content["sentence"], content["question"], content.get("readings", ()))
+    return _following(stated_ambiguity, content["follows"]) if "follows" in content else stated_ambiguity
 
 
-def _followed(found: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
-    if found["doubt"] > len(doubts):
-        raise AnswerError(f"'followed' has the doubt {found['doubt']}; there are {len(doubts)} of them")
-    return _following(doubts[found["doubt"] - 1], found["reading"])
+def _followed(content: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
+    if content["doubt"] > len(doubts):
+        raise AnswerError(f"'followed' has the doubt {content['doubt']}; there are {len(doubts)} of them")
+    return _following(doubts[content["doubt"] - 1], content["reading"])
 
 
 def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
@@ -346,13 +346,13 @@ def _names(key: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _rule_draft(found: Mapping[str, Any]) -> RuleDraft:
+def _rule_draft(content: Mapping[str, Any]) -> RuleDraft:
     quotes: dict[int, str] = {}
-    for quote in found["quotes"]:
+    for quote in content["quotes"]:
         number, words = quote["sentence"], " ".join(quote["words"].split())
         quotes[number] = f"{quotes[number]} … {words}" if number in quotes else words
-    rule = {key: value for key, value in found.items() if key not in ("id", "quotes", "cases")}
-    return RuleDraft(found["id"], rule, quotes, found.get("cases", ()))
+    rule = {key: value for key, value in content.items() if key not in ("id", "quotes", "cases")}
+    return RuleDraft(content["id"], rule, quotes, content.get("cases", ()))
 
 
 # --- groups of sentences

@@ -52,7 +52,7 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     """Reads the groups of a folder that consist of some of the given sentences, with their present numbers.
 
     Raises:
-        ContentError: the file is no record of groups.
+        ContentError: the file is not a record of groups.
     """
     path = folder / _FILE
     if not path.exists():
@@ -62,7 +62,7 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     try:
         groups = [_group(record, numbers) for record in records]
     except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
-        raise ContentError(f"is no record of open questions ({error}); delete it", path) from None
+        raise ContentError(f"is not a record of open questions ({error}); delete it", path) from None
     return tuple(group for group in groups if group is not None and {*group.sentences} <= {*sentences})
 
 
@@ -278,11 +278,11 @@ class _Run:
 
     def _changes(self, before: Path | None) -> DocumentChanges:
         state = self._state
-        found = compare(reviewed_sentences(state.previous), state.context.document.sentences)
+        comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
         return DocumentChanges(
-            found.changed,
-            found.added,
-            found.removed,
+            comparison.changed,
+            comparison.added,
+            comparison.removed,
             state.standing.fallen,
             tuple(rule.id for draft in state.standing.drafts for rule in draft.rules),
             str(self._path),

@@ -65,14 +65,23 @@ class Recording:
 
     def _sentences(self) -> Iterator[ReviewedSentence]:
         kept = {sentence.number: sentence for sentence in self._standing.sentences}
-        for one in self._context.document.sentences:
-            rules = tuple(self._rules_of[one.hash])
-            if one.number in kept:
-                yield replace(kept[one.number], rules=rules)
+        for sentence in self._context.document.sentences:
+            rules = tuple(self._rules_of[sentence.hash])
+            if sentence.number in kept:
+                yield replace(kept[sentence.number], rules=rules)
                 continue
-            fate, reason = self._fate(self._context.first_number(one.number), rules)
+            fate, reason = self._fate(self._context.first_number(sentence.number), rules)
             yield ReviewedSentence(
-                one.number, one.text, one.kind, one.path, one.context, one.place, one.hash, fate, reason, rules
+                sentence.number,
+                sentence.text,
+                sentence.kind,
+                sentence.path,
+                sentence.context,
+                sentence.place,
+                sentence.hash,
+                fate,
+                reason,
+                rules,
             )
 
     @cached_property
@@ -105,7 +114,7 @@ class Recording:
             for sentence in self._previous.sentences
             if sentence.hash == self._hash(number) and sentence.fate == "rule"
         )
-        return "rule", next((one.reason for one in same), "")
+        return "rule", next((reviewed.reason for reviewed in same), "")
 
     def _declined(self, number: int, reading: GroupReading | None) -> str:
         return reading.draft.declined.get(number, "") if reading is not None and reading.readings != "open" else ""
@@ -156,7 +165,7 @@ class Recording:
         known |= {fact.name: fact for fact in self._standing.facts}
         text = json.dumps([rule.rule for rule in self._assembly.rules])
         names = {fact.name for fact in self._state.survey.facts}
-        yield from (one for name, one in known.items() if name in text or name in names)
+        yield from (fact for name, fact in known.items() if name in text or name in names)
 
     # --- questions and findings
 
@@ -175,10 +184,10 @@ class Recording:
         """Yields the answered questions about sentences that are in no group, such as definitions."""
         there = self._context.document.first_numbers
         answered = self._state.answers.keys() - {question.id for question in self._standing.questions}
-        for one in self._previous.questions:
-            numbers = {there.get(name) for name in one.sentences}
-            if one.id in answered and None not in numbers and not numbers & self._reading_of.keys():
-                yield replace(one, rules=())
+        for question in self._previous.questions:
+            numbers = {there.get(name) for name in question.sentences}
+            if question.id in answered and None not in numbers and not numbers & self._reading_of.keys():
+                yield replace(question, rules=())
 
     def _answers(self, questions: Iterable[str]) -> Iterator[RecordedAnswer]:
         known = {*questions}
@@ -206,8 +215,13 @@ class Recording:
 
     def _findings(self) -> Iterator[ReviewFinding]:
         yield from self._standing.findings
-        for one in self._context.document.findings:
-            yield ReviewFinding(f"document_{one.kind}", f"{one.place}: {one.message}", example=one.text, blocking=False)
+        for document_finding in self._context.document.findings:
+            yield ReviewFinding(
+                f"document_{document_finding.kind}",
+                f"{document_finding.place}: {document_finding.message}",
+                example=document_finding.text,
+                blocking=False,
+            )
         for group, error in self._state.survey.errors.items():
             yield ReviewFinding("no_survey", error, tuple(map(self._hash, group)))
         for reading, renamed in self._readings:

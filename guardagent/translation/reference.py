@@ -143,8 +143,8 @@ A policy file is YAML. A rule judges the next tool call by the conversation so f
 - An `id` is unique. Verdicts and cases name it.
 - `on_violation`: `block` (where not written) denies. `escalate` denies until a person approves; use it where the \
 document lets somebody decide. `warn` lets it pass, `halt` also ends the conversation.
-- Unknown denies. A field, fact or state that is missing or null, and a comparison of different kinds ("3" is no \
-number), is unknown, and so is its negation. The call is denied, even with `warn`, and `rules` does not name the rule. \
+- Unknown denies. A field, fact or state that is missing or null, and a comparison of different kinds ("3" is not 3), \
+is unknown, and so is its negation. The call is denied, even with `warn`, and `rules` does not name the rule. \
 Only `known(x)` tests it.
 - An absent or null argument of the proposed call is unknown: if it may be left out, write `!known(x) || x <= 5`. An \
 earlier call without an argument of its pattern does not match.
@@ -159,7 +159,7 @@ is not "w1" or "#W1".
 _BRIEF_RULES = """\
 A policy file is YAML. A rule judges the next tool call by the conversation so far, or the end of it.
 - `on_violation`: `block` (default) denies, `escalate` denies until a person approves, `warn` lets it pass, `halt` ends.
-- Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is no number). Only `known(x)` \
+- Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is not 3). Only `known(x)` \
 tests it.
 - An absent or null argument is unknown: `!known(x) || x <= 5` if it may be left out.
 - An earlier call is successful if `failed: false`, or its output does not match `failed_output:`; else its outcome is \

@@ -338,7 +338,9 @@ class _Summarization:
             rules=tuple(map(self._rule, review.rules)),
             facts=review.facts,
             questions=tuple(questions),
-            findings=tuple(sorted(map(self._finding, review.findings), key=lambda one: (not one.blocking, one.kind))),
+            findings=tuple(
+                sorted(map(self._finding, review.findings), key=lambda finding: (not finding.blocking, finding.kind))
+            ),
             signatures=_signatures(review),
             cost=_cost(review.cost, coverage.enforceable),
             changes=changes,
@@ -361,7 +363,9 @@ class _Summarization:
     def _rule(self, reviewed_rule: ReviewedRule) -> RuleGrounds:
         resting = self._settlement.resting[reviewed_rule.id]
         grounds = (
-            RuleGround(at, reviewed_rule.quotes.get(found, "")) for found in resting for at in self._places([found])
+            RuleGround(at, reviewed_rule.quotes.get(sentence, ""))
+            for sentence in resting
+            for at in self._places([sentence])
         )
         return RuleGrounds(
             reviewed_rule.id, self._settlement.of_rule(reviewed_rule), reviewed_rule.readings, tuple(grounds)

@@ -111,7 +111,7 @@ class ModelRequests:
 
     @contextmanager
     def _metered(self, call: ModelCall) -> Iterator[Any]:
-        """As `Meter.metered_call`. The account changes under a lock, and the model is called without it."""
+        """Meters a call. The account changes under a lock, and the model is called without it."""
         asking = self._meter.metered_call(call)
         with self._lock:
             asking.__enter__()
@@ -154,13 +154,13 @@ def read_answer(answer: str, key: Key) -> Any:
 def _block(answer: str) -> str:
     if len(answer) > MOST_CHARACTERS:
         raise AnswerError(f"the answer has {len(answer):,} characters; expected at most {MOST_CHARACTERS:,}")
-    found = list(_BLOCK.finditer(answer.replace("\r\n", "\n")))
-    blocks = [textwrap.dedent(block[3]) for block in found if block[2].lower() in _LANGUAGES]
+    matches = list(_BLOCK.finditer(answer.replace("\r\n", "\n")))
+    blocks = [textwrap.dedent(block[3]) for block in matches if block[2].lower() in _LANGUAGES]
     if len(blocks) == 1:
         return blocks[0]
     if blocks:
         raise AnswerError(f"the answer has {len(blocks)} blocks; expected everything in one ```yaml block")
-    if found or not re.match(r"\s*(?:\{|[a-z_]+:)", answer):
+    if matches or not re.match(r"\s*(?:\{|[a-z_]+:)", answer):
         raise AnswerError("the answer has no ```yaml block; expected one with the keys that are asked for")
     return answer
 

@@ -63,9 +63,9 @@ def conceal(value: Any, depth: int = 0) -> Any:
 def conceal_text(text: str) -> str:
     """Returns a string with a mark in place of secrets."""
     text = _KNOWN.sub(HIDDEN, scrub(text))
-    for one in [*(assignment["value"] for assignment in assignments(text)), *_WORD.findall(text)]:
-        if _is_random(one):
-            text = text.replace(one, HIDDEN)
+    for candidate in [*(assignment["value"] for assignment in assignments(text)), *_WORD.findall(text)]:
+        if _is_random(candidate):
+            text = text.replace(candidate, HIDDEN)
     return re.sub(r"\d[\d -]{11,}\d", lambda match: HIDDEN if card_numbers(match[0]) else match[0], text)
 
 

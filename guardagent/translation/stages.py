@@ -169,7 +169,7 @@ class OwnerAnswers:
         )
 
     def _names(self, text: str) -> frozenset[str]:
-        """The names in a formula that are no tools and no words of the language: those that a policy declares."""
+        """The names in a formula that are neither tools nor words of the language: those that a policy declares."""
         return frozenset(re.findall(r"\w+", text)) & self._declared
 
     @cached_property
@@ -283,13 +283,15 @@ class Stages:
         state.standing, again = reconsidered(state.standing, self._owner, state.context)
         drafted = (*drafted, *again)
         known = {number for sentence_group in drafted for number in sentence_group.sentences}
-        numbers = sorted({state.context.first_number(one) for one in state.standing.translate if one not in known})
+        numbers = sorted(
+            {state.context.first_number(number) for number in state.standing.translate if number not in known}
+        )
         if numbers:
             self._progress(f"Survey of {_count(numbers, 'sentence')}")
             state.survey = survey(state.context, numbers, self._model, self._owner.shown)
-        found, enforceable = state.survey, state.survey.numbers("rule")
-        state.context = state.context.completed(found.facts, found.failed_output)
-        if found.errors or not (enforceable or drafted):
+        sentence_survey, enforceable = state.survey, state.survey.numbers("rule")
+        state.context = state.context.completed(sentence_survey.facts, sentence_survey.failed_output)
+        if sentence_survey.errors or not (enforceable or drafted):
             return
         count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
@@ -323,7 +325,7 @@ class Stages:
     def _drafted(self, authors: Authors, enforceable: Sequence[int]) -> tuple[list[DraftResult], list[DraftResult]]:
         if enforceable:
             self._progress(f"Two drafts of {_count(enforceable, 'sentence')} that rules can enforce")
-        sentences = [self._state.context.sentence(one) for one in enforceable]
+        sentences = [self._state.context.sentence(number) for number in enforceable]
         batches = draft_batches(sentences)
         work = [(authors[0], batch) for batch in batches]
         work += [(authors[1], draft_batch) for draft_batch in draft_batches(sentences, first=2)]
@@ -353,12 +355,14 @@ class Stages:
             {ruling.key: ruling for draft in group.drafts for ruling in self._owner.concerning(draft)}.values()
         )
         first, second = (
-            tuple(one for one in concerning if draft is not None and one.key not in draft.rulings)
+            tuple(ruling for ruling in concerning if draft is not None and ruling.key not in draft.rulings)
             for draft in (group.first, group.second)
         )
         sentence_group = self._mended(group, (first, second), authors) or group
-        missing = [one for one in concerning if any(one.key not in draft.rulings for draft in sentence_group.drafts)]
-        self._state.unreached += [(sentence_group, one) for one in missing]
+        missing = [
+            ruling for ruling in concerning if any(ruling.key not in draft.rulings for draft in sentence_group.drafts)
+        ]
+        self._state.unreached += [(sentence_group, ruling) for ruling in missing]
         return sentence_group
 
     def _mended(self, group: SentenceGroup, mending: Mending, authors: Authors) -> SentenceGroup | None:
@@ -517,7 +521,7 @@ def _concerns(finding: ReviewFinding, confirmed: Confirmation) -> bool:
 
 def _seen(review: Review, sentence: str) -> object:
     """The content that a person sees with a sentence before they confirm it; None if the review does not have it."""
-    same = [one for one in review.sentences if one.hash == sentence]
+    same = [reviewed for reviewed in review.sentences if reviewed.hash == sentence]
     if not same:
         return None
     rules = {*same[-1].rules}

@@ -129,7 +129,7 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     """Reads an answer.
 
     Raises:
-        AnswerError: it is no survey of exactly these sentences.
+        AnswerError: it is not a survey of exactly these sentences.
     """
     fields = read_answer(answer, _ANSWER)
     sentences = fields["sentences"]
@@ -143,10 +143,10 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     )
 
 
-def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
-    missing = [number for number in wanted if number not in found]
-    others = sorted({number for number in found if number not in wanted})
-    twice = sorted({number for number in found if found.count(number) > 1})
+def _require_each_once(answered: Sequence[int], wanted: Sequence[int]) -> None:
+    missing = [number for number in wanted if number not in answered]
+    others = sorted({number for number in answered if number not in wanted})
+    twice = sorted({number for number in answered if answered.count(number) > 1})
     problems = [
         f"{text} {', '.join(map(str, numbers))}"
         for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
@@ -156,12 +156,12 @@ def _require_each_once(found: Sequence[int], wanted: Sequence[int]) -> None:
         raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
 
 
-def _fate(found: Mapping[str, Any], context: TranslationContext) -> tuple[Fate, str]:
-    number, fate, reason = found["number"], found["fate"], " ".join(found.get("reason", "").split())
+def _fate(entry: Mapping[str, Any], context: TranslationContext) -> tuple[Fate, str]:
+    number, fate, reason = entry["number"], entry["fate"], " ".join(entry.get("reason", "").split())
     if fate in ("not_enforceable", "fact") and not reason:
         raise AnswerError(f"sentence {number}: the fate is {fate!r} without a 'reason'; expected one")
     if fate == "implied":
-        reason = _implied(number, found.get("implied_by", ()), reason, len(context.document.sentences))
+        reason = _implied(number, entry.get("implied_by", ()), reason, len(context.document.sentences))
     return fate, reason
 
 

@@ -1,7 +1,7 @@
 """The tools of an agent: from a JSON file, from Python objects, or from an MCP server.
 
 A file may have any form in which tools are written down. The schema of a Python function comes from its type hints and
-its docstring; the objects of agent frameworks are told apart by their attributes. All tools change something, except
+its docstring; the attributes of an object show which agent framework it is from. All tools change something, except
 those that their authors, or their names, call reading.
 """
 
@@ -43,7 +43,8 @@ class ToolSchema:
     Attributes:
         parameters: the JSON schema of its arguments, of the type 'object'.
         output_schema: the JSON schema of its output; None if it is unknown.
-        read_only: whether its author says that it changes nothing (MCP's `readOnlyHint`); None if nothing is said.
+        read_only: whether its author states that it changes nothing (MCP's `readOnlyHint`); None if the tool does not
+            say.
     """
 
     name: str
@@ -94,7 +95,7 @@ def _definitions(value: Any, where: str) -> list[tuple[str, Any]]:
 
 
 def _inner(value: Any, where: str) -> list[tuple[str, Any]] | None:
-    """Returns the tools of a wrapper, such as an answer to `tools/list`; None if it is no wrapper."""
+    """Returns the tools of a wrapper, such as an answer to `tools/list`; None if it is not a wrapper."""
     for key in (*_LISTS, "functionDeclarations", "function_declarations"):
         inner = value.get(key) if isinstance(value, Mapping) else None
         if isinstance(inner, list) or (key == "result" and isinstance(inner, Mapping)):
@@ -242,8 +243,8 @@ def schema_of_function(fn: Callable[..., Any], name: str = "") -> ToolSchema:
 
 def _plain(fn: Any) -> Any:
     """Returns the function that has the annotations."""
-    found = inspect.unwrap(getattr(fn, "func", fn))
-    return found if inspect.isroutine(found) else type(found).__call__
+    unwrapped = inspect.unwrap(getattr(fn, "func", fn))
+    return unwrapped if inspect.isroutine(unwrapped) else type(unwrapped).__call__
 
 
 def _json_schema(hint: Any, where: str, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -396,7 +397,7 @@ def read_tools(source: Any) -> tuple[ToolSchema, ...]:
             `mcp:COMMAND`, which is started, or `mcp:URL`; or the tools as functions, objects or decoded JSON.
 
     Raises:
-        InputError: the source does not exist, or what it has is no tool; the message says what it is.
+        InputError: the source does not exist, or its content is not a tool; the message says what it is.
         GuardError: the server does not list its tools.
     """
     if isinstance(source, os.PathLike):

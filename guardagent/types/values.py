@@ -46,8 +46,8 @@ class SessionPrincipal:
         id: its name.
         roles: its effective roles; None if they are unknown.
         tenant: its tenant; None if it is unknown.
-        on_behalf_of: the principal that it acts for. It has at most the roles of that one, and its tenant.
-        assigned: its own roles, and those of everyone that it acts for or is a part of; unknown if `roles` is. A
+        on_behalf_of: the principal it acts on behalf of. It has at most the roles of that principal, and its tenant.
+        assigned: its own roles, and those of everyone it acts on behalf of or is a part of; unknown if `roles` is. A
             restriction holds for all of these, so nobody escapes it by acting with fewer roles.
     """
 
@@ -118,7 +118,7 @@ def read_principal(value: Any, on_behalf_of: Any = None, place: str = "principal
 
     Args:
         value: the mapping, or None.
-        on_behalf_of: the principal that it acts for, as a mapping.
+        on_behalf_of: the principal it acts on behalf of, as a mapping.
         place: its name in messages.
 
     Raises:

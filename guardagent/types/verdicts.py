@@ -442,7 +442,7 @@ class Grant(Protocol):
 def json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except ValueError:  # Python refuses to print an integer with so many digits
+    except ValueError:  # Python refuses to print an integer with that many digits
         return json.dumps(_printable(value), ensure_ascii=False, default=str)
 
 

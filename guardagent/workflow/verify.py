@@ -40,8 +40,8 @@ def verify(
         InputError: the target is not a known workflow or has several, or it does not have a sensitive tool.
     """
     graph = _graph(target, name)
-    found = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
-    findings = apply_suppressions(graph, found, _suppressions(policies))
+    graph_findings = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
+    findings = apply_suppressions(graph, graph_findings, _suppressions(policies))
     rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
     return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph), strict)
 
@@ -72,15 +72,15 @@ def verify_all(
     if not listing.workflows and not listing.unread:
         raise InputError(f"{listing.target}: no Python file in it defines a workflow; expected one at least")
     tools = tuple(sensitive_tools)
-    known = {tool for one in listing.workflows for node in one.graph.nodes for tool in node.tools}
+    known = {tool for workflow in listing.workflows for node in workflow.graph.nodes for tool in node.tools}
     if unknown := [tool for tool in tools if tool not in known and not listing.is_single]:
         raise UnknownNameError("sensitive tool", unknown[0], known, listing.target)
     reports = []
-    for one in listing.workflows:
-        name = listing.target if listing.is_single else one.graph.name
-        own = tools if listing.is_single else _tools_in(one.graph, tools)
+    for workflow in listing.workflows:
+        name = listing.target if listing.is_single else workflow.graph.name
+        own = tools if listing.is_single else _tools_in(workflow.graph, tools)
         reports.append(
-            verify(one.graph, policies, require_human=require_human, sensitive_tools=own, strict=strict, name=name)
+            verify(workflow.graph, policies, require_human=require_human, sensitive_tools=own, strict=strict, name=name)
         )
     return ReportListing(listing.target, tuple(reports), listing.unread, listing.is_single)
 
@@ -100,7 +100,7 @@ def _suppressions(policies: Policies | None) -> list[Suppression]:
     """The suppressions of a policy file."""
     if policies is None:
         return []
-    return [Suppression(one.check, one.node, one.reason, one.place) for one in policies.ignored]
+    return [Suppression(entry.check, entry.node, entry.reason, entry.place) for entry in policies.ignored]
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def test_every_kind_of_node_is_decided() -> None:
         for kind in vars(ast).values()
         if isinstance(kind, type) and issubclass(kind, ast.AST) and not kind.__subclasses__() and kind._fields
     }
-    visited = {name.removeprefix("visit_") for name in dir(_gate._Gate) if name.startswith("visit_")}
+    visited = {name.removeprefix("visit_") for name in dir(_gate._ProgramGate) if name.startswith("visit_")}
     refused = "AsyncFunctionDef AsyncFor AsyncWith Await TryStar TypeAlias TypeVar ParamSpec TypeVarTuple"
     elsewhere = "Expression FunctionType Interactive Suite TypeIgnore Delete TemplateStr Interpolation"
     old = "Num Str Bytes NameConstant Ellipsis ExtSlice Index AugLoad AugStore Param"

@@ -44,7 +44,7 @@ class AssembledTrace:
         return (min(times), max(times)) if times else (None, None)
 
 
-class _Place(NamedTuple):
+class _EventPlace(NamedTuple):
     """The place of an event: in its trace, if that is known, and in its file."""
 
     position: int | None
@@ -62,7 +62,7 @@ class _Parts:
 
     failed_output: Any
     ignored: Mapping[str, bool]
-    steps: list[tuple[_Place, TraceStep]] = field(default_factory=list)
+    steps: list[tuple[_EventPlace, TraceStep]] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     records: set[str] = field(default_factory=set)
     rows: int = 0
@@ -101,7 +101,7 @@ class _Parts:
     def _add(self, row: EventRow, position: int | None, *steps: TraceStep) -> None:
         self.rows += 1
         source, number = _place_of(row)
-        self.steps += [(_Place(position, step.time, source, number), step) for step in steps]
+        self.steps += [(_EventPlace(position, step.time, source, number), step) for step in steps]
 
     def _add_values(self, values: Mapping[str, Any]) -> None:
         """Adds values of the whole trace, which are the same in all of its rows."""
@@ -121,12 +121,12 @@ def _decoded(name: str, value: Any) -> Any:
     if value is None or name not in _JSON_COLUMNS:
         return value
     try:
-        found = loads(value)
+        record = loads(value)
     except ValueError as error:
         raise InputError(f"{name!r} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise InputError(f"{name!r} is not an object; expected a JSON object")
-    return found
+    return record
 
 
 def assembled(
@@ -152,15 +152,15 @@ def assembled(
     except (ValueError, InputError, RecursionError) as error:
         reason = "a value is nested too deep" if isinstance(error, RecursionError) else str(error)
         return AssembledTrace(trace, error=reason, source=_source_of(rows))
-    found = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
-    return AssembledTrace(trace, found, task=values.get("task"), success=values.get("success"))
+    assembled_trace = Trace(trace or "", steps, values.get("trace_state"), values.get("trace_facts") or {}, principal)
+    return AssembledTrace(trace, assembled_trace, task=values.get("task"), success=values.get("success"))
 
 
 def _source_of(rows: Sequence[EventRow]) -> str | None:
     return min((row.source for row in rows if row.source is not None), default=None)
 
 
-def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
+def _ordered(parts: _Parts) -> list[tuple[_EventPlace, TraceStep]]:
     steps = parts.steps
     if parts.rows == 1:
         return steps  # one event, or those of one record
@@ -173,13 +173,13 @@ def _ordered(parts: _Parts) -> list[tuple[_Place, TraceStep]]:
     raise InputError("its events come from several files, and not all have a 'position' or a 'time'; add one of them")
 
 
-def _in_order(steps: Sequence[tuple[_Place, TraceStep]], key: str) -> list[tuple[_Place, TraceStep]]:
+def _in_order(steps: Sequence[tuple[_EventPlace, TraceStep]], key: str) -> list[tuple[_EventPlace, TraceStep]]:
     """Sorts events by position or time."""
-    value_of = (lambda one: one[0].position) if key == "position" else (lambda one: one[0].time)
+    value_of = (lambda step: step[0].position) if key == "position" else (lambda step: step[0].time)
     ordered = sorted(steps, key=value_of)
     if len(set(map(value_of, ordered))) == len(ordered):
         return ordered
-    places: list[tuple[_Place, TraceStep]] = []
+    places: list[tuple[_EventPlace, TraceStep]] = []
     for value, group in groupby(ordered, value_of):
         equal = list(group)
         alike = all(step == equal[0][1] for _, step in equal)

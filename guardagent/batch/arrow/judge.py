@@ -82,8 +82,8 @@ def _replayed(
     traces = rows_by_trace(rows)
     while group := list(islice(traces, _TRACES_AT_ONCE)):
         summary = ReplaySummary(len(group))
-        found = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
-        yield batch_of(found, DIFFERENCES), summary
+        differing_rows = [row for trace, its_rows in group for row in _compared(trace, its_rows, policies, summary)]
+        yield batch_of(differing_rows, DIFFERENCES), summary
 
 
 def _compared(

@@ -72,7 +72,7 @@ class PolicyBundle:
         policies = load_policies(list(paths), locked=locked, require_review=require_review, model=model)
         files = [Path(path).resolve() for path in paths]
         others = {content.path.resolve() for content in contents_of(read_policy_files(list(paths)))}
-        contents = sorted({*files, *(one for one in others if not one.is_relative_to(_PACKAGE))})
+        contents = sorted({*files, *(path for path in others if not path.is_relative_to(_PACKAGE))})
         root = Path(os.path.commonpath([content.parent for content in contents]))
         archive = _zipped(root, contents)
         names = tuple(str(file.relative_to(root)) for file in files)

@@ -196,7 +196,7 @@ def _identified(line: bytes, path: str, offset: int) -> tuple[str | None, str | 
             trace = _careful_id(text)
         trace.encode()
     except UnicodeEncodeError:
-        return None, None, f"{path}: the line at byte {offset:,}: the id of its trace is no valid Unicode"
+        return None, None, f"{path}: the line at byte {offset:,}: the id of its trace is not valid Unicode"
     except (ValueError, RecursionError, InputError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         return None, None, f"{path}: the line at byte {offset:,}: {reason}"

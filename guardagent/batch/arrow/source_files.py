@@ -69,11 +69,11 @@ class PartitionFilter:
         """Reads `COLUMN=VALUE`, or another comparison.
 
         Raises:
-            InputError: it is no such condition.
+            InputError: it is not a condition of this form.
         """
         for sign in _COMPARISONS:
-            column, found, value = text.partition(sign)
-            if found and column.strip().isidentifier():
+            column, separator, value = text.partition(sign)
+            if separator and column.strip().isidentifier():
                 return cls(column.strip(), sign, value.strip())
         raise InputError(f"the filter {text!r} is not a comparison; expected COLUMN=VALUE, or one of != < <= > >=")
 

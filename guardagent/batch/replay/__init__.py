@@ -45,7 +45,7 @@ def compare_traces(old: tuple[ReplayPolicy, Trace], new: tuple[ReplayPolicy, Tra
 
     Args:
         old: the other policy, with the trace as it reads it: a policy may tell which calls failed.
-        new: the candidate, likewise.
+        new: the candidate, with the trace as it reads it.
         table: counts the differences.
     """
     steps = (*new[1].steps, None)

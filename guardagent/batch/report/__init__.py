@@ -66,7 +66,7 @@ def parse_period(since: str | None, until: str | None) -> Period:
     """Returns the period of two dates such as `2026-05-31`.
 
     Raises:
-        InputError: one is no date, or they are in the wrong order.
+        InputError: one is not a date, or they are in the wrong order.
     """
     period = Period(_day("--since", since), _day("--until", until))
     if period.since and period.until and period.until < period.since:
@@ -119,7 +119,7 @@ def parse_manifest(text: str, path: str) -> Manifest:
     """
     values = parse_json(text, path)
     if not isinstance(values, dict) or "guardagent_audit" not in values:
-        raise ContentError("is no manifest; expected the file that 'guardagent audit --out' writes", path)
+        raise ContentError("is not a manifest; expected the file that 'guardagent audit --out' writes", path)
     if (version := values["guardagent_audit"]) != MANIFEST_VERSION:
         expected = f"expected {MANIFEST_VERSION}: use the same release as the audit"
         raise ContentError(f"has version {version!r}; {expected}", path)
@@ -291,7 +291,7 @@ class PassRates:
         rates: for k = 1 to the largest number of runs of a task, at most 8.
         tasks, runs: the tasks with a run of known success, and these runs.
         unknown: the runs of a task without a known success; they are left out.
-        sample: one in so many tasks counts; 1 unless there are too many tasks for the memory.
+        sample: one task in this number counts; 1 unless there are too many tasks for the memory.
     """
 
     rates: tuple[PassRate, ...]

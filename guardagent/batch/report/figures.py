@@ -50,7 +50,7 @@ def audit_report(address: str, period: Period | None = None, *, top: int = 10) -
         top: the number of telling traces.
 
     Raises:
-        InputError: it is no folder of results, a part is corrupt or has another schema, or no trace remains.
+        InputError: it is not a folder of results, a part is corrupt or has another schema, or no trace remains.
     """
     folder = ResultsFolder(address)
     summary = AuditSummary(folder.manifest, period or Period(), top)
@@ -251,7 +251,7 @@ class TellingTraces:
             if len(first) < self._number or key < first[-1].key:
                 if row not in ranked_traces:
                     ranked_traces[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
-                insort(first, ranked_traces[row], key=lambda one: one.key)
+                insort(first, ranked_traces[row], key=lambda ranked_trace: ranked_trace.key)
                 del first[self._number :]
 
     def _contenders(self, batch: VerdictBatch) -> Iterator[tuple[int, int, TraceKey]]:
@@ -385,7 +385,7 @@ class Distribution:
         self._maximum: float | None = None
 
     def add(self, values: Any) -> None:
-        """Adds the numbers of an array; skips negative ones and those that are no numbers."""
+        """Adds the numbers of an array; skips negative ones and those that are not numbers."""
         known = values[np.isfinite(values) & (values >= 0)]
         if not len(known):
             return

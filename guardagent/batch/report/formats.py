@@ -120,8 +120,8 @@ TELLING = (
 _HEAD = ("traces", "violations", "pending at the end", "near misses")
 REPEATED = (
     "pass^k is the chance that k runs of a task all succeed; joint^k is the chance that they all succeed and violate "
-    "nothing. A run with errors is no run without violations. Both are means over the tasks with at least k runs, of "
-    "the unbiased estimate C(c, k) / C(n, k) for c such runs of n."
+    "nothing. A run with errors does not count as a run without violations. Both are means over the tasks with at "
+    "least k runs, of the unbiased estimate C(c, k) / C(n, k) for c such runs of n."
 )
 
 

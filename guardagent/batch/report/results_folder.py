@@ -37,7 +37,7 @@ class ResultsFolder:
         address: a folder, or its URL for fsspec.
 
     Raises:
-        InputError: it is no folder of results, or cannot be read.
+        InputError: it is not a folder of results, or cannot be read.
     """
 
     def __init__(self, address: str) -> None:
@@ -146,7 +146,7 @@ def _reading(path: str, remedy: str = "expected the folder of an audit that can 
     except FileNotFoundError:
         raise InputError(f"{path}: no such file or folder; {remedy}") from None
     except NotADirectoryError:
-        raise InputError(f"{path}: is no folder; {remedy}") from None
+        raise InputError(f"{path}: is not a folder; {remedy}") from None
     except (OSError, ValueError, ImportError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error_text(error)}; {remedy}") from None
 

@@ -309,10 +309,10 @@ class MaskedTurn:
 
     def _push(self, token: int) -> bool:
         try:
-            token_push = self._turn.push(token)
+            partial_calls = self._turn.push(token)
         except (InvalidToken, MalformedCall):
             return False
-        for written in token_push:
+        for written in partial_calls:
             if not self._accept(written):
                 return False
             if written.is_complete:

@@ -97,9 +97,9 @@ class TurnRequest:
         facts: the facts of this turn.
         agent: the name of the agent.
         do_sample: as in transformers; by default from the model's configuration.
-        temperature: likewise.
-        top_k: likewise.
-        top_p: likewise.
+        temperature: as in transformers; by default from the model's configuration.
+        top_k: as in transformers; by default from the model's configuration.
+        top_p: as in transformers; by default from the model's configuration.
         seed: the seed for sampling.
         generator: a `torch.Generator` instead of a seed.
         logits_processor: further logits processors of transformers.

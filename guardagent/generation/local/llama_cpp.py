@@ -58,10 +58,10 @@ class LlamaCpp:
             )
         vocabulary = self._api.llama_model_get_vocab(self._model.model)
         for token, text in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
-            found = self._api.llama_vocab_get_text(vocabulary, token).decode(errors="replace")
-            if found != text:
+            model_text = self._api.llama_vocab_get_text(vocabulary, token).decode(errors="replace")
+            if model_text != text:
                 raise InputError(
-                    f"token {token} is {text!r} in the tokenizer and {found!r} in the model; "
+                    f"token {token} is {text!r} in the tokenizer and {model_text!r} in the model; "
                     "expected the tokenizer of this model"
                 )
         checked.add(tokenizer)

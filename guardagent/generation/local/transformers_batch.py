@@ -64,7 +64,7 @@ class TransformersBatch:
         for pending_sequence in pending:
             if len(pending_sequence.tokens) - pending_sequence.cached > 1:  # a prompt is computed alone
                 self._compute_row(pending_sequence)
-        if one_token := [one for one in pending if not one.is_computed]:
+        if one_token := [sequence for sequence in pending if not sequence.is_computed]:
             self._compute_rows(one_token)
 
     # --- computing
@@ -244,7 +244,7 @@ class RowMasks:
         dtype: of the model.
 
     Raises:
-        InputError: the model has layers that are no attention over earlier tokens.
+        InputError: the model has layers that are not attention over earlier tokens.
     """
 
     def __init__(self, config: Any, dtype: Any) -> None:

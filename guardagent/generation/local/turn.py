@@ -192,7 +192,7 @@ class TurnBuffer:
         openings = [
             opening for marks in self._vocabulary.thinking if (opening := self._opening_of(marks, before)) is not None
         ]
-        first = min(openings, key=lambda one: one.start, default=None)
+        first = min(openings, key=lambda opening: opening.start, default=None)
         block = self._opening(before) if first is not None else None
         return None if block is not None and first is not None and block[0] <= first.start else first
 

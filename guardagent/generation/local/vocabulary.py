@@ -73,7 +73,7 @@ class Vocabulary:
         return f"({json.dumps(text, ensure_ascii=False)}{special})"
 
     def literals(self, text: str) -> str:
-        """As `literal`, for a string with several marks."""
+        """A string with several marks as literals of a grammar, one after another."""
         return " ".join(self.literal(piece) for piece in _MARK.split(text) if piece)
 
     def matcher(self, tool_format: Format, tools: Sequence[ClosedSchema], before: bytes | str) -> Any:
@@ -174,7 +174,7 @@ def end_tokens(tokenizer: Any, defaults: Any) -> list[int]:
     _check_tokenizer(tokenizer)
     for token in (getattr(defaults, "eos_token_id", None), tokenizer.eos_token_id):
         if token is not None:
-            return [int(one) for one in token] if isinstance(token, Iterable) else [int(token)]
+            return [int(token_id) for token_id in token] if isinstance(token, Iterable) else [int(token)]
     raise InputError("no token ends a turn; expected an 'eos_token_id' in the model's configuration or the tokenizer")
 
 

@@ -51,12 +51,12 @@ class Host(HookHost):
 
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
         if event.kind is HookKind.BEFORE and answer.decision is not HookDecision.ALLOW:
-            found = {
+            output = {
                 "hookEventName": event.name,
                 "permissionDecision": str(answer.decision),
                 "permissionDecisionReason": answer.reason,
             }
-            return HookOutput(json.dumps({"hookSpecificOutput": found}))
+            return HookOutput(json.dumps({"hookSpecificOutput": output}))
         if answer.decision is not HookDecision.ALLOW:
             if event.kind is HookKind.STOP:
                 return HookOutput(json.dumps({"decision": "block", "reason": answer.reason}))

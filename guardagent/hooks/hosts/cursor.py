@@ -48,10 +48,10 @@ class Host(HookHost):
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
         is_allowed = answer.decision is HookDecision.ALLOW
         if event.kind is HookKind.BEFORE:
-            found: dict[str, Any] = {"permission": "allow" if is_allowed else "deny"}
+            output: dict[str, Any] = {"permission": "allow" if is_allowed else "deny"}
             if not is_allowed:
-                found |= {"user_message": answer.reason, "agent_message": answer.reason}
-            return HookOutput(json.dumps(found))
+                output |= {"user_message": answer.reason, "agent_message": answer.reason}
+            return HookOutput(json.dumps(output))
         if event.kind is HookKind.PROMPT:
             return HookOutput(
                 json.dumps({"continue": is_allowed} | ({} if is_allowed else {"user_message": answer.reason}))

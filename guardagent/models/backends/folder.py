@@ -26,7 +26,7 @@ class Backend:
         path: the folder, which is created if it is missing.
 
     Raises:
-        InputError: it is no folder, or cannot be created.
+        InputError: it is not a folder, or cannot be created.
     """
 
     prices = (0.0, 0.0)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _PartialCall:
+class _StreamedCall:
     id: str = ""
     problem: str = ""
     name: list[str] = field(default_factory=list)
@@ -79,8 +79,8 @@ class _PartialCall:
 @dataclass
 class _PartialChoice:
     strings: list[str] = field(default_factory=list)
-    calls: dict[int, _PartialCall] = field(default_factory=dict)
-    legacy_call: _PartialCall | None = None  # the format before `tool_calls`
+    calls: dict[int, _StreamedCall] = field(default_factory=dict)
+    legacy_call: _StreamedCall | None = None  # the format before `tool_calls`
     finish_reason: str | None = None
 
     def add(self, choice: Any) -> int:
@@ -90,9 +90,9 @@ class _PartialChoice:
         self.strings += [text] if isinstance(text, str) else []
         size = len(self.strings[-1]) if isinstance(text, str) else 0
         for fragment in getattr(delta, "tool_calls", None) or ():
-            size += self.calls.setdefault(_index(fragment), _PartialCall()).add(fragment)
+            size += self.calls.setdefault(_index(fragment), _StreamedCall()).add(fragment)
         if function := getattr(delta, "function_call", None):
-            self.legacy_call = self.legacy_call or _PartialCall()
+            self.legacy_call = self.legacy_call or _StreamedCall()
             size += self.legacy_call.add_function(function)
         return size
 

@@ -111,7 +111,9 @@ class ScriptedChat:
         """
         with self._lock:
             self.requests.append([dict(message) for message in messages])
-            answers = [reply for _ in range(candidates) if (reply := next(self._left, None)) is not None]
+            answers = [
+                scripted_answer for _ in range(candidates) if (scripted_answer := next(self._left, None)) is not None
+            ]
         if not answers:
             raise ModelError("the script has no further answer")
         return ChatAnswer(tuple(_candidate(answer) for answer in answers), Usage(completion_tokens=len(answers)))

@@ -97,7 +97,7 @@ def _under(value: Any, names: re.Pattern[str]) -> Iterator[str]:
 def _leaves(
     value: Any, key: str = "", depth: int = 0, *, names: re.Pattern[str] | None = None, keep_empty: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """The values that are no lists and mappings, as strings with their keys. With names: those below such a key.
+    """The values that are neither lists nor mappings, as strings with their keys. With names: those below such a key.
 
     Empty values count only if they are kept.
     """

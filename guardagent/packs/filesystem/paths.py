@@ -135,7 +135,7 @@ def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:
     """
     for folder in (workspace, *folders):
         if folder and not folder.startswith("/"):
-            raise InputError(f"'{folder}' is no absolute path; write 'workspace' and 'folders' with the whole path")
+            raise InputError(f"'{folder}' is not an absolute path; write 'workspace' and 'folders' with the whole path")
     return tuple(os.path.realpath(root or Path.cwd()) for root in (workspace, *folders))
 
 

@@ -80,11 +80,11 @@ def _of_words(plain: list[str], limits: GitLimits) -> Iterator[str]:
 
 def _plain(words: Sequence[Word]) -> list[Word]:
     """The values of the words after `git`; the text of a message may be unknown."""
-    found: list[Word] = []
+    plain_words: list[Word] = []
     for word in words[1:]:
-        is_message = bool(found) and found[-1][:1] in {(option,) for option in _MESSAGE}
-        found.append(("",) if is_message and not word else word)
-    return found
+        is_message = bool(plain_words) and plain_words[-1][:1] in {(option,) for option in _MESSAGE}
+        plain_words.append(("",) if is_message and not word else word)
+    return plain_words
 
 
 def _of_global_option(option: str, value: str) -> Iterator[str]:

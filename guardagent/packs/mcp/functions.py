@@ -80,7 +80,7 @@ def _decoded(text: str) -> str:
 
 
 def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The values that are no lists and mappings, as strings with their keys; content that is JSON is read."""
+    """The values that are neither lists nor mappings, as strings with their keys; content that is JSON is read."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         value = _parsed(value)
     if isinstance(value, dict) and depth < _MAX_DEPTH:

@@ -91,7 +91,7 @@ def _sum(parts: Iterable[Fraction | None]) -> Fraction | None:
 
 
 def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The values that are no lists and mappings, with the plain form of their keys; content that is JSON is read."""
+    """The values that are neither lists nor mappings, with the plain form of their keys; JSON content is read."""
     value = _parsed(value)
     if depth <= _MAX_DEPTH and isinstance(value, dict):
         for name, part in value.items():

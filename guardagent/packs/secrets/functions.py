@@ -88,8 +88,8 @@ def _texts(value: Any, key: str, depth: int) -> Iterator[str]:
     elif value is not None:
         text = "".join(sign for sign in str(value) if unicodedata.category(sign) != "Cf")
         yield f"{key}: {text}" if key else text
-        if depth < _DEPTH and isinstance(found := _parsed(text), dict | list):
-            yield from _texts(found, key, depth + 1)
+        if depth < _DEPTH and isinstance(parsed := _parsed(text), dict | list):
+            yield from _texts(parsed, key, depth + 1)
 
 
 def _parsed(text: str) -> Any:

@@ -24,7 +24,7 @@ _EXAMPLE = re.compile(r"\.env(?:\.\w+)?\.(?:example|sample|template|dist|default
 
 
 def operands(command: ShellCommand) -> tuple[Word, ...]:
-    """The arguments that are no options; unknown ones too."""
+    """The arguments that are not options; unknown ones too."""
     return tuple(word for word in command.words[1:] if not (word and word[0].startswith("-") and word[0] != "-"))
 
 

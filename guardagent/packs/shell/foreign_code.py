@@ -325,16 +325,16 @@ def _computed(  # noqa: C901, PLR0912 - a case for each kind
             parts = [holder]
         case ast.Call(func=ast.Attribute(attr="listdir")):
             return ["*"]
-        case ast.Call(func=ast.Attribute(attr="glob" | "iglob" | "Path"), args=[one, *_]):
-            parts = [one]
-        case ast.Call(func=ast.Name(id="sorted" | "Path" | "str"), args=[one, *_]):
-            parts = [one]
-        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="rglob"), args=[one]):
-            parts = [one]
+        case ast.Call(func=ast.Attribute(attr="glob" | "iglob" | "Path"), args=[operand, *_]):
+            parts = [operand]
+        case ast.Call(func=ast.Name(id="sorted" | "Path" | "str"), args=[operand, *_]):
+            parts = [operand]
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="rglob"), args=[operand]):
+            parts = [operand]
         case _:
             return None
-    found = [_known(part, values, seen) for part in parts]
-    return None if None in found else [text for texts in found if texts is not None for text in texts]
+    known_texts = [_known(part, values, seen) for part in parts]
+    return None if None in known_texts else [text for texts in known_texts if texts is not None for text in texts]
 
 
 def _is_of_text(call: ast.Call) -> bool:

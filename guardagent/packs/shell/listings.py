@@ -11,7 +11,7 @@ _FILTERS = frozenset("sort uniq head tail grep egrep".split())
 
 
 def listed(stages: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Patterns of the files that a pipeline lists; empty if it is no listing.
+    """Patterns of the files that a pipeline lists; empty if it is not a listing.
 
     Args:
         stages: the words of its commands.

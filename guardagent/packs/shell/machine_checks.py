@@ -368,7 +368,7 @@ def _program(command: ShellCommand) -> tuple[str, list[str]]:
 
 
 def _without_text(words: list[str]) -> Iterator[str]:
-    """The words that are no messages."""
+    """The words that are not messages."""
     yield from (word for word in words if not any(map(str.isspace, word)))
 
 

@@ -50,7 +50,7 @@ _HERE_DOCUMENT = re.compile(
     r"cat <<-?[ ]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n(?P<text>.*)\n\s*(?P=end)", re.DOTALL
 )
 NUMBER = "12345"
-"""The value of a number, or another word of the output of a command, that is no option and no path."""
+"""The value of a number, or another word of the output of a command, that is neither an option nor a path."""
 _HOME = {"HOME": ("~",), "PWD": (".",), "OLDPWD": DYNAMIC, "TMPDIR": ("/tmp",), "USER": ("user",)} | dict.fromkeys(  # noqa: S108
     ("!", "?", "#", "$", "RANDOM", "SECONDS", "UID", "EUID", "PPID", "LINENO"), (NUMBER,)
 )
@@ -64,8 +64,8 @@ def text_of(node: Any) -> str:
 def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
     """The possible values of a word."""
     values = (text for value in _values(node, variables) for text in _expanded(value))
-    found = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
-    return found if 0 < len(found) <= MAX_VALUES else DYNAMIC
+    word = tuple(dict.fromkeys(islice(values, MAX_VALUES + 1)))
+    return word if 0 < len(word) <= MAX_VALUES else DYNAMIC
 
 
 def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a case for each kind
@@ -370,7 +370,7 @@ class _Reader:
         at = len(self.script.commands)
         inner = [command for redirect in redirects for command in self._inside(redirect)]
         first = len(self.script.commands)
-        body_visit = [] if body is None else self.visit(body, (*sources, *inner))
+        commands = [] if body is None else self.visit(body, (*sources, *inner))
         if body is None or len(self.script.commands) == first:
             self.script.commands.append(ShellCommand((), folder=self._folder))
         writes, reads, text = self._targets(redirects)
@@ -381,8 +381,8 @@ class _Reader:
                 shell_command.text or text, shell_command.sources, shell_command.variables, shell_command.folder,
             )  # fmt: skip
             self.script.commands[number] = changed
-            body_visit = [changed if command is shell_command else command for command in body_visit]
-        return body_visit
+            commands = [changed if command is shell_command else command for command in commands]
+        return commands
 
     def _targets(self, redirects: list[Any]) -> tuple[list[Word], list[Word], str | None]:
         writes: list[Word] = []

@@ -189,7 +189,7 @@ def _decisive_commands(text: str) -> list[str]:
     if background:
         return []
     chosen = statements if is_strict else statements[-1:]
-    return [command for one in chosen for command in _of_statement(one, in_pipes=in_pipes)]
+    return [command for statement in chosen for command in _of_statement(statement, in_pipes=in_pipes)]
 
 
 def _of_statement(node: Any, *, in_pipes: bool) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _is_encoded(value: str, longest: int) -> bool:
 
 
 def _is_token(piece: str) -> bool:
-    """Whether a piece is no word, and no hash such as that of a commit."""
+    """Whether a piece is neither a word nor a hash such as that of a commit."""
     is_hash = len(piece) in _HASH_LENGTHS and re.fullmatch(r"[0-9a-fA-F]+", piece) is not None
     return not is_hash and re.search(r"\d|[a-z][A-Z]", piece) is not None
 
@@ -144,6 +144,6 @@ def _is_text(value: str) -> bool:
             text = decode()
         except (binascii.Error, ValueError):
             continue
-        if len(text) >= 10 and all(32 <= one < 127 or one in b"\n\t\r" for one in text):
+        if len(text) >= 10 and all(32 <= byte < 127 or byte in b"\n\t\r" for byte in text):
             return True
     return False

@@ -20,7 +20,7 @@ def read_pdf(data: bytes) -> Blocks:
     """Reads the pages of a file.
 
     Raises:
-        InputError: it is no PDF, needs a password, has no text (as a scan), or too many pages.
+        InputError: it is not a PDF, needs a password, has no text (as a scan), or too many pages.
     """
     import logging
 

@@ -1,7 +1,7 @@
 """Sentences of documents: how running text splits into them, their types and identity, quotes, and comparison.
 
-In doubt a text is not split: a long sentence loses nothing, half of one does. A text is one paragraph with single
-spaces, and a line feed where its author broke the line.
+In doubt a text is not split: a sentence that is too long is harmless; half a sentence is not. A text is one paragraph
+with single spaces, and a line feed where its author broke the line.
 
 Two versions of a document are compared, so that only changed sentences need a new translation.
 """
@@ -185,7 +185,7 @@ class DocumentFinding:
 
     Attributes:
         kind: `hidden` (text that is not shown), `characters` (invisible ones), `struck` (text that is shown as
-            deleted), `reference` (another document), `unread` (content that is no text), `repeated` (the same line on
+            deleted), `reference` (another document), `unread` (content that is not text), `repeated` (the same line on
             many pages), `long` (a sentence that is probably several).
         text: the text concerned, if there is any.
     """

@@ -362,7 +362,7 @@ def decode(data: bytes, path: str) -> str:
     """Returns the text of a file, with line feeds alone.
 
     Raises:
-        ContentError: it is empty, or binary, or its bytes are no text of the encoding that it names, else of UTF-8.
+        ContentError: it is empty, or binary, or its bytes are not text in the encoding that it names, else of UTF-8.
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "") or _declared_charset(data)
     try:

@@ -206,8 +206,8 @@ def _without(condition: ast.Term, failed: ast.Term) -> ast.Term:
 def _junction(kind: Any, parts: tuple[Any, ...]) -> Any:
     flat = [operand for part in parts for operand in (part.parts if isinstance(part, kind) else (part,))]
     left = [operand for operand in flat if operand != ast.Constant(value=kind is ast.And)]
-    found = tuple(sorted({repr(operand): operand for operand in left}.values(), key=repr))
-    return found[0] if len(found) == 1 else ast.TRUE if not found and kind is ast.And else kind(found)
+    operands = tuple(sorted({repr(operand): operand for operand in left}.values(), key=repr))
+    return operands[0] if len(operands) == 1 else ast.TRUE if not operands and kind is ast.And else kind(operands)
 
 
 def _renamed(node: Any, names: Mapping[str, str] = EMPTY, depth: int = 0) -> Any:
@@ -233,18 +233,18 @@ def _patterns(node: Any) -> list[ast.Pattern]:
 
 
 def _bound(pattern: ast.Pattern, names: Mapping[str, str], prefix: str) -> Mapping[str, str]:
-    found = dict(names)
+    bound_names = dict(names)
     for argument in pattern.arguments:
         if isinstance(argument.value, ast.Variable):
-            found.setdefault(argument.value.name, f"{prefix}.{argument.name}")
-    return {**found, pattern.label: f"call {prefix}"} if pattern.label else found
+            bound_names.setdefault(argument.value.name, f"{prefix}.{argument.name}")
+    return {**bound_names, pattern.label: f"call {prefix}"} if pattern.label else bound_names
 
 
 # --- from steps to data
 
 
 def as_data(rule: ast.Rule) -> ast.Rule | None:
-    """Returns an equivalent rule whose parts are no formulas about steps, or None."""
+    """Returns an equivalent rule whose parts are not formulas about steps, or None."""
     match rule:
         case ast.Temporal(Release(TruthConstant(False), body)):
             return _data_of(body)

@@ -30,7 +30,7 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
 
     Args:
         first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
-        second: the second draft, likewise.
+        second: the second draft, in one of these forms.
         tools: the tools that exist, as names or as descriptions with JSON schemas.
         seconds: the time limit.
 
@@ -41,10 +41,10 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
         InputError: a draft or a tool is invalid.
     """
     drafts = ComparedDraft(first), ComparedDraft(second)
-    return _Comparison(*drafts, read_tools(tools), seconds).run()
+    return _RuleComparison(*drafts, read_tools(tools), seconds).run()
 
 
-class _Comparison:
+class _RuleComparison:
     def __init__(
         self, first: ComparedDraft, second: ComparedDraft, tools: Mapping[str, ToolDescription], seconds: float
     ) -> None:
@@ -59,19 +59,19 @@ class _Comparison:
         by = self._proof_before_search()
         if by:
             return Same(by, others)
-        found = self._search.best
-        disagreeing = self._symbolic.disagreeing() if found is None and self._symbolic is not None else None
+        difference = self._search.best
+        disagreeing = self._symbolic.disagreeing() if difference is None and self._symbolic is not None else None
         if disagreeing == ([], []):
             return Same("solver", others)
-        found = found or self._search.run(FIRST, self._until)
+        difference = difference or self._search.run(FIRST, self._until)
         labels_only = disagreeing is not None and not disagreeing[0]
-        is_open = found is None or rank_of(found) > 0
+        is_open = difference is None or rank_of(difference) > 0
         if is_open and not labels_only:  # otherwise it is proved that there is no clearer difference
-            found = self._search.take(self._models(disagreeing))
-            found = self._search.run(LAST if found is None else UNCLEAR, self._until)
-        if found is None:
+            difference = self._search.take(self._models(disagreeing))
+            difference = self._search.run(LAST if difference is None else UNCLEAR, self._until)
+        if difference is None:
             return Same("solver", others, labels_only=True) if labels_only else Undecided(self._why, others)
-        smallest = Minimization(self._first, self._second, self._variations).run(found)
+        smallest = Minimization(self._first, self._second, self._variations).run(difference)
         return replace(smallest, other_differences=others, labels_only=labels_only)
 
     @property

@@ -76,7 +76,7 @@ class Witness:
         return all(call is not None and not (call.action or call.decision or call.tags) for call in calls)
 
     def record(self, id: str = "witness") -> dict[str, Any]:  # noqa: A002 - the key of the format
-        """The witness as a line of a file of cases; of a file of traces if it is no case."""
+        """The witness as a line of a file of cases; of a file of traces if it is not a case."""
         known = {"facts": self.facts, "state": self.state, "principal": self.principal}
         entry = {"id": id, **{name: thaw(value) for name, value in known.items() if value}}
         history = [_case_call(event) for event in self.history]
@@ -183,7 +183,7 @@ def outcome_of(policies: Policies, verdict: Verdict) -> Outcome:
 # --- drafts
 
 Group = tuple[Decision, Scope | None]
-"""The response to violations, and whom the rules concern."""
+"""The response to violations, and the principals that the rules concern."""
 
 
 @dataclass(frozen=True, eq=False)

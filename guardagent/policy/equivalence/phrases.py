@@ -52,7 +52,7 @@ def read_tools(tools: Any) -> dict[str, ToolDescription]:
     if not isinstance(tools, Iterable) or isinstance(tools, str):
         raise InputError(f"'tools' is a {type(tools).__name__}; expected a list of names or of tool descriptions")
     tools_read = [_read(tool, at) for at, tool in enumerate(tools)]
-    return {one.name: one for one in tools_read}
+    return {tool.name: tool for tool in tools_read}
 
 
 def _read(value: Any, at: int) -> ToolDescription:

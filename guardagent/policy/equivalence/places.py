@@ -65,7 +65,7 @@ class PlaceComparison(NamedTuple):
     constant: Any
 
 
-class Places:
+class PolicyPlaces:
     """The places that policies read.
 
     Attributes:

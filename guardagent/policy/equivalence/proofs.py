@@ -262,13 +262,13 @@ class SymbolicComparison:
         groups = self._groups
         if any(self._ends(self._first, group) != self._ends(self._second, group) for group in groups):
             return None
-        found: tuple[list[str], list[str]] = [], []
+        disagreeing_tools: tuple[list[str], list[str]] = [], []
         for tool in self._judged_tools:
             answers = [self._compared(tool, group) for group in groups]
             for at in (0, 1):
                 if not all(answer[at] for answer in answers):
-                    found[at].append(tool)
-        return found
+                    disagreeing_tools[at].append(tool)
+        return disagreeing_tools
 
     @property
     def _groups(self) -> list[Group]:
@@ -514,19 +514,19 @@ class StepComparison:
     def _resumed(self, at: States, step: StepKind, broken: Sequence[bool]) -> States:
         """The states after a step that ran although it violated some rules."""
 
-        def one(number: int) -> State:
+        def next_state(number: int) -> State:
             automaton, letters = self._automata[number], step.letters[number]
             follow = automaton.resume if broken[number] else automaton.step
             return follow(at[number], letters)
 
-        return tuple(map(one, range(len(at))))
+        return tuple(map(next_state, range(len(at))))
 
     def _differ(self, broken: Sequence[bool]) -> bool:
         return self._answer(broken, 0, self._first) != self._answer(broken, self._first, len(broken))
 
     def _answer(self, broken: Sequence[bool], begin: int, end: int) -> str:
         violated = [self._automata[at].rule.source.on_violation for at in range(begin, end) if broken[at]]
-        if all(one is Decision.WARN for one in violated):
+        if all(decision is Decision.WARN for decision in violated):
             return "warned" if violated else "allowed"
         return "ended" if Decision.HALT in violated else "escalated" if set(violated) <= set(_LIFTED) else "denied"
 

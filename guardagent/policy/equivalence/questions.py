@@ -33,11 +33,11 @@ def question(witness: Witness, tools: Any = (), sentence: str | None = None) -> 
     Raises:
         InputError: a tool is invalid.
     """
-    text = " ".join(_Question(witness, read_tools(tools)).sentences())
+    text = " ".join(_WitnessQuestion(witness, read_tools(tools)).sentences())
     return f'"{" ".join(sentence.split())}" {text}' if sentence else text
 
 
-class _Question:
+class _WitnessQuestion:
     def __init__(self, witness: Witness, tools: Mapping[str, ToolDescription]) -> None:
         self._witness, self._tools = witness, tools
         self._seen: dict[str, list[Any]] = {}  # the values of string arguments so far, by argument

@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent.policy.equivalence.draft import ABSENT, ComparedDraft, Path, Scenario, changed, value_at
 from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
-from guardagent.policy.equivalence.places import ITEMS, KEY, Place, Places, PlaceUse, near
+from guardagent.policy.equivalence.places import ITEMS, KEY, Place, PlaceUse, PolicyPlaces, near
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic.search import choices, schema_allows
 
@@ -93,7 +93,7 @@ class Variations:
     """
 
     def __init__(self, drafts: Sequence[ComparedDraft], tools: Mapping[str, ToolDescription]) -> None:
-        self.places = Places([draft.policies for draft in drafts])
+        self.places = PolicyPlaces([draft.policies for draft in drafts])
         self._tools = tools
         self.judged = sorted({tool for draft in drafts for tool in draft.tools})
         self._pools: dict[Place, list[Any]] = {}
@@ -242,9 +242,9 @@ def _completed(scenario: Scenario) -> Scenario:
         scenario["principal"] = {**scenario["principal"], "id": "A"}
     known = [call["age"] for call in scenario["history"] if call["age"] is not None]
     ages = iter(sorted(known, reverse=True))
-    for one in scenario["history"]:
-        if one["age"] is not None:
-            one["age"] = next(ages)
+    for call in scenario["history"]:
+        if call["age"] is not None:
+            call["age"] = next(ages)
     return scenario
 
 

@@ -72,14 +72,16 @@ class CallOutcomes:
         """
         groups = self._groups(context, env)
         number = prod(comb(len(calls) + len(ends) - 1, len(ends) - 1) for ends, calls in groups)
-        found: list[Truth] = []
+        truths: list[Truth] = []
         for outcome in _assignments(groups) if number <= limit else _uniform_assignments(groups):
             with _assumed(outcome):
-                found.append(value())
-            if found[-1] is False:
+                truths.append(value())
+            if truths[-1] is False:
                 return False
         return conjunction(
-            found if number <= limit else [*found, Unknown("too many calls are in flight to try all of their outcomes")]
+            truths
+            if number <= limit
+            else [*truths, Unknown("too many calls are in flight to try all of their outcomes")]
         )
 
     def _groups(self, context: RuleContext, env: Env) -> list[tuple[tuple[CallStatus, ...], list[SessionCall]]]:
@@ -106,7 +108,7 @@ class CallOutcomes:
         return shares
 
     def _worst(self, shares: dict[Any, CallStatus]) -> dict[Any, CallStatus]:
-        """Drops outcomes that are no worse than another one."""
+        """Drops outcomes that another one is as bad as, or worse than."""
         directions = tuple(self._directions.values())
         worst: dict[Any, CallStatus] = {}
         for share, end in shares.items():

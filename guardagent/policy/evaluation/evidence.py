@@ -52,7 +52,7 @@ def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> No
         unique = {origin["value"]: origin for origin in known}
         explanation.evidence = {**explanation.evidence, "sources": list(unique.values())}
         explanation.because = "; ".join(
-            f"{value} came from {' and '.join(one['from'])}" for value, one in unique.items()
+            f"{value} came from {' and '.join(origin['from'])}" for value, origin in unique.items()
         )
 
     return note
@@ -259,12 +259,12 @@ def known_arguments(pattern: ast.Pattern, names: Names) -> Callable[[Env], dict[
     ]
 
     def known(env: Env) -> dict[str, Any]:
-        found = {}
+        known_values = {}
         for argument, value in values:
             if isinstance(value, ast.ExactValue):
-                found[argument] = value.value
+                known_values[argument] = value.value
             elif value.name in names and type(env[names[value.name]]) is not Unknown:
-                found[argument] = env[names[value.name]]
-        return found
+                known_values[argument] = env[names[value.name]]
+        return known_values
 
     return known

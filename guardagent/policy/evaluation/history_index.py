@@ -479,7 +479,7 @@ class HistoryIndex:
             settled_calls = self._settled_calls(env)
         else:
             settled_calls = [(entry.place, entry.call, True) for entry in bucket.entries[at : at + 1 or None]]
-        settled_calls += [(one.place, one, self._matches_call(env, one)) for one in self._in_flight(env)]
+        settled_calls += [(call.place, call, self._matches_call(env, call)) for call in self._in_flight(env)]
         for _, call, value in sorted(settled_calls, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
@@ -604,26 +604,24 @@ class WindowIndex(HistoryIndex):
         bucket.put(entry, 0 if term is None else term(env))
 
     def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
-        """As `HistoryIndex._matching`, for the calls in the window."""
+        """The bucket and the other entries that may match, of the calls in the window."""
         bucket, others = super()._matching(env)
         if bucket is None and not others:
             return None, ()
         assert self._query.window is not None
         start = self._query.window(env)
-        entries = [entry for entry in (_windowed(one, start) for one in others) if entry is not None]
+        entries = [entry for entry in (_windowed(index_entry, start) for index_entry in others) if entry is not None]
         return None if bucket is None else _within(bucket, start), entries
 
 
 def _within(bucket: Any, start: int | Unknown) -> Bucket | None:
     if type(start) is not Unknown and not bucket.untimed:
-        start_since = bucket.since(start)
-        return start_since if start_since.entries else None
-    start_since = Bucket()
-    start_since.entries = [
-        entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None
-    ]
-    start_since.uncertain, start_since.total = sum(entry.own is not True for entry in start_since.entries), None
-    return start_since if start_since.entries else None
+        recent = bucket.since(start)
+        return recent if recent.entries else None
+    recent = Bucket()
+    recent.entries = [entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None]
+    recent.uncertain, recent.total = sum(entry.own is not True for entry in recent.entries), None
+    return recent if recent.entries else None
 
 
 def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:

@@ -88,7 +88,7 @@ class Clock:
         """The reading for an instant of the host.
 
         Raises:
-            ValueError: the value is no instant.
+            ValueError: the value is not an instant.
         """
         zone = self._zone
         if value is None:

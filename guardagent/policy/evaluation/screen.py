@@ -232,8 +232,8 @@ class CertainConditions:
         """An expression that is true only if the call does not match, or satisfies the condition."""
         parts = [self._mismatch(argument) for argument in pattern.arguments]
         parts.append(self._certain(condition, wanted=True))
-        found = " or ".join(part for part in parts if part is not None)
-        return found if 0 < len(found) <= MAX_CODE else None
+        code = " or ".join(part for part in parts if part is not None)
+        return code if 0 < len(code) <= MAX_CODE else None
 
     def _mismatch(self, argument: ast.Argument) -> str | None:
         """The expression for a call that certainly has another argument."""
@@ -258,9 +258,9 @@ class CertainConditions:
         if translate is None or self._depth > MAX_DEPTH:
             return None
         self._depth += 1
-        node_translate: str | None = translate(node, wanted=wanted)
+        code: str | None = translate(node, wanted=wanted)
         self._depth -= 1
-        return node_translate
+        return code
 
     def _and(self, node: ast.And, *, wanted: bool) -> str | None:
         return self._every(node.parts, wanted=True) if wanted else self._some(node.parts, wanted=False)

@@ -329,8 +329,8 @@ class Compiler:
 
         def computed(env: Env) -> Any:
             first, second = left(env), right(env)
-            found = arithmetic(first, operator, second)
-            return blamed(env, found, first, second) if type(found) is Unknown else found
+            result = arithmetic(first, operator, second)
+            return blamed(env, result, first, second) if type(result) is Unknown else result
 
         return computed
 
@@ -338,10 +338,10 @@ class Compiler:
         """Compiles the cause of an unknown value: the term itself if all of its operands are known."""
         term_text = self.term_text(node, names)
 
-        def blamed(env: Env, found: Unknown, *values: Any) -> Unknown:
-            if found.unrecorded or any(type(value) is Unknown for value in values):
-                return found
-            problem_text = "is missing or null" if found is NO_VALUE else problem.format(found.why[0])
+        def blamed(env: Env, unknown: Unknown, *values: Any) -> Unknown:
+            if unknown.unrecorded or any(type(value) is Unknown for value in values):
+                return unknown
+            problem_text = "is missing or null" if unknown is NO_VALUE else problem.format(unknown.why[0])
             return Unknown(Cause(term_text, env, problem_text))
 
         return blamed
@@ -353,8 +353,8 @@ class Compiler:
 
         def of_one(env: Env) -> Any:
             value = read(env)
-            value_function = function(value)
-            return blamed(env, value_function, value) if type(value_function) is Unknown else value_function
+            result = function(value)
+            return blamed(env, result, value) if type(result) is Unknown else result
 
         return of_one
 
@@ -365,8 +365,8 @@ class Compiler:
 
         def of_two(env: Env) -> Any:
             first, second = left(env), right(env)
-            found = function(first, second)
-            return blamed(env, found, first, second) if type(found) is Unknown else found
+            result = function(first, second)
+            return blamed(env, result, first, second) if type(result) is Unknown else result
 
         return of_two
 
@@ -516,16 +516,20 @@ class Compiler:
         condition = self.term(node.condition, {**names, node.variable: slot})
 
         def values(env: Env) -> Any:
-            found = items(env)
-            if kind_of(found) != "list":
-                return found.unbounded if type(found) is Unknown else Unknown(Cause(term_text, env, "is not a list"))
-            return (_condition_on_item(env, slot, entry, condition) for entry in found)
+            collection = items(env)
+            if kind_of(collection) != "list":
+                return (
+                    collection.unbounded
+                    if type(collection) is Unknown
+                    else Unknown(Cause(term_text, env, "is not a list"))
+                )
+            return (_condition_on_item(env, slot, entry, condition) for entry in collection)
 
         return _FOLDED[node.which](values)
 
 
 def _is_principal(node: ast.Term) -> bool:
-    """Whether a term is the principal, or the one that it acts for."""
+    """Whether a term is the principal, or the principal it acts on behalf of."""
     while isinstance(node, ast.Field) and node.name == "on_behalf_of":
         node = node.body
     return isinstance(node, ast.Principal)
@@ -566,7 +570,7 @@ def _argument_reader(label: int, name: str) -> Term:
 
 
 def all_of_terms(parts: Sequence[Term]) -> Term:
-    """As `conjunction`, for compiled terms, without a generator."""
+    """The conjunction of compiled terms, without a generator."""
 
     def all_of(env: Env) -> Truth:
         unknown: Unknown | None = None
@@ -584,7 +588,7 @@ def all_of_terms(parts: Sequence[Term]) -> Term:
 
 
 def any_of_terms(parts: Sequence[Term]) -> Term:
-    """As `disjunction`, for compiled terms, without a generator."""
+    """The disjunction of compiled terms, without a generator."""
 
     def any_of(env: Env) -> Truth:
         unknown: Unknown | None = None

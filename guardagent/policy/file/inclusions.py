@@ -150,16 +150,16 @@ def _toolboxes(files: Sequence[PolicyFile], field: str) -> Mapping[str, tuple[Pa
 
 
 def _named(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any]:
-    found: dict[str, tuple[Any, PolicyFile]] = {}
+    named_values: dict[str, tuple[Any, PolicyFile]] = {}
     for file in files:
         for name, value in getattr(file, field).items():
-            known, other = found.setdefault(name, (value, file))
+            known, other = named_values.setdefault(name, (value, file))
             if getattr(known, "meaning", known) != getattr(value, "meaning", value):
                 key = "define" if field == "definitions" else field
                 place, there = file.place_of(key, name), other.place_of(key, name)
                 problem = f"{shortened(name)!r} has another meaning in {there}; expected one meaning for each name"
                 raise ContentError(problem, place)
-    return MappingProxyType({name: value for name, (value, _) in found.items()})
+    return MappingProxyType({name: value for name, (value, _) in named_values.items()})
 
 
 def _tools(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any] | None:

@@ -67,7 +67,7 @@ class RuleFunction:
         return " or ".join(f"a {_NAMES.get(kind, kind)}" for kind in self.kinds(at))
 
     def accepts(self, number: int) -> bool:
-        """Whether the function can have so many arguments."""
+        """Whether the function accepts this number of arguments."""
         least = len(self.parameters) if self.required is None else self.required
         return least <= number and (self.repeated or number <= len(self.parameters))
 

@@ -281,7 +281,7 @@ def _tokens_in(text: str) -> list[str]:
 
 
 def _unnamed(part: str) -> Iterator[str]:
-    """Words of a part that may be a recipient, and are no token."""
+    """Words of a part that may be a recipient, and are not a token."""
     tokens = _tokens_in(part)
     words = [word.strip(_PUNCTUATION) for word in part.split()]
     if any(map(_LETTER.search, tokens)):
@@ -307,11 +307,11 @@ def _mentions(value: Any, token: Any) -> Truth:
     """`mentions(value, x)`: whether a string or number occurs as a whole token in a value, at any depth.
 
     The strings of the value are searched, and the content of a string that is JSON; the keys of a mapping are not. A
-    token is not part of a longer word, number, e-mail address or identifier: 'W1' is no token of 'W10', 'W1-2' and
+    token is not part of a longer word, number, e-mail address or identifier: 'W1' is not a token of 'W10', 'W1-2' and
     'W1@shop.com'. A number is a token in digits, or an equal number.
 
     An occurrence that differs in case, width, spacing or invisible characters is unknown, and so is one next to a word
-    of a script without spaces, and the string '500' where there is only the number 500.
+    of a script without spaces, and the string '500' when the text contains only the number 500.
     """
     text = _digits(token) if kind_of(token) == "number" else str(token).strip()
     if isinstance(text, Unknown):

@@ -277,7 +277,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class CountCalls:
-    """The number of matching calls; `within`: only calls of the last so many seconds."""
+    """The number of matching calls; `within`: counts only the calls of that many last seconds."""
 
     pattern: Pattern
     condition: Term

@@ -77,7 +77,7 @@ class Declarations:
         return next((scope + name for scope in self.scopes if scope + name in table), None)
 
     def full(self, name: str, table: Container[str]) -> str:
-        """As `find`; for an undeclared name, the name that its own file could declare."""
+        """The full name in a table for a name as written; if undeclared, the name that its own file could declare."""
         return self.find(name, table) or self.scopes[0] + name
 
 
@@ -157,9 +157,9 @@ def _bound(term: ast.Term) -> set[str]:
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    reply = next(one for at in count(2) if (one := f"{name}_{at}") not in taken)
-    taken.add(reply)
-    return reply
+    fresh_name = next(candidate for at in count(2) if (candidate := f"{name}_{at}") not in taken)
+    taken.add(fresh_name)
+    return fresh_name
 
 
 class _Expansion:

@@ -103,7 +103,7 @@ def term_source(node: Any) -> str:
 
 
 def number_text(value: int | Fraction) -> str:
-    """A number with all of its digits; a fraction that is no decimal is a quotient."""
+    """A number with all of its digits; a fraction that is not a decimal is a quotient."""
     if isinstance(value, int):
         return str(value)
     places = 0

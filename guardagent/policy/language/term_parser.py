@@ -499,16 +499,16 @@ class RuleParser:
     def _t_apply(self, tree: Node, scope: BoundNames) -> ast.Term:
         """Reads `name(...)`: a form of its own (`_f_NAME`), or a function."""
         name, *operands = tree.children
-        found = [operand for operand in operands if operand is not None]
+        present = [operand for operand in operands if operand is not None]
         special: Callable[..., ast.Term] | None = getattr(self, f"_f_{name}", None)
         if special is not None:
-            return special(name, found, scope)
+            return special(name, present, scope)
         if (known := function(name)) is not None:
-            arguments = self._operands(found, scope)
+            arguments = self._operands(present, scope)
             if known.zoned and len(arguments) == len(known.parameters) - 1:
                 arguments = (*arguments, ast.Zone())
             return ast.Apply(str(name), arguments, place_of(name))
-        return self._applied(str(name), name, found, scope)
+        return self._applied(str(name), name, present, scope)
 
     def _t_apply_included(self, tree: Node, scope: BoundNames) -> ast.Term:
         """Reads `file.name(...)`: a definition or function of an included file."""

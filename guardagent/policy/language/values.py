@@ -299,7 +299,9 @@ def _combined_bounds(left: Any, operator: str, right: Any) -> StringSet | Unknow
     unknown = mismatch(left, right)
     if first is None or second is None:
         return unknown.within(None)
-    least, most = ((one | other if operator == "|" else one & other) for one, other in zip(first, second, strict=True))
+    least, most = (
+        (bound | other if operator == "|" else bound & other) for bound, other in zip(first, second, strict=True)
+    )
     return StringSet(least) if least == most else unknown.within((StringSet(least), StringSet(most)))
 
 
@@ -439,7 +441,7 @@ def _bounds_after(left: Any, operator: str, right: Any) -> Bounds | None:
     first, second = bounds_of(left), bounds_of(right)
     if first is None or second is None or operator not in _WHOLE:
         return None
-    corners: list[Any] = [arithmetic(one, operator, other) for one in first for other in second]
+    corners: list[Any] = [arithmetic(bound, operator, other) for bound in first for other in second]
     return min(corners), max(corners)
 
 
@@ -560,7 +562,7 @@ def moment_of(value: object) -> int:
         value: a number of seconds, or a datetime with a zone.
 
     Raises:
-        ValueError: the value is no instant; with the expectation.
+        ValueError: the value is not an instant; with the expectation.
     """
     if type(value) is float and 0 <= value < _FINE and (near := round(value * MICROSECONDS)) / MICROSECONDS == value:
         return near  # the common case

@@ -65,7 +65,7 @@ def contradictory_bans(target: LintTarget) -> Iterator[LintFinding]:
 
 
 @dataclass(frozen=True)
-class _Case:
+class _RequiredCase:
     """A rule that requires the case of another rule, and the text of the case."""
 
     rule: Rule
@@ -92,7 +92,7 @@ def contradictory_cases(target: LintTarget) -> Iterator[LintFinding]:
                 yield _excluded_case(tool, case, least, analysis)
 
 
-def _excluding(tool: str, case: _Case, rules: Sequence[Rule], analysis: PolicyAnalysis) -> list[Rule]:
+def _excluding(tool: str, case: _RequiredCase, rules: Sequence[Rule], analysis: PolicyAnalysis) -> list[Rule]:
     """Returns rules that together exclude a case of one of them, although the others do not; none if there are none."""
 
     def exclude(some: Sequence[Rule], *cases: Rule) -> bool:
@@ -107,13 +107,13 @@ def _excluding(tool: str, case: _Case, rules: Sequence[Rule], analysis: PolicyAn
     return minimal_set([*others, case.rule], lambda some: exclude(some, case.needed))
 
 
-def _stated_cases(rule: Rule, target: LintTarget) -> Iterator[_Case]:
+def _stated_cases(rule: Rule, target: LintTarget) -> Iterator[_RequiredCase]:
     for read in rule.rules:
         for part in read.parts if isinstance(read, ast.AllOf) else (read,):
             for pattern, case in _conditions_of(part):
                 needed = opened(pattern, case)
                 if needed.condition != ast.And(()):
-                    yield _Case(rule, target.rule_of(rule, needed), text_of(needed.condition))
+                    yield _RequiredCase(rule, target.rule_of(rule, needed), text_of(needed.condition))
 
 
 def _conditions_of(part: ast.Rule) -> Iterator[tuple[ast.Pattern, tuple[ast.Term, ...]]]:
@@ -127,7 +127,7 @@ def _conditions_of(part: ast.Rule) -> Iterator[tuple[ast.Pattern, tuple[ast.Term
             yield pattern, () if is_true(condition) else (condition,)
 
 
-def _excluded_case(tool: str, case: _Case, least: Sequence[Rule], analysis: PolicyAnalysis) -> LintFinding:
+def _excluded_case(tool: str, case: _RequiredCase, least: Sequence[Rule], analysis: PolicyAnalysis) -> LintFinding:
     ids = [rule.id for rule in least]
     message = (
         f"no call of '{tool}' with {case.text} is allowed: {rules_of(ids)} together exclude it; "
@@ -165,7 +165,7 @@ def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]
         target.add_undecided(question, "Z3 reached no result")
     if status != "sat":
         return
-    permit_varies = {name: case.permit_varies([one for one in case.open if one != name]) for name in case.open}
+    permit_varies = {name: case.permit_varies([other for other in case.open if other != name]) for name in case.open}
     alone = {name: terms for name, (status, terms) in permit_varies.items() if status == "sat"}
     for names, terms in [([name], terms) for name, terms in alone.items()] or [(sorted(case.open), together)]:
         values = case.example(terms)

@@ -117,7 +117,7 @@ def data_contradictions(target: LintTarget) -> Iterator[LintFinding]:
 
 
 def never_allowed(tool: str, least: Sequence[Rule], who: str, analysis: PolicyAnalysis) -> LintFinding:
-    """Returns the finding for a tool that some rules never allow; `who` says to whom."""
+    """Returns the finding for a tool that some rules never allow; `who` names the principals."""
     least = sorted(least, key=lambda rule: tool in rule.tools)
     ids = [rule.id for rule in least]
     others = tuple(ids[:-1])
@@ -132,7 +132,7 @@ def never_allowed(tool: str, least: Sequence[Rule], who: str, analysis: PolicyAn
     return LintFinding("contradictory", ids[-1], tool, message, f"{example.description}: {denied}", others)
 
 
-# --- tools that nobody may call, or nobody to whom a rule applies, because of rules with scopes
+# --- tools that no principal may call, or none that a rule applies to, because of rules with scopes
 
 
 def scoped_contradictions(target: LintTarget) -> Iterator[LintFinding]:

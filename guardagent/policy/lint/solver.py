@@ -337,8 +337,8 @@ def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
     """
     reader = _ConditionTranslator(case)
     parts = [part for read in rule.rules for part in (read.parts if isinstance(read, ast.AllOf) else (read,))]
-    mine = [part for part in parts if isinstance(part, ast.Forall) and case.tool in part.pattern.tools]
-    return [constraint for one in mine if (constraint := reader.required(one)) is not None]
+    of_tool = [part for part in parts if isinstance(part, ast.Forall) and case.tool in part.pattern.tools]
+    return [constraint for part in of_tool if (constraint := reader.required(part)) is not None]
 
 
 class _ConditionTranslator:

@@ -561,13 +561,13 @@ def _of_tool(
     at_the_end = ended(automata)
     if at_the_end.path is not None:
         return
-    found = called(automata)
-    if found.path is None:
-        yield _never_called(tool, _least(found.automata, called), called, target)
+    order = called(automata)
+    if order.path is None:
+        yield _never_called(tool, _least(order.automata, called), called, target)
         return
     ids = _ids(_least(at_the_end.automata, ended), target)
     message = f"after '{tool}' is called, no conversation can meet the pending obligation of {rules_of(ids)}"
-    example = f"{calls_of(found.path)}: allowed, but the obligation stays pending at the end, whatever follows"
+    example = f"{calls_of(order.path)}: allowed, but the obligation stays pending at the end, whatever follows"
     yield LintFinding("contradictory", ids[-1], tool, message, example, tuple(ids[:-1]))
 
 

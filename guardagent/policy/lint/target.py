@@ -170,7 +170,7 @@ def subject_of(source: Path | str | Policies) -> LintTarget:
     return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
 
 
-# --- what rules forbid, and whom they concern
+# --- what rules forbid, and the principals they concern
 
 
 def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -453,7 +453,7 @@ class Z3Model:
                 return {name: _null(self.value(item)) for name, item in items}
             case SymbolicMapping(key, items):
                 inside = {**dict(items), **self._symbols.contents.get(key, {})}
-                values = {name: self.value(one) for name, one in inside.items() if isinstance(name, str)}
+                values = {name: self.value(item) for name, item in inside.items() if isinstance(name, str)}
                 return {name: value for name, value in values.items() if value is not MISSING}
         assert isinstance(leaf, SymbolicList)
         return self._list(leaf)

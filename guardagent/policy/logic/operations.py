@@ -149,8 +149,8 @@ class Operations:
             case PartialSet(least, most):
                 return Unknown(bounds=(StringSet(least), StringSet(most)))
             case ListValue(items):
-                found = [self.plain(item) for item in items]
-                return UNDECIDED if any(part is UNDECIDED for part in found) else [_null(part) for part in found]
+                parts = [self.plain(item) for item in items]
+                return UNDECIDED if any(part is UNDECIDED for part in parts) else [_null(part) for part in parts]
             case MappingValue(items):
                 named = {name: self.plain(item) for name, item in items}
                 return (
@@ -259,10 +259,10 @@ class Operations:
     # --- sets and functions
 
     def set_of(self, items: Sequence[Value]) -> Value:
-        found = [self.plain(item) for item in items]
-        if any(member is UNDECIDED for member in found):
+        members = [self.plain(item) for item in items]
+        if any(member is UNDECIDED for member in members):
             return self.symbols.any_value(("set", tuple(items)), kinds=("set",))
-        return self.set_value(set_of(found))
+        return self.set_value(set_of(members))
 
     def set_value(self, members: Any) -> Value:
         """Returns a concrete set, which can be unknown in part."""
@@ -389,14 +389,14 @@ class Operations:
         return UNKNOWN if type(value) is Unknown else look(self.constant(value))
 
     def item(self, value: Value, index: Value) -> Value:
-        def found(whole: Leaf, at: Leaf) -> Value:
+        def item_at(whole: Leaf, at: Leaf) -> Value:
             if not isinstance(at, ScalarValue):
                 return UNKNOWN
             if isinstance(whole, ScalarValue) and whole.kind == "text":
                 return self._in_json(whole.payload, lambda read: self.item(read, of_leaf(at)), ("item", at))
             return self._item(whole, at)
 
-        return self._pairs(value, index, found)
+        return self._pairs(value, index, item_at)
 
     def _item(self, whole: Leaf, at: ScalarValue) -> Value:
         if whole.kind == "mapping" and at.kind == "text":

@@ -174,8 +174,8 @@ def schema_allows(schema: Mapping[str, Any], value: Any) -> bool | None:
 
 
 def _is(value: Any, kind: str) -> bool:
-    found = {"truth value": "truth"}.get(kind_of(value) or "", kind_of(value))
-    return _KINDS.get(kind) == found and (kind != "integer" or _whole(value))
+    value_kind = {"truth value": "truth"}.get(kind_of(value) or "", kind_of(value))
+    return _KINDS.get(kind) == value_kind and (kind != "integer" or _whole(value))
 
 
 def _whole(value: Any) -> bool:
@@ -352,7 +352,7 @@ class CandidateValues:
         numbers = [constant for constant in self._constants if kind_of(constant) == "number"]
         near = [near for number in numbers for near in (number + 1, number - 1)]
         values = [*self._constants, *earlier, *near, *self._around, *_PLAIN]
-        return [one for one in _distinct(values) if schema_allows(schema or EMPTY, one)][:MOST]
+        return [value for value in _distinct(values) if schema_allows(schema or EMPTY, value)][:MOST]
 
 
 def _scalars(value: Any, depth: int = 4) -> Iterator[Any]:

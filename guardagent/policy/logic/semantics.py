@@ -560,7 +560,7 @@ def _is_earlier_call(condition: ast.Term) -> bool:
 
 
 def _need_of(automaton: Automaton) -> Need:
-    """The need of an automaton. Steps that the rule does not name are no check: they neither violate it nor suffice."""
+    """The need of an automaton. Steps that the rule does not name neither violate it nor suffice."""
     rows, violated = automaton.table, automaton.violated
     live = {state for state in range(len(rows)) if not violated[state]}
     breaking = [{state for state in live if violated[rows[state][letter]]} for letter in range(len(rows[0]))]
@@ -577,7 +577,7 @@ def _need_of(automaton: Automaton) -> Need:
 
 def _reaching(targets: Iterable[int], steps: Mapping[int, AbstractSet[int]]) -> set[int]:
     """The states from which steps lead to a target, and the targets."""
-    found = set(targets)
-    while more := {state for state, following in steps.items() if state not in found and following & found}:
-        found |= more
-    return found
+    reaching = set(targets)
+    while more := {state for state, following in steps.items() if state not in reaching and following & reaching}:
+        reaching |= more
+    return reaching

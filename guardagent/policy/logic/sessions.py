@@ -221,8 +221,8 @@ class CurrentSession:
         return self._operations.set_value(self._recorder.sources(plain, self._surroundings))
 
     def seen(self, labels: Sequence[str]) -> Value:
-        found = self._recorder.seen(labels, self._surroundings)
-        return UNKNOWN if type(found) is Unknown else known_truth(found)
+        truth = self._recorder.seen(labels, self._surroundings)
+        return UNKNOWN if type(truth) is Unknown else known_truth(truth)
 
     @property
     def _recorder(self) -> SourceRecorder:

@@ -277,7 +277,7 @@ def computed_range(left: Leaf, sign: str, right: Leaf) -> Value:
     first, second = ends_of(left), ends_of(right)
     if first is None or second is None or sign in "/%":
         return UNKNOWN
-    corners = [ex.arithmetic(one, sign, other) for one in first for other in second]
+    corners = [ex.arithmetic(end, sign, other) for end in first for other in second]
     return of_leaf(Range(reduce(ex.least, corners), reduce(ex.greatest, corners)))
 
 
@@ -324,8 +324,8 @@ class Symbols:
         """Returns a non-negative whole number."""
 
         def result() -> ExpressionNode:
-            self.axioms.append(neg(less(expression_node := whole_variable(self.name("n")), 0)))
-            return expression_node
+            self.axioms.append(neg(less(symbol := whole_variable(self.name("n")), 0)))
+            return symbol
 
         return self.once(("size", key), result)  # type: ignore[no-any-return]
 
@@ -340,11 +340,11 @@ class Symbols:
         """Returns a number within bounds."""
 
         def result() -> ExpressionNode:
-            expression_node = variable("number", self.name("v"))
-            self.axioms.append(neg(less(expression_node, least)))
+            symbol = variable("number", self.name("v"))
+            self.axioms.append(neg(less(symbol, least)))
             if most is not None:
-                self.axioms.append(neg(less(most, expression_node)))
-            return expression_node
+                self.axioms.append(neg(less(most, symbol)))
+            return symbol
 
         return self.once(("amount", key), result)  # type: ignore[no-any-return]
 

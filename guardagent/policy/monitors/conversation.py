@@ -227,14 +227,14 @@ class ConversationState:
         counted: list[CountedAmount] = []
         for counter in applicability.counters:
             try:
-                found = counter.counted(self.context, call)
+                amount = counter.counted(self.context, call)
             except Exception as error:  # noqa: BLE001 - as above
                 judged.crashed(RuleMetadata(f"counter {counter.name!r}"), error)
                 continue
-            if isinstance(found, Unknown):
-                judged.unknown(RuleMetadata(f"counter {counter.name!r}"), MonitorResult(found))
-            elif found is not None:
-                counted.append(found)
+            if isinstance(amount, Unknown):
+                judged.unknown(RuleMetadata(f"counter {counter.name!r}"), MonitorResult(amount))
+            elif amount is not None:
+                counted.append(amount)
         call.counted = tuple(counted)
 
     def _run_request_checks(self, call: SessionCall, judged: Judgement) -> None:
@@ -259,9 +259,9 @@ class ConversationState:
         call.place = len(self.calls) + 1
         context, stateful = self.context, call.applicability.stateful
         if stateful:
-            found = judged.results if judged is not None else EMPTY
+            results = judged.results if judged is not None else EMPTY
             for number, monitor in stateful:
-                monitor.reserved(context, call, self._memory[number], found.get(number))
+                monitor.reserved(context, call, self._memory[number], results.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(call.place)
@@ -302,12 +302,12 @@ class ConversationState:
                 self._index_call(call)
 
     def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
-        """As `reserve` and then `settle`, for a call that has already ended, while `is_alone`."""
+        """Appends a call that has already ended, as `reserve` and `settle` together do. Only while `is_alone`."""
         context, applicability = self.context, call.applicability
-        found = judged.results if judged is not None else EMPTY
+        results = judged.results if judged is not None else EMPTY
         for number, monitor in applicability.stateful:
             if type(monitor) is not PropositionalMonitor:  # `observed` does both
-                monitor.reserved(context, call, self._memory[number], found.get(number))
+                monitor.reserved(context, call, self._memory[number], results.get(number))
         if judged is not None:
             for source, _ in judged.broken:
                 self._reported.setdefault(source.id, set()).add(0)
@@ -327,7 +327,7 @@ class ConversationState:
     def add_unjudged(
         self, event: Event, applicability: Applicability, facts: Mapping[str, Any], reading: Reading | None
     ) -> None:
-        """As `add_settled`, for an event that is `unjudged`, without an output to copy, while `is_alone`.
+        """Appends an ended call that is `unjudged`, without an output to copy. Only while `is_alone`.
 
         The context keeps the facts of an earlier call if no monitor needs them.
         """
@@ -356,7 +356,7 @@ class ConversationState:
             self.context.indexes[number].add(self.context, call)
 
     def add_ignored(self, reading: Reading | None) -> None:
-        """As `add_unjudged`, for an event that no rule looks at: it only has a place among the calls, and a time."""
+        """Appends an event that no rule looks at: it only has a place among the calls, and a time."""
         self.calls.append(_IGNORED)
         moment = None if reading is None else self.context.time_of(reading)
         if moment is not None:
@@ -397,7 +397,7 @@ class ConversationState:
         self._restore(memento)
 
     def began(self, call: SessionCall) -> None:
-        """Notes that a call in flight is about to run."""
+        """Marks a call in flight as started."""
         call.used = True
         for number, monitor in call.applicability.stateful:
             monitor.began(self._memory[number])

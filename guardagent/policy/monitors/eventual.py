@@ -56,7 +56,7 @@ class ExistsMonitor:
         """Does nothing: only success counts."""
 
     def began(self, memory: Any) -> None:
-        """Nothing changes by it."""
+        """Has no effect on this monitor."""
 
     def settled(self, context: RuleContext, call: SessionCall, memory: list[Truth]) -> None:
         if call.status == "ok" and memory[0] is not True:
@@ -200,7 +200,7 @@ class ResponseMonitor:
         self._open(context, call, memory)
 
     def began(self, memory: Any) -> None:
-        """Nothing changes by it."""
+        """Has no effect on this monitor."""
 
     def settled(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
         obliged = memory.pending.pop(call.place, None)
@@ -297,7 +297,7 @@ class ResponseMonitor:
         copy = _Obligations()
         for key, obligation in memory.items():
             copy.open(key, obligation.among(calls))
-        copy.pending = {place: (key, one.among(calls)) for place, (key, one) in memory.pending.items()}
+        copy.pending = {place: (key, obligation.among(calls)) for place, (key, obligation) in memory.pending.items()}
         return copy
 
     def dumped(self, memory: _Obligations) -> Any:

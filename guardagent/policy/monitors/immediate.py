@@ -112,7 +112,7 @@ class ForallMonitor:
             memory.take(value)
 
     def began(self, memory: _ForallMemory) -> None:
-        """Nothing changes by it."""
+        """Has no effect on this monitor."""
 
     def ended(self, _context: RuleContext, memory: _ForallMemory) -> MonitorResult | None:
         value = self.satisfiable(memory)

@@ -124,7 +124,7 @@ class PropositionalMonitor:
         self._update_possible(memory)
 
     def observed(self, context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
-        """As `reserved` and then `settled`, for a call that has already ended."""
+        """Takes a call that has already ended, as `reserved` and `settled` together do."""
         if memory.unsettled:
             self.reserved(context, call, memory, None)
             self.settled(context, call, memory)
@@ -135,7 +135,7 @@ class PropositionalMonitor:
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.
 
-        A withdrawn call is no step: the possible states already include those without it.
+        A withdrawn call is not a step: the possible states already include those without it.
         """
         if len(memory.unsettled) == 1 and memory.unsettled[0] is call:  # the common case
             memory.take(self._effect(call))
@@ -181,10 +181,10 @@ class PropositionalMonitor:
             memory.possible = tuple(sorted({session_call[state][0] for state in memory.possible}))
             return
         key = memory.possible, self.alphabet.index(session_call, ok=True), "withdrawn" in session_call.possible_statuses
-        any_outcome = self._advanced.get(key)
-        if any_outcome is None:
-            any_outcome = self._advanced[key] = self._after_any_outcome(*key)
-        memory.possible, doubtful = any_outcome
+        states_after = self._advanced.get(key)
+        if states_after is None:
+            states_after = self._advanced[key] = self._after_any_outcome(*key)
+        memory.possible, doubtful = states_after
         memory.doubtful = memory.doubtful or doubtful
 
     def _after_any_outcome(
@@ -254,7 +254,7 @@ class PropositionalMonitor:
         if call_sequences is None:
             way = self._shortest_repair(state, letter) or []
             single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
-            call_sequences = tuple(tuple((tool, EMPTY) for tool in one) for one in single or [way] if one)
+            call_sequences = tuple(tuple((tool, EMPTY) for tool in tools) for tools in single or [way] if tools)
             self._known_repairs[key] = call_sequences
         return call_sequences
 

@@ -129,15 +129,15 @@ class Rule:
 
     def ended(self, context: RuleContext, memory: Mapping[int, Any], *, already_reported: bool) -> MonitorResult | None:
         """The result at the end of the conversation, or None. `already_reported`: a violation was reported."""
-        found = [monitor.ended(context, memory[at]) for at, monitor in enumerate(self.monitors, self.first_monitor)]
-        wrong = [one for one in found if one is not None]
+        results = [monitor.ended(context, memory[at]) for at, monitor in enumerate(self.monitors, self.first_monitor)]
+        wrong = [result for result in results if result is not None]
         if not wrong or (already_reported and not self.simple):
             return None
         if self.simple:
             return _worst(wrong)
         values = [
-            conjunction((part.satisfiable(memory[at]), _value_of(one)))
-            for at, (part, one) in enumerate(zip(self.monitors, found, strict=True), self.first_monitor)
+            conjunction((part.satisfiable(memory[at]), _value_of(result)))
+            for at, (part, result) in enumerate(zip(self.monitors, results, strict=True), self.first_monitor)
         ]
         return _tree_result(self._tree, values, wrong)
 
@@ -163,7 +163,7 @@ def _tree_result(tree: Tree, values: Sequence[Truth], wrong: Sequence[MonitorRes
     for monitor_result in wrong:  # without it, an earlier violation might not have been found again
         if isinstance(monitor_result.value, Unknown) and monitor_result.value.unrecorded:
             return monitor_result
-    known = [one for one in wrong if one.value is False]
+    known = [result for result in wrong if result.value is False]
     return MonitorResult.merged(value, known, " or " if isinstance(tree, tuple) and tree[0] == "any" else " and ")
 
 

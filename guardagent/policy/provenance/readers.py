@@ -243,14 +243,14 @@ class LeafReader:
 
     Attributes:
         by_labels: the leaves with each set of labels.
-        found: the numbers of the sources whose path leads to a value, or to an empty list.
+        found_paths: the numbers of the sources whose path leads to a value, or to an empty list.
         complete: whether the whole value could be read.
         opaque: whether it contains an object that is read by its attributes and its string.
     """
 
     def __init__(self) -> None:
         self.by_labels: dict[int, Leaves] = {}
-        self.found: set[int] = set()
+        self.found_paths: set[int] = set()
         self.complete, self.opaque = True, False
 
     def read(self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int]] = ()) -> None:
@@ -269,7 +269,7 @@ class LeafReader:
         if paths:
             for at, path, bits in paths:
                 if not path:
-                    self.found.add(at)
+                    self.found_paths.add(at)
                     labels |= bits
             paths = tuple(path for path in paths if path[1])
         if not paths:
@@ -344,7 +344,7 @@ class LeafReader:
             return
         named = tuple(path for path in paths if type(path[1][0]) is str)  # a field of a list is that of all its items
         if not values:
-            self.found.update(at for at, path, _ in paths if type(path[0]) is not int)
+            self.found_paths.update(at for at, path, _ in paths if type(path[0]) is not int)
         for place, item in enumerate(values):
             here = (ALL_ITEMS, place, place - len(values))
             inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here)

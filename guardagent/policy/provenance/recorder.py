@@ -279,7 +279,7 @@ class SourceRecorder:
         reader.read(call.output, whole, parts)
         missing = 0 if call.output is None else maybe
         for at, (_, labels) in enumerate(parts):
-            if at in reader.found:
+            if at in reader.found_paths:
                 self._seen |= labels
             else:
                 missing |= labels
@@ -382,52 +382,52 @@ class SourceRecorder:
         return any(labels & wanted for labels in known)
 
     def _look_up(self, value: Any, session: Surroundings | None) -> _Lookup:
-        found = _Lookup()
+        lookup = _Lookup()
         gaps = list(self._gaps(session)) if self._has_gaps(session) else []
         indexes = self._indexes(session)
         if type(value) is str and value.lstrip()[:1] not in ("{", "["):  # the common case
-            self._look_up_text(value, found, indexes, gaps)
-            return found
+            self._look_up_text(value, lookup, indexes, gaps)
+            return lookup
         reader = LeafReader()
         reader.read(value)
         if not reader.complete or reader.opaque:
-            found.add_possible(self.declared.bits(self.declared.names), "a value is not a JSON value")
+            lookup.add_possible(self.declared.bits(self.declared.names), "a value is not a JSON value")
         for leaves in reader.by_labels.values():
             for text in leaves.strings:
-                self._look_up_text(text, found, indexes, gaps)
+                self._look_up_text(text, lookup, indexes, gaps)
             for name in leaves.names:
-                self._look_up_text(name, found, indexes, gaps, name=True)
+                self._look_up_text(name, lookup, indexes, gaps, name=True)
             for number in filter(None, leaves.numbers):
-                self._look_up_token(SourceToken((number,)), found, indexes, gaps)
-        return found
+                self._look_up_token(SourceToken((number,)), lookup, indexes, gaps)
+        return lookup
 
     def _look_up_text(
-        self, text: str, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap], *, name: bool = False
+        self, text: str, lookup: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap], *, name: bool = False
     ) -> None:
         reading = self._scanner.read(text)
         if reading.keys and not name:
-            _take(_origins(reading.keys, indexes), found, gaps)
+            _take(_origins(reading.keys, indexes), lookup, gaps)
         for token in reading.tokens:
-            self._look_up_token(token, found, indexes, gaps)
+            self._look_up_token(token, lookup, indexes, gaps)
 
     def _look_up_token(
-        self, token: SourceToken, found: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
+        self, token: SourceToken, lookup: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
     ) -> None:
         for origin in _origins(token.within, indexes):
-            found.add_possible(origin.labels | origin.possible, "an address, a path or a word contains a known value")
-        if _take(_origins(token.readings, indexes), found, gaps):
+            lookup.add_possible(origin.labels | origin.possible, "an address, a path or a word contains a known value")
+        if _take(_origins(token.readings, indexes), lookup, gaps):
             for part in token.parts:
-                _take(_origins(part.readings, indexes), found, ())
+                _take(_origins(part.readings, indexes), lookup, ())
             return
         for origin in _origins(token.near, indexes):
-            found.add_possible(origin.labels | origin.possible, "a host belongs to a known domain, but is not known")
+            lookup.add_possible(origin.labels | origin.possible, "a host belongs to a known domain, but is not known")
         if token.parts:
             for part in token.parts:
-                self._look_up_token(part, found, indexes, gaps)
+                self._look_up_token(part, lookup, indexes, gaps)
         elif token.identifies and not gaps:
-            found.labels |= MODEL_BIT
+            lookup.labels |= MODEL_BIT
         elif token.identifies:
-            found.add_possible(MODEL_BIT, gaps[0].why)
+            lookup.add_possible(MODEL_BIT, gaps[0].why)
 
     def _has_gaps(self, session: Surroundings | None) -> bool:
         return bool(self._lost or self._unread or (session is not None and (session.in_flight or self.declared.facts)))
@@ -494,15 +494,15 @@ def _origins(keys: Iterable[str], indexes: Sequence[SourceIndex]) -> list[Origin
     return [origin for key in keys for index in indexes if (origin := index.find(key)) is not None]
 
 
-def _take(origins: Sequence[Origin], found: _Lookup, gaps: Sequence[_Gap]) -> bool:
+def _take(origins: Sequence[Origin], lookup: _Lookup, gaps: Sequence[_Gap]) -> bool:
     """Adds the labels of the origins of a string; returns whether it was seen."""
     for origin in origins:
-        found.labels |= origin.labels
+        lookup.labels |= origin.labels
         if origin.possible:
-            found.add_possible(origin.possible, f"a value occurs in {origin.places[-1][1]}")
+            lookup.add_possible(origin.possible, f"a value occurs in {origin.places[-1][1]}")
     for gap in gaps:
         if gap.lasting or not origins:
-            found.add_possible(gap.labels, gap.why)
+            lookup.add_possible(gap.labels, gap.why)
     return bool(origins)
 
 

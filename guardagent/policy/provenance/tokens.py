@@ -237,9 +237,9 @@ class Scanner:
             )
             matches = _scanned(plain.lower())
             for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
-                found = set(column)
-                found.discard("")
-                keys.update(kind.keys(found))
+                matched_texts = set(column)
+                matched_texts.discard("")
+                keys.update(kind.keys(matched_texts))
             keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
             keys.update(self._ids_in(plain))
         keys.discard("")
@@ -338,10 +338,10 @@ def _written_hosts(urls: Iterable[str]) -> Iterator[str]:
 
 def _hosts(text: str) -> list[str]:
     """The hosts in a URL: browsers read a backslash as a slash, and other programs do not."""
-    text_findall = _HOST.findall(text)
+    hosts = _HOST.findall(text)
     if "\\" in text:
-        text_findall += _HOST.findall(text.replace("\\", _STRANGE))
-    return text_findall
+        hosts += _HOST.findall(text.replace("\\", _STRANGE))
+    return hosts
 
 
 def _condensed(text: str) -> str:
@@ -410,7 +410,7 @@ def _mail(text: str) -> Iterator[SourceToken]:
 
 
 def _sign(text: str) -> Iterator[SourceToken]:
-    """A handle, or the end of an address whose beginning is no word."""
+    """A handle, or the end of an address whose beginning is not a word."""
     yield SourceToken((text.rstrip(_TRAILING),), within=_numbers_in(text))
 
 

@@ -90,7 +90,7 @@ class ReviewChoice:
         answer: in natural language.
         allowed: whether the call of the witness may run; None if the question has no witness.
         words: the reading of the sentence that gives this answer, in natural language.
-        policy: that reading as the content of a policy file; empty if it is no rule at all.
+        policy: that reading as the content of a policy file; empty if it is not a rule at all.
     """
 
     answer: str
@@ -274,7 +274,7 @@ def write_review(path: Path | str, review: Review) -> None:
 
 
 def instant(text: str) -> dt.datetime | None:
-    """Returns the time of a record; None if it is no time or has no zone."""
+    """Returns the time of a record; None if it is not a time or has no zone."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -95,10 +95,10 @@ def reviewed_sentences(review: Review) -> list[Sentence]:
 def _changes(document_comparison: DocumentComparison) -> Iterator[str]:
     for change in document_comparison.changed:
         yield f"{sentence_name(change.old)} changed in the document: now {quoted(change.new.text)}"
-    for one in document_comparison.removed:
-        yield f"{sentence_name(one)} is no longer in the document"
-    for one in document_comparison.added:
-        yield f"{sentence_name(one)} of the document is new"
+    for sentence in document_comparison.removed:
+        yield f"{sentence_name(sentence)} is no longer in the document"
+    for sentence in document_comparison.added:
+        yield f"{sentence_name(sentence)} of the document is new"
 
 
 def sentence_name(sentence: Sentence | ReviewedSentence) -> str:
@@ -127,7 +127,7 @@ def rule_hashes(policies: Policies | PolicyFile) -> Mapping[str, str]:
     file = policies.source if isinstance(policies, Policies) else policies
     if file is None:
         raise InputError("these policies have no source; expected policies that 'load_policies' loaded")
-    declarations = _Declarations(file)
+    declarations = _ReachedDeclarations(file)
     reached = {rule.id: declarations.reached(rule) for rule in file.rules}
     used = {key for keys in reached.values() for key in keys}
     frame = _frame(file) | {"others": declarations.meanings(declarations.always - used)}
@@ -138,7 +138,7 @@ def rule_hashes(policies: Policies | PolicyFile) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Declaration:
+class _ReachedDeclaration:
     """A declaration.
 
     Attributes:
@@ -154,7 +154,7 @@ class _Declaration:
     scopes: tuple[str, ...] = ()
 
 
-class _Declarations:
+class _ReachedDeclarations:
     """The declarations of a policy file.
 
     Attributes:
@@ -176,7 +176,7 @@ class _Declarations:
     def reached(self, rule: RuleSource) -> set[Key]:
         """The declarations that a rule can reach."""
         keys = {("toolboxes", rule.scopes[0])} & self._known.keys() if rule.kind == "request" else set()
-        waiting = [_Declaration((), None, _words(_plain(_normalized(rule))), rule.scopes)]
+        waiting = [_ReachedDeclaration((), None, _words(_plain(_normalized(rule))), rule.scopes)]
         while waiting:
             at = waiting.pop()
             candidates = {key for word in at.words & self._by_word.keys() for key in self._by_word[word]}
@@ -185,27 +185,27 @@ class _Declarations:
             waiting += [self._known[key] for key in new]
         return keys
 
-    def _is_named(self, declaration: _Declaration, at: _Declaration) -> bool:
+    def _is_named(self, declaration: _ReachedDeclaration, at: _ReachedDeclaration) -> bool:
         scopes = ("", *at.scopes)
         return any(_words_of(name.removeprefix(scope)) <= at.words for name in declaration.names for scope in scopes)
 
 
-def _declared(file: PolicyFile) -> Iterator[tuple[Key, _Declaration]]:
+def _declared(file: PolicyFile) -> Iterator[tuple[Key, _ReachedDeclaration]]:
     for field in ("tags", "constants"):
         for name, value in getattr(file, field).items():
-            yield (field, name), _Declaration((name,), _plain(getattr(value, "meaning", value)))
+            yield (field, name), _ReachedDeclaration((name,), _plain(getattr(value, "meaning", value)))
     for name, definition in file.definitions.items():
         meaning = _plain(replace(definition, body=_laid_out(definition.body)))
-        yield ("definitions", name), _Declaration((name,), meaning, _words(meaning), definition.scopes)
+        yield ("definitions", name), _ReachedDeclaration((name,), meaning, _words(meaning), definition.scopes)
     for name, counter in file.counters.items():
         meaning = _plain(counter)
-        yield ("counters", name), _Declaration((name,), meaning, _words(meaning), counter.scopes)
+        yield ("counters", name), _ReachedDeclaration((name,), meaning, _words(meaning), counter.scopes)
     for prefix, paths in file.toolboxes.items():
         toolbox = Toolbox(list(paths))
         sources = sorted([toolbox.name, toolbox.digest] for toolbox in toolboxes(toolbox))
-        yield ("toolboxes", prefix), _Declaration(tuple(prefix + name for name in toolbox), sources)
+        yield ("toolboxes", prefix), _ReachedDeclaration(tuple(prefix + name for name in toolbox), sources)
     # All labels together: a value that has one may lack another, and an id may be found in any.
-    yield ("labels", ""), _Declaration(("sources", "seen", "flow"), _plain(file.labels))
+    yield ("labels", ""), _ReachedDeclaration(("sources", "seen", "flow"), _plain(file.labels))
 
 
 def _frame(file: PolicyFile) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def _open_problems(review: Review) -> Iterator[str]:
 
 
 class _Confirmed:
-    """The last confirmations, compared with the rules now: an earlier one that fits again is not what people said last.
+    """The last confirmations, compared with the rules now: an earlier one that matches again overrides no later one.
 
     Args:
         review: the review.

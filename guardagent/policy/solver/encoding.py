@@ -169,10 +169,10 @@ def _new_sort(script: Script, declared: VariableDeclaration, new_sorts: dict[str
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    found = list(values)
-    if len({repr(value) for value in found}) < len(found) or not found:
+    distinct_values = list(values)
+    if len({repr(value) for value in distinct_values}) < len(distinct_values) or not distinct_values:
         raise SmtError("'enum' is empty or has duplicate values; expected distinct values")
-    return found
+    return distinct_values
 
 
 def _constructor(value: Any, script: Script) -> str:

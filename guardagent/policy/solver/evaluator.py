@@ -70,10 +70,10 @@ def _ANY(_: str) -> bool:  # noqa: N802 - a constant
 
 def _matches(pattern: str) -> Matcher:
     try:
-        found = compile_pattern(pattern).fullmatch
+        matcher = compile_pattern(pattern).fullmatch
     except PatternError:
         raise UnsupportedError from None
-    return lambda text: found(text) is not None
+    return lambda text: matcher(text) is not None
 
 
 def _pattern(regex: Any) -> str:
@@ -218,9 +218,9 @@ class FunctionBuilder:
         return next((scope[key] for scope in self._scopes if key in scope), None)
 
     def _known(self, part: Any) -> tuple[str, int]:
-        part_written = self._written(part)
-        assert part_written is not None
-        return part_written
+        known = self._written(part)
+        assert known is not None
+        return known
 
     def _write(self, part: Any, *, shared: bool) -> None:
         z3 = solver_module()

@@ -72,7 +72,7 @@ def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
     if kind is None:
         return Unknown("it is null") if value is None else SortMismatch(f"{shown(value)} is not a JSON value")
     converted = _of_sort(value, kind, sort)
-    if enum is None or type(converted) is SortMismatch or any(equal(converted, one) is True for one in enum):
+    if enum is None or type(converted) is SortMismatch or any(equal(converted, allowed) is True for allowed in enum):
         return converted
     return SortMismatch(f"{shown(converted)} is not an allowed value{name_hint(str(converted), map(str, enum))}")
 
@@ -234,10 +234,10 @@ class PermitCheck:
         values = self.values(trace, call, conversation_values)
         if any(type(value) in (Unknown, SortMismatch) for value in values):
             return self._judge_unknown(values)
-        values_evaluate = self.question.evaluate(values)
-        if values_evaluate is True:
+        is_satisfied = self.question.evaluate(values)
+        if is_satisfied is True:
             return None
-        return self._judge_known(values, denied=values_evaluate is False)
+        return self._judge_known(values, denied=is_satisfied is False)
 
     def in_every_outcome(
         self, trace: RuleContext, call: SessionCall, conversation_values: Mapping[str, Any]

@@ -55,13 +55,13 @@ def remedy(
         return {}
     for size in range(1, MAX_CHANGED + 1):
         for names in combinations(changeable, size):
-            match = _Change(constraints, known, names, deadline).search(domains)
+            match = _ValueSearch(constraints, known, names, deadline).search(domains)
             if match is not None:
                 return match
     return None
 
 
-class _Change:
+class _ValueSearch:
     """A search for new values of exactly these variables."""
 
     def __init__(

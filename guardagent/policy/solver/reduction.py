@@ -124,12 +124,12 @@ class _Reduction:
         """Uses `(= c term)` as the definition of c if the whole term is known."""
         left = []
         for term in self._pending:
-            reply = next((side for side in _sides(term) if self._defines(*side)), None)
-            if reply is None:
+            definition = next((side for side in _sides(term) if self._defines(*side)), None)
+            if definition is None:
                 left.append(term)
             else:
-                self._definitions.append(reply)
-                self._known |= self._symbols.of(reply[0])
+                self._definitions.append(definition)
+                self._known |= self._symbols.of(definition[0])
         changed = len(left) < len(self._pending)
         self._pending = left
         return changed
@@ -178,7 +178,7 @@ class _Reduction:
 
     def _grouped(self) -> ReducedConstraints:
         reduced_constraints = ReducedConstraints(
-            self._definitions, [one for one in self._pending if not self._unknown_symbols(one)]
+            self._definitions, [formula for formula in self._pending if not self._unknown_symbols(formula)]
         )
         for term in self._pending:
             if self._unknown_symbols(term):
@@ -190,7 +190,7 @@ class _Reduction:
         group = ConstraintGroup({}, [])
         constants = {symbol_of(subterm): subterm for subterm in postorder([term])}
         group.constants = {symbol: constants[symbol] for symbol in self._unknown_symbols(term)}
-        for other in [one for one in reduced_constraints.groups if one.constants.keys() & group.constants.keys()]:
+        for other in [other for other in reduced_constraints.groups if other.constants.keys() & group.constants.keys()]:
             group.constants = {**other.constants, **group.constants}
             group.formulas += other.formulas
             reduced_constraints.groups.remove(other)
@@ -257,7 +257,7 @@ def solve_for_all(
         return UNKNOWN  # an empty domain proves nothing
     enumerable = _enumerable(choices)
     rest = [name for name in universal if name not in enumerable]
-    limits = {name: found for name in rest if (found := choices[name]) is not None}
+    limits = {name: limit for name in rest if (limit := choices[name]) is not None}
     doubt = False
     for values in product(*enumerable.values()):
         chosen = dict(zip(enumerable, values, strict=True))

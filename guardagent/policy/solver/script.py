@@ -255,7 +255,7 @@ class Script:
         ignored: commands that are not passed to the solver.
         logic_end: the end offset of the last `set-logic`.
         recursive: whether it defines a recursive function.
-        declarations: the commands that are no assertions.
+        declarations: the commands that are not assertions.
     """
 
     def __init__(self, text: str) -> None:

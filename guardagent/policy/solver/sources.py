@@ -318,9 +318,9 @@ def _is_mentioned(value: Any, text: str) -> bool:
 def _identifying_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields the strings with a digit and all numbers; if there are none, all strings."""
     texts = [(name, value) for name, value in args.items() if isinstance(value, str) and value.strip()]
-    found = [(name, value) for name, value in texts if any(map(str.isdigit, value))]
-    found += [pair for name, value in args.items() for pair in _numbers_within(name, value)]
-    yield from found or texts
+    identifying = [(name, value) for name, value in texts if any(map(str.isdigit, value))]
+    identifying += [pair for name, value in args.items() for pair in _numbers_within(name, value)]
+    yield from identifying or texts
 
 
 def _numbers_within(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -614,7 +614,7 @@ _shared: ContextVar[Contexts | None] = ContextVar("shared Z3 contexts", default=
 
 @dataclass(frozen=True, slots=True)
 class SolverContext:
-    """A Z3 context, and the lock that whoever uses its terms holds."""
+    """A Z3 context, and the lock to hold while its terms are used."""
 
     z3: Any = field(default_factory=new_context)
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -53,10 +53,10 @@ def solver_words(source: SolverSource, text: str, declared: Declarations) -> tup
     script = Script(text)
     constraints = [words.whole(assertion.text) for assertion in script.assertions]
     others = [words.declaration(text[form.start : form.end]) for form in script.reader.forms]
-    tools = [words.tool(tool, one, constrained=bool(constraints)) for tool, one in source.tools.items()]
+    tools = [words.tool(tool, solver_tool, constrained=bool(constraints)) for tool, solver_tool in source.tools.items()]
     if constraints:
         tools.append(sentence(numbered("the constraints are", constraints)))
-    tools += [sentence(one) for one in others if one]
+    tools += [sentence(declaration) for declaration in others if declaration]
     return " ".join(tools), words.terms
 
 

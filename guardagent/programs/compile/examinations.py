@@ -213,17 +213,17 @@ def _parsers(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.Name)
     }
-    found = []
+    advice = []
     for language, words in _LANGUAGE_PATTERNS.items():
         parsers = _parsers_of(language, suite)
         line = next((line for line, pattern in _patterns_in(tree) if words.search(pattern)), 0)
         if line and parsers and not parsers & named:
-            found.append(
+            advice.append(
                 f"line {line} matches {language} with a regular expression; "
                 f"expected a parser: {' or '.join(map(repr, sorted(parsers)))}"
             )
     yield ExaminationResult(
-        "parsers", "SQL, JSON and Python are parsed if a parser is available", advice="; ".join(found)
+        "parsers", "SQL, JSON and Python are parsed if a parser is available", advice="; ".join(advice)
     )
 
 

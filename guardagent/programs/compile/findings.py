@@ -132,9 +132,9 @@ class CoverageAnalysis:
 
 def _starts(program: str) -> dict[int, int]:
     """Returns line -> first line of the innermost statement around it."""
-    found: dict[int, int] = {}
+    first_lines: dict[int, int] = {}
     statements = [node for node in ast.walk(syntax.parse(program)) if isinstance(node, ast.stmt)]
     for node in sorted(statements, key=lambda node: (node.lineno, -(node.end_lineno or 0))):
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-            found[line] = node.lineno
-    return found
+            first_lines[line] = node.lineno
+    return first_lines

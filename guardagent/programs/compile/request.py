@@ -36,7 +36,7 @@ class TextBlock:
 
 
 @dataclass(slots=True)
-class _Item:
+class _ListItem:
     """An open list item. `lead`: its own text, if it only introduces the nested items."""
 
     indent: int
@@ -53,7 +53,7 @@ class _OutlineReader:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._headings: list[tuple[int, str]] = []
-        self._items: list[_Item] = []
+        self._items: list[_ListItem] = []
         self._lead = ""  # the lead-in of the next list or table
         self._waiting: list[str] = []  # the lines of the open block
         self._columns: list[str] = []  # of the open table
@@ -101,7 +101,7 @@ class _OutlineReader:
         if match := _ITEM.match(line):
             indent = len(match[1].expandtabs())
             self._items = [item for item in self._items if item.indent < indent]
-            self._items.append(_Item(indent, match[2] or ""))
+            self._items.append(_ListItem(indent, match[2] or ""))
             self._listed = True
             line = line[match.end() :]
         elif not self._waiting and self._leaves_list(line) and self._listed:
@@ -160,7 +160,7 @@ class _OutlineReader:
         return tuple(part for part in (*above, *(_label(item) for item in self._items)) if part)
 
 
-def _label(item: _Item) -> str:
+def _label(item: _ListItem) -> str:
     return f"{item.number} {item.lead}".strip()
 
 

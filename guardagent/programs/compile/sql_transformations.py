@@ -170,7 +170,7 @@ def _with_denied(example: Example, suite: Suite, origin: str, query: SqlQuery) -
 
 def _denied_queries(suite: Suite, origin: str, query: SqlQuery) -> list[SqlQuery]:
     denied = [example for example in suite.examples if example.label == 1]
-    by_sql = {other.sql: other for one in denied for other in queries_in(getattr(one, origin))}
+    by_sql = {other.sql: other for example in denied for other in queries_in(getattr(example, origin))}
     return [other for sql, other in by_sql.items() if sql != query.sql]
 
 

@@ -99,7 +99,9 @@ class Suite:
 
     def alternatives(self, origin: str, name: str, value: Any) -> list[Any]:
         """Alternatives to a value: others of its enumeration, its opposite, numbers at the limits."""
-        alternatives = [one for one in self.kinds.get((origin, name), ()) if type(one) is type(value)]
+        alternatives = [
+            known_value for known_value in self.kinds.get((origin, name), ()) if type(known_value) is type(value)
+        ]
         alternatives += near_values(value, self.limits)
         return [alternative for alternative in dict.fromkeys(alternatives) if alternative != value][:_MOST_OTHERS]
 

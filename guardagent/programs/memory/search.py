@@ -101,7 +101,7 @@ _FIRST, _MOST = 16, 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _NearRun:
     """A run that may be among the best. `bound` and `outputs` are lower bounds of its score and output distance."""
 
     position: int
@@ -113,11 +113,11 @@ class _Candidate:
 
 def search(query: Query, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
     """Returns (distance, position) of the k best, best first; ties by position."""
-    return _Search(query).over(profiles, read)
+    return _NearestSearch(query).over(profiles, read)
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _NearestSearch:
     query: Query
 
     def over(self, profiles: Profiles, read: Read) -> list[tuple[int, int]]:
@@ -137,7 +137,7 @@ class _Search:
                 heapq.heappushpop(best, entry)
         return [(abs(score), -position) for score, position in sorted(best, reverse=True)]
 
-    def _candidates(self, profiles: Profiles, read: Read, best: Sequence[tuple[int, int]]) -> Iterator[_Candidate]:
+    def _candidates(self, profiles: Profiles, read: Read, best: Sequence[tuple[int, int]]) -> Iterator[_NearRun]:
         """Yields the candidates within the limits, lowest bounds first."""
         scores, outputs, greatest = self._bounds(profiles)
         order = np.argsort(scores, kind="stable")
@@ -151,7 +151,7 @@ class _Search:
             texts = read(chosen.tolist())
             for at in chosen.tolist():
                 if at in texts:
-                    yield _Candidate(at, int(scores[at]), int(outputs[at]), int(greatest[at]), texts[at])
+                    yield _NearRun(at, int(scores[at]), int(outputs[at]), int(greatest[at]), texts[at])
             if len(chosen) < size:
                 return
             start, size = start + size, _MOST
@@ -168,7 +168,7 @@ class _Search:
         bounds = lower_bounds(profiles, query_profile)
         return bounds.sum(axis=1), bounds[:, 1], greatest
 
-    def _score(self, candidate: _Candidate, limit: int | None) -> int | None:
+    def _score(self, candidate: _NearRun, limit: int | None) -> int | None:
         """Returns the score; None if it exceeds the limit or `max_distance`."""
         if self.query.max_distance is not None and not self.query.least_similar:
             most = math.ceil(self.query.max_distance * candidate.greatest)
@@ -178,7 +178,7 @@ class _Search:
             return None
         return -total if self.query.least_similar else total
 
-    def _distance(self, candidate: _Candidate, limit: int | None) -> int | None:
+    def _distance(self, candidate: _NearRun, limit: int | None) -> int | None:
         """Returns the distance, computed with a cut-off; None if it exceeds the limit."""
         texts, query_texts = candidate.texts, (self.query.agent_input, self.query.agent_output)
         if limit is None:

@@ -207,16 +207,16 @@ def apply(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _formatting(found: Any, value: Any, name: str) -> Any:
+def _formatting(attribute: Any, value: Any, name: str) -> Any:
     """Returns the guarded replacement for `str.format`, however it was reached."""
-    receiver = getattr(found, "__self__", None)
+    receiver = getattr(attribute, "__self__", None)
     if isinstance(receiver, str):
         return _format(receiver) if name == "format" else _format_map(receiver)
     if isinstance(value, type) and issubclass(value, str):
         if name == "format":
             return lambda text, /, *args, **kwargs: _format(text)(*args, **kwargs)
         return lambda text, mapping: _format_map(text)(mapping)
-    return found
+    return attribute
 
 
 def _format(text: str) -> Callable[..., str]:

@@ -114,7 +114,7 @@ class _ProgramRuns:
 
     def answer(self, request: dict[str, Any]) -> bytes:
         """Returns the packed result of `check`, or its failure."""
-        host = _Host(self._descriptor)
+        host = _HostFunctions(self._descriptor)
         try:
             return codec.pack({"value": self._run(request, host)})
         except BaseException as error:  # noqa: BLE001 - any exception of a program goes to the host
@@ -122,7 +122,7 @@ class _ProgramRuns:
         finally:
             host.finished = True
 
-    def _run(self, request: dict[str, Any], host: _Host) -> Any:
+    def _run(self, request: dict[str, Any], host: _HostFunctions) -> Any:
         self._guards.begin(self._limits["printed_bytes"])
         self._modules.begin(request["now"])
         names = self._names | {name: host.function(name) for name in self._functions}
@@ -131,7 +131,7 @@ class _ProgramRuns:
         return names["check"](**request["inputs"])
 
 
-class _Host:
+class _HostFunctions:
     """Toolbox functions for the program: the host makes each call."""
 
     def __init__(self, descriptor: int) -> None:

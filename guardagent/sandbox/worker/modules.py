@@ -107,17 +107,19 @@ class Modules:
         return {"wraps": wraps}
 
     def _attrgetter(self, *names: str) -> Callable[[Any], Any]:
-        def one(value: Any, name: str) -> Any:
+        def attribute_of(value: Any, name: str) -> Any:
             for part in name.split("."):
                 value = self._getattr(value, part)
             return value
 
-        return lambda value: one(value, names[0]) if len(names) == 1 else tuple(one(value, name) for name in names)
+        return lambda value: (
+            attribute_of(value, names[0]) if len(names) == 1 else tuple(attribute_of(value, name) for name in names)
+        )
 
     def _datetime(self) -> dict[str, Any]:
         clock = self
 
-        class datetime(dt.datetime, metaclass=_Clock):  # noqa: N801 - it replaces the class of this name
+        class datetime(dt.datetime, metaclass=_ClockType):  # noqa: N801 - it replaces the class of this name
             @classmethod
             def now(cls, tz: dt.tzinfo | None = None) -> Any:
                 moment = clock._now.astimezone(tz) if tz else clock._now.replace(tzinfo=None)
@@ -131,7 +133,7 @@ class Modules:
             def today(cls) -> Any:
                 return cls.now()
 
-        class date(dt.date, metaclass=_Clock):  # noqa: N801
+        class date(dt.date, metaclass=_ClockType):  # noqa: N801
             @classmethod
             def today(cls) -> Any:
                 return cls(clock._now.year, clock._now.month, clock._now.day)
@@ -150,7 +152,7 @@ class Modules:
         return {name: getattr(source, name) for name in names.split()}
 
 
-class _Clock(type):
+class _ClockType(type):
     """The metaclass of a class with another clock: an instance of the original is an instance of it."""
 
     def __instancecheck__(cls, value: object) -> bool:

@@ -233,7 +233,7 @@ class OidcVerifier:
             claims = self._claims(token)
         except AccessError:
             raise
-        except Exception as error:  # noqa: BLE001 - a token that a library cannot read is no valid token
+        except Exception as error:  # noqa: BLE001 - a token that a library cannot read is not valid
             _log.info("a token is refused: %s", error_text(error)[:300])
             raise UnauthenticatedError("the token is not valid") from None
         return self._caller(claims)

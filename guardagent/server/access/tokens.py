@@ -49,7 +49,7 @@ class IssuedToken:
 
     Attributes:
         id: its first part, such as `ga_0123456789ab`.
-        caller: who it stands for.
+        caller: the caller that it authenticates.
         created: when it was created, in seconds since 1970.
         expires: when it expires; None for never.
         revoked: when it was revoked; None if it was not.
@@ -90,7 +90,7 @@ class TokenStore:
         """Creates a token for a caller.
 
         Args:
-            caller: who it stands for, with at least one role.
+            caller: the caller that it authenticates, with at least one role.
             seconds: how long it is valid; None for ever.
 
         Returns:
@@ -224,8 +224,8 @@ class AccessControl:
             AccessError: the tokens or the keys of the provider cannot be read.
         """
         if len(authorization) != 1:
-            found = "no" if not authorization else "more than one"
-            raise UnauthenticatedError(f"the request has {found} header Authorization; expected one with a token")
+            number_text = "no" if not authorization else "more than one"
+            raise UnauthenticatedError(f"the request has {number_text} header Authorization; expected one with a token")
         match = _BEARER.fullmatch(authorization[0].strip(" \t"))
         if match is None:
             raise UnauthenticatedError("the header Authorization is invalid; expected 'Bearer' and a token")

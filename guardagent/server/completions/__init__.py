@@ -38,7 +38,7 @@ def load_batch(model: str, *, device: str, dtype: str, slots: int, max_length: i
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if not Path(model).is_dir():
-        raise InputError(f"'{model}' is no folder; expected that of a model of transformers")
+        raise InputError(f"'{model}' is not a folder; expected a transformers model folder")
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
         loaded = AutoModelForCausalLM.from_pretrained(model, dtype=dtype, local_files_only=True).to(device).eval()

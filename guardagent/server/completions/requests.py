@@ -88,7 +88,7 @@ def read_chat_request(body: Any) -> ChatRequest:
         InputError: it is invalid, or asks for something that is not supported.
     """
     if not isinstance(body, Mapping):
-        raise InputError("the body is no JSON object; expected one with 'model' and 'messages'")
+        raise InputError("the body is not a JSON object; expected one with 'model' and 'messages'")
     options = {name: value for name, value in body.items() if value is not None and name not in _IGNORED}
     _refuse_unsupported(options)
     calls: list[ShownCall] = []
@@ -132,7 +132,7 @@ def _refuse_unsupported(options: Mapping[str, Any]) -> None:
 def _message(at: int, message: Any, calls: list[ShownCall], results: JSON) -> JSON:
     where = f"messages[{at}]"
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
-        raise InputError(f"{where!r} is no message; expected an object with a role of {', '.join(_ROLES)}")
+        raise InputError(f"{where!r} is not a message; expected an object with a role of {', '.join(_ROLES)}")
     role, content = str(message["role"]), _content(where, message.get("content"))
     read: JSON = {"role": "system" if role == "developer" else role, "content": content}
     if role == "tool":
@@ -166,20 +166,20 @@ def _content(where: str, content: Any) -> str:
     parts = content if isinstance(content, list) else [None]
     texts = [part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise InputError(f"'{where}.content' has parts that are no text; expected a string or parts of type 'text'")
+        raise InputError(f"'{where}.content' has parts that are not text; expected a string or parts of type 'text'")
     return "".join(map(str, texts))
 
 
 def _shown_call(where: str, call: Any) -> ShownCall:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(call.get("id"), str):
-        raise InputError(f"{where!r} is no call; expected an object with 'id' and 'function'")
+        raise InputError(f"{where!r} is not a call; expected an object with 'id' and 'function'")
     try:
         args = json.loads(_text(function, "arguments") or "{}")
     except ValueError:
         args = None
     if not isinstance(args, dict):
-        raise InputError(f"'{where}.function.arguments' is no JSON object; expected the answered arguments")
+        raise InputError(f"'{where}.function.arguments' is not a JSON object; expected the answered arguments")
     return ShownCall(call["id"], _text(function, "name"), args)
 
 

@@ -121,7 +121,7 @@ def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePa
         for console_page in table
         if console_page.title and caller.roles & PERMITTED[console_page.operation]
     ]
-    return sorted(navigation, key=lambda one: one.place)
+    return sorted(navigation, key=lambda console_page: console_page.place)
 
 
 # --- rendering

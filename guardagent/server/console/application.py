@@ -153,8 +153,8 @@ class ConsoleApplication:
                 session = await self._session(request)
                 caller = await run_in_threadpool(self._access.authenticate, [f"Bearer {session.token}"])
                 who = self._who(page, caller, session, request)
-                found = await self._run(page, request, caller, session)
-                return _response(found, who)
+                content = await self._run(page, request, caller, session)
+                return _response(content, who)
             except UnauthenticatedError:
                 return _to_sign_in(request)
             except Exception as error:  # noqa: BLE001 - every error is an answer
@@ -189,7 +189,7 @@ class ConsoleApplication:
         """Returns the fields of a form.
 
         Raises:
-            RefusedError: it comes from another site, or is no form.
+            RefusedError: it comes from another site, or is not a form.
         """
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise RefusedError(403, "the form comes from another site")

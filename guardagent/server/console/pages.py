@@ -101,9 +101,9 @@ def _arguments_in(text: str) -> Any:
     try:
         arguments = json_values.loads(text.encode())
     except ValueError as error:
-        raise InputError(f"the arguments are no JSON: {error}") from None
+        raise InputError(f"the arguments are not JSON: {error}") from None
     if not isinstance(arguments, dict):
-        raise InputError('the arguments are no JSON object; expected all arguments, such as {"amount": 80}')
+        raise InputError('the arguments are not a JSON object; expected all arguments, such as {"amount": 80}')
     return arguments
 
 

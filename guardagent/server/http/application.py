@@ -147,26 +147,26 @@ class ServerApplication:
             if not _is_small(request):  # only a known caller may send much
                 await run_in_threadpool(self._admitted, route, request)
             text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
-            found = await run_in_threadpool(self._result, route, request, text, span)
+            result = await run_in_threadpool(self._result, route, request, text, span)
             if route.has_verdict:
-                span.set_verdict(found)
-            return self._response(route, request, found)
+                span.set_verdict(result)
+            return self._response(route, request, result)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             return _failed(error, has_verdict=route.has_verdict)
         finally:
             self._in_flight -= 1
 
-    def _response(self, route: ApiRoute, request: Request, found: Any) -> Response:
+    def _response(self, route: ApiRoute, request: Request, result: Any) -> Response:
         if route.kind.startswith("text/event-stream"):
             last = request.headers.get("last-event-id", "")
             after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
             if self._streams >= MAX_STREAMS:
                 raise RefusedError(503, "too many streams of events are open", head=[(b"retry-after", b"10")])
-            stream = self._events(route, request, found, after)
+            stream = self._events(route, request, result, after)
             return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
         if route.kind != "application/json":
-            return Response(found[1], media_type=found[0])
-        return _json(found, route.status)
+            return Response(result[1], media_type=result[0])
+        return _json(result, route.status)
 
     async def _events(self, route: ApiRoute, request: Request, tenant: str, after: int | None) -> AsyncIterator[bytes]:
         if after is None:

@@ -424,7 +424,7 @@ class GuardService:
         """Returns the newest sessions of a tenant."""
         page = self.sessions.page(tenant, before, limit)
         cursor = str(page[-1].number) if len(page) == limit else None
-        return {"sessions": [_summary(one) for one in page], "cursor": cursor}
+        return {"sessions": [_summary(session_row) for session_row in page], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
         """Returns a session: its calls, the states of its rules, its obligations, and its time line from the log.

@@ -75,7 +75,7 @@ def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, 
     if len(content["tools"]) > MAX_TOOLS:
         raise InputError(f"'tools' has {len(content['tools']):,} tools; expected at most {MAX_TOOLS:,}")
     if not all(isinstance(name, str) for name in content["aliases"].values()):
-        raise InputError("'aliases' has a value that is no string; expected names of tools")
+        raise InputError("'aliases' has a value that is not a string; expected names of tools")
     content |= {"tools": [write_tool(tool) for tool in content["tools"]], "absent": sorted(content["absent"])}
     return _attachment(tenant, content), content
 
@@ -411,7 +411,9 @@ def _operators_state(place: str) -> Callable[[str], Any]:
     except ImportError as error:
         raise InputError(f"the state {place!r} cannot be imported: {error}; expected 'module:callable'") from None
     if name not in namespace:
-        raise UnknownNameError("function", name, (one for one in namespace if not one.startswith("_")), module)
+        raise UnknownNameError(
+            "function", name, (attribute for attribute in namespace if not attribute.startswith("_")), module
+        )
     return lambda conversation: namespace[name](_parts(conversation)[1])
 
 

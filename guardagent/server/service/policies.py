@@ -82,7 +82,10 @@ class PolicyCatalogue:
         """Returns the digests of the versions that this server has, the current one first."""
         loaded = self._loaded[name]
         others = () if loaded.versions is None else loaded.versions.held()
-        return [loaded.current.digest, *(one.digest for one in others if one.digest != loaded.current.digest)]
+        return [
+            loaded.current.digest,
+            *(version.digest for version in others if version.digest != loaded.current.digest),
+        ]
 
     def reload(self, name: str) -> Policies:
         """Loads the files of a policy again, for new sessions.
@@ -135,7 +138,7 @@ class CandidatePolicies:
         """Sets the candidate of new sessions, or none. Returns its id.
 
         Raises:
-            InputError: the text is no policy, or refers to other files than the live policy does.
+            InputError: the text is not a policy, or refers to other files than the live policy does.
         """
         candidate = "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if text is not None:
@@ -167,8 +170,8 @@ class CandidatePolicies:
         """Reads the text of a candidate. It calls no model.
 
         Raises:
-            InputError: it is no policy, or refers to other files than the live policy does: an admin over HTTP does not
-                choose the code that runs here.
+            InputError: it is not a policy, or refers to other files than the live policy does: an admin over HTTP
+                does not choose the code that runs here.
         """
         files = self._settings[name].files
         folder = files[0].resolve().parent
@@ -184,7 +187,7 @@ class CandidatePolicies:
         """Returns what a candidate would have decided on the calls of a log.
 
         Raises:
-            InputError: as `read`; or the log is no file.
+            InputError: as `read`; or the log is not a file.
             RequestConflictError: another replay is running on this server.
         """
         if "://" in log:
@@ -381,7 +384,7 @@ class PolicyReports:
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
     def versions(self, tenant: str, name: str) -> JSON:
-        """Returns the versions, the newest first, each with what changed since the one before.
+        """Returns the versions, the newest first, each with its changes since the previous version.
 
         Raises:
             UnknownItemError: the tenant has no such policy.

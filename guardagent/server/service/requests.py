@@ -25,7 +25,7 @@ MAX_LIMIT = 500
 
 
 class UnknownItemError(InputError):
-    """There is no such thing for this caller; another tenant's is not told from one that does not exist."""
+    """It does not exist for this caller. Another tenant's looks the same as one that does not exist."""
 
 
 class RequestConflictError(InputError):
@@ -146,11 +146,11 @@ class RepeatedRequests:
         digest, now = _digest(request), self._clock()
         begun = {"request": digest, "since": now, "answer": None}
         if not self._state.add(ANSWER, tenant, name, begun):
-            found = self._state.get(ANSWER, tenant, name)
-            if found is not None:
-                if (answer := self._earlier(found, digest, now)) is not None:
+            state_value = self._state.get(ANSWER, tenant, name)
+            if state_value is not None:
+                if (answer := self._earlier(state_value, digest, now)) is not None:
                     return answer
-                if not self._state.replace(ANSWER, tenant, name, found.version, begun):
+                if not self._state.replace(ANSWER, tenant, name, state_value.version, begun):
                     raise _running()
         return self._run(tenant, name, begun, run)
 

@@ -89,7 +89,7 @@ class CounterStore(Protocol):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CounterEntry:
     """An amount of a call."""
 
     time: float
@@ -105,9 +105,9 @@ class _Account:
     version: int = 0
     settled: Number = 0
     pending: Number = 0
-    entries: dict[str, _Entry] = field(default_factory=dict)
+    entries: dict[str, _CounterEntry] = field(default_factory=dict)
 
-    def remove(self, reservation: str) -> _Entry:
+    def remove(self, reservation: str) -> _CounterEntry:
         entry = self.entries.pop(reservation)
         if entry.is_pending:
             self.pending -= entry.amount
@@ -183,7 +183,7 @@ class MemoryCounters:
         for expired in _expired(account, counted.key, now):
             account.remove(expired)
             self._forget(expired, counted.key)
-        account.entries[reservation] = _Entry(account.clock, counted.amount)
+        account.entries[reservation] = _CounterEntry(account.clock, counted.amount)
         account.pending += counted.amount
         account.version = next(self._versions)
 
@@ -242,9 +242,9 @@ def _is_over(account: _Account, key: CounterKey, now: float) -> bool:
     return now - account.clock > 2 * key.window  # so that a clock that goes back frees nothing
 
 
-def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _Entry]:
+def _expired(account: _Account, key: CounterKey, now: float) -> dict[str, _CounterEntry]:
     """Returns the amounts out of their window: the oldest ones, since times never go back."""
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, _CounterEntry] = {}
     if key.window is None:
         return entries
     now = max(now, account.clock)
@@ -283,14 +283,14 @@ def reading_of(
     """
     settled, pending, version, latest = number(row[0]), number(row[1]), row[2], row[3]
     if not all(isinstance(time, int | float) for time in (latest, *(found_amount.time for found_amount in amounts))):
-        raise CounterError(f"the counter {key.counter!r} has a time that is no number; it was changed or is damaged")
+        raise CounterError(f"the counter {key.counter!r} has a time that is not a number; it was changed or is damaged")
     window = math.inf if key.window is None else key.window
     clock, expired = max(latest, now), []
-    for one in amounts:
-        if clock - one.time > window:
-            expired.append(one.reservation)
-            settled -= 0 if one.is_pending else number(one.amount)
-            pending -= number(one.amount) if one.is_pending else 0
+    for found_amount in amounts:
+        if clock - found_amount.time > window:
+            expired.append(found_amount.reservation)
+            settled -= 0 if found_amount.is_pending else number(found_amount.amount)
+            pending -= number(found_amount.amount) if found_amount.is_pending else 0
     if settled < 0 or pending < 0:
         raise CounterError(f"the counter {key.counter!r} has a total below zero; it was changed or is damaged")
     return CounterReading(settled, pending, version), clock, expired
@@ -300,7 +300,7 @@ def number(text: str) -> Number:
     """Reads a total or an amount.
 
     Raises:
-        CounterError: it is no number.
+        CounterError: it is not a number.
     """
     try:
         return Fraction(text) if "/" in text else int(text)

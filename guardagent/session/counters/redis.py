@@ -103,7 +103,7 @@ class RedisCounters:
                 counter, values = json.loads(key)
                 amount, time = json.loads(text)
                 pending.append(Reservation(name, counter, values, number(amount), time))
-        return sorted(pending, key=lambda one: (one.time, one.id))
+        return sorted(pending, key=lambda reservation: (reservation.time, reservation.id))
 
     # --- steps
 

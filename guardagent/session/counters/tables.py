@@ -137,7 +137,9 @@ def _add(db: StatementRunner, reservation: str, counted: CountedAmount, now: flo
         db.execute("DELETE FROM amounts WHERE reservation = ? AND counter = ?", (expired_id, key.counter))
     expires = None if key.window is None else clock + 2 * key.window  # so that a clock that goes back frees nothing
     totals = str(reading.settled), str(reading.pending + counted.amount)
-    db.execute(_PUT, (key.counter, key.key, *totals, secrets.randbits(62), clock, expires))  # a version of no other row
+    db.execute(
+        _PUT, (key.counter, key.key, *totals, secrets.randbits(62), clock, expires)
+    )  # a version number unique to this row
     db.execute(
         "INSERT INTO amounts VALUES (?, ?, ?, ?, ?, 1)",
         (reservation, key.counter, key.key, clock, str(counted.amount)),

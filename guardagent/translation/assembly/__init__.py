@@ -78,9 +78,11 @@ def _named(rules: Sequence[RuleDraft]) -> Iterator[tuple[RuleDraft, dict[str, An
     for rule in rules:
         for record in rule.cases:
             name = f"{rule.id}/{str(record.get('id') or 'case').removeprefix(f'{rule.id}/')}"
-            reply = next(one for at in count(1) if (one := name if at == 1 else f"{name} ({at})") not in ids)
-            ids.add(reply)
-            yield rule, {**record, "id": reply}
+            unique_id = next(
+                candidate for at in count(1) if (candidate := name if at == 1 else f"{name} ({at})") not in ids
+            )
+            ids.add(unique_id)
+            yield rule, {**record, "id": unique_id}
 
 
 def _verdict(policies: Policies, record: Mapping[str, Any]) -> Verdict:
@@ -226,12 +228,12 @@ def _substance(rule: Mapping[str, Any]) -> str:
 
 def _case(case: Mapping[str, Any], rule: str, renamed: Mapping[str, str]) -> Mapping[str, Any]:
     """A case with new ids, and without the old id of its rule in its own."""
-    found = dict(case)
+    renamed_case = dict(case)
     if isinstance(case.get("rules"), list | tuple):
-        found["rules"] = [renamed.get(rule, rule) for rule in case["rules"]]
+        renamed_case["rules"] = [renamed.get(rule, rule) for rule in case["rules"]]
     if rule in renamed:
-        found["id"] = str(case.get("id", "")).removeprefix(f"{rule}/")
-    return found
+        renamed_case["id"] = str(case.get("id", "")).removeprefix(f"{rule}/")
+    return renamed_case
 
 
 # --- the policy file

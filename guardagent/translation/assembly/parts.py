@@ -41,7 +41,7 @@ def names_in(text: str, start: Start = "start") -> tuple[NameUse, ...]:
     tree = tree_of(text, start)
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     try:
-        return tuple((role, str(one), lines[one.line - 1] + one.column - 1) for role, one in _uses(tree))
+        return tuple((role, str(token), lines[token.line - 1] + token.column - 1) for role, token in _uses(tree))
     except RecursionError:
         raise TemporalError("the rule is nested too deeply; simplify it", text[:80], 1, 1) from None
 
@@ -256,7 +256,7 @@ def with_texts(rule: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Returns a rule with each of its formulas and expressions changed. SMT-LIB text has no names of ours."""
     texts = dict(rule)
     if "temporal" in rule:
-        texts["temporal"] = _each(rule["temporal"], lambda one: change(one, "start"))
+        texts["temporal"] = _each(rule["temporal"], lambda formula: change(formula, "start"))
     if "solver" in rule:
         tools = {
             tool: {
@@ -271,7 +271,7 @@ def with_texts(rule: Mapping[str, Any], change: Change) -> dict[str, Any]:
 
 def _variable(variable: Mapping[str, Any], change: Change) -> dict[str, Any]:
     source = variable.get("from", "")
-    if not source or source.split("(")[0].strip() in ("conversation", "confirmation"):  # roles are no names
+    if not source or source.split("(")[0].strip() in ("conversation", "confirmation"):  # roles are not names
         return dict(variable)
     return {**variable, "from": change(source, "condition")}
 

@@ -63,12 +63,12 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
 
 def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
     examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
-    of_drafts = (one for one in CHECKS.load_all() if not one[1].whole_policy)
-    found = dict.fromkeys(
+    of_drafts = (check for check in CHECKS.load_all() if not check[1].whole_policy)
+    problems = dict.fromkeys(
         _results(examined, (of_draft for of_draft in of_drafts if not (only_fatal and of_draft[1].never_fatal)))
     )
     order = {rule.id: at for at, rule in enumerate(draft.rules)}
-    wanted = [problem for problem in found if problem.fatal or not only_fatal]
+    wanted = [problem for problem in problems if problem.fatal or not only_fatal]
     return tuple(sorted(wanted, key=lambda problem: (not problem.fatal, order.get(problem.rule, len(order)))))
 
 
@@ -76,7 +76,7 @@ def _results(examined: ExaminedDraft | ExaminedPolicy, checks: Iterable[tuple[st
     for name, check in checks:
         try:
             yield from check.find(examined)
-        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result is no pass
+        except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result does not count as passed
             text = f"the check {name!r} did not end: {error_text(error):.300}"
             if isinstance(examined, ExaminedDraft):
                 yield Problem(
@@ -123,7 +123,9 @@ def examine_policy(
     problems = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
     problems += _case_problems(cases, judged)
     problems += _execution_problems(loaded, traces) if traces is not None else []
-    problems += _results(ExaminedPolicy(loaded, context), (one for one in CHECKS.load_all() if one[1].whole_policy))
+    problems += _results(
+        ExaminedPolicy(loaded, context), (check for check in CHECKS.load_all() if check[1].whole_policy)
+    )
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: not problem.fatal))
 
 
@@ -139,7 +141,7 @@ def _known(judged: JudgedCases) -> KnownCalls:
 
 
 def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Problem]:
-    """Cases that their own rule no longer decides as expected. A denial by another rule is no problem."""
+    """Cases that their own rule no longer decides as expected. A denial by another rule is not a problem."""
     for rule in cases:
         if rule not in judged:
             yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)
@@ -206,7 +208,10 @@ class _Executions:
     @cached_property
     def _momentary(self) -> frozenset[str]:
         """The policies that read the state or a fact at the time of a call, or may do so."""
-        walked = {one.id: [node for rule in one.rules for node in ast.walk(rule)] for one in self._policies.rules}
+        walked = {
+            rule_source.id: [node for rule in rule_source.rules for node in ast.walk(rule)]
+            for rule_source in self._policies.rules
+        }
         plain = {name for name, nodes in walked.items() if not any(isinstance(node, _MOMENTARY) for node in nodes)}
         return frozenset(self._policies.ids) - plain
 

@@ -359,14 +359,14 @@ def _is_outer(place: Place, places: list[Place]) -> bool:
 def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds fields that neither an output schema nor the samples show. Without either there is no problem.
 
-    Of fields within each other, it names the outer one that is missing.
+    For nested fields, it reports the outermost one that is missing.
     """
     for rule in examined.rules:
         for place in (read_place for read_place in rule.places.reads if read_place[0] == "output"):
             known = examined.shapes.missing(place)
             if known is not None:
                 around = repr(".".join(place[2:-1])) if place[2:-1] else "the output"
-                hint = name_hint(place[-1], known) if known else "; it is no object there"
+                hint = name_hint(place[-1], known) if known else "; the value there is not an object"
                 text = f"the rule reads {place[-1]!r} in {around} of {place[1]!r}, which no output shows{hint}"
                 yield rule.problem("output", text)
 
@@ -387,7 +387,7 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
                 yield rule.problem("case", problem, example=case.text, fatal=True)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
-        ids = Counter(repr(one.get("id")) for one in draft.cases if isinstance(one, dict))
+        ids = Counter(repr(case.get("id")) for case in draft.cases if isinstance(case, dict))
         for name in (name for name, count in ids.items() if count > 1):
             yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
 
@@ -502,7 +502,9 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
     if survivors.left_out:
         yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
-        shown = "; ".join(f"({at}) {one.description}" for at, one in enumerate(survivors.found[:_SHOWN_MUTANTS], 1))
+        shown = "; ".join(
+            f"({at}) {mutant.description}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
+        )
         more = f"; and {len(survivors.found) - _SHOWN_MUTANTS} more" if len(survivors.found) > _SHOWN_MUTANTS else ""
         text = (
             f"no case notices these changes of the rule: {shown}{more}; add a case for each whose verdict they change"
@@ -540,7 +542,7 @@ def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> 
 
 @draft_check("failure", never_fatal=True)
 def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
-    """Finds rules that need a successful call while nothing says which calls fail, so that they allow nothing.
+    """Finds rules that allow nothing: they need a successful call, but the policy does not define which calls fail.
 
     One problem for the draft: the beginnings of outputs that look like failures, or that none is known.
     """

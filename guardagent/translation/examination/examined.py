@@ -18,7 +18,7 @@ from guardagent.batch.records import Case
 from guardagent.batch.survivors import Survivors, surviving
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import InputError, error_text, name_hint
-from guardagent.policy.equivalence.places import ITEMS, Place, Places
+from guardagent.policy.equivalence.places import ITEMS, Place, PolicyPlaces
 from guardagent.policy.lint import lint_report
 from guardagent.policy.lint.target import LintTarget, subject_of
 from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
@@ -40,9 +40,9 @@ class JudgedCase:
 
     Attributes:
         text: the record, shortened.
-        case: None if the record is no case or trace with an expectation.
+        case: None if the record is not a case or trace with an expectation.
         verdict: of the rule; None without a case.
-        problem: why the record is no case.
+        problem: why the record is not a case.
     """
 
     text: str
@@ -113,7 +113,7 @@ def _judged(policies: Policies, place: str, record: Any) -> JudgedCase:
         return JudgedCase(_shortened(text), problem=str(error))
     except Exception as error:  # noqa: BLE001 - a record can hold anything, also what JSON cannot
         shown = _shortened(text or repr(record) if not isinstance(error, RecursionError) else "")
-        return JudgedCase(shown, problem=f"{place}: is no JSON record: {error_text(error):.200}")
+        return JudgedCase(shown, problem=f"{place}: is not a JSON record: {error_text(error):.200}")
 
 
 def _shortened(text: str) -> str:
@@ -225,7 +225,9 @@ def _load_declarations(draft: Draft, frame: dict[str, Any], context: Translation
 def _declarations(draft: Draft, wrong: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
     for key, names in draft.declarations.items():
         if key not in DECLARATIONS:
-            wrong[str(key)] = f"{str(key)[:80]!r} is no declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
+            wrong[str(key)] = (
+                f"{str(key)[:80]!r} is not a declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
+            )
         elif not isinstance(names, Mapping):
             wrong[key] = f"{key!r} is a {type(names).__name__}; expected an object of names"
         else:
@@ -317,9 +319,9 @@ def _schema_of(path: ShapePath) -> Schema:
 
 def _declared_fields(schema: Schema | None, keys: Sequence[str]) -> Sequence[str] | None:
     """The fields that an output schema declares at a place; None if it declares none or allows others."""
-    found = list(_within(schema, schema, keys)) if schema is not None else []
-    fields = {str(name) for subschema in found for name in _mapping(subschema.get("properties"))}
-    is_open = any(subschema.get("additionalProperties") not in (None, False) for subschema in found)
+    subschemas = list(_within(schema, schema, keys)) if schema is not None else []
+    fields = {str(name) for subschema in subschemas for name in _mapping(subschema.get("properties"))}
+    is_open = any(subschema.get("additionalProperties") not in (None, False) for subschema in subschemas)
     return None if is_open or not fields else sorted(fields)
 
 
@@ -376,9 +378,9 @@ class ExaminedRule:
     policies: Policies
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> PolicyPlaces:
         """The places that it reads."""
-        return Places([self.policies])
+        return PolicyPlaces([self.policies])
 
     @cached_property
     def cases(self) -> Sequence[JudgedCase]:
@@ -469,9 +471,9 @@ class ExaminedPolicy:
     context: TranslationContext
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> PolicyPlaces:
         """The places that its rules read."""
-        return Places([self.policies])
+        return PolicyPlaces([self.policies])
 
     @cached_property
     def target(self) -> LintTarget:

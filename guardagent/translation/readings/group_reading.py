@@ -264,8 +264,8 @@ def read_group(
         seconds: the time limit of a comparison. Counts limit its work before, so that a busy machine asks no more.
 
     Raises:
-        InputError: a draft is invalid or about another document, an answer is no choice of its question, or a witness
-            in `earlier` is no case.
+        InputError: a draft is invalid or about another document, an answer is not a choice of its question, or a
+            witness in `earlier` is not a case.
     """
     last = len(context.document.sentences)
     if group.grounds and not 1 <= min(group.grounds) <= max(group.grounds) <= last:
@@ -315,7 +315,7 @@ class _GroupReader:
     @cached_property
     def _questions(self) -> list[ReviewQuestion]:
         """All questions once, the earlier ones first."""
-        questions = {one.id: one for one in self._earlier if one.id in self._answers}
+        questions = {question.id: question for question in self._earlier if question.id in self._answers}
         still_open = [question for question in self._earlier if self._is_still_open(question)]
         more = [
             review_question
@@ -350,7 +350,7 @@ class _GroupReader:
     @cached_property
     def _new(self) -> list[ReviewQuestion]:
         """The questions about the differences of both drafts."""
-        new_questions = {one.id: one for _, one in self._compared if one is not None}
+        new_questions = {question.id: question for _, question in self._compared if question is not None}
         return list(new_questions.values())[:MAX_QUESTIONS]
 
     @cached_property
@@ -384,7 +384,7 @@ class _GroupReader:
         """Whether both drafts were written after an answer about other words of the same readings."""
         return any(
             ruling.question.id.startswith(READINGS)
-            and not ruling.is_own_words  # which choose none of two readings that still differ
+            and not ruling.is_own_words  # they pick neither of two readings that still differ
             and ruling.question.sentences == question.sentences
             and all(ruling.is_kept(draft, self._context) for draft in self._drafts)
             for ruling in rulings_of(self._earlier, self._answers)
@@ -419,7 +419,7 @@ class _GroupReader:
         return (
             ruling.question.id.startswith(AMBIGUITY)
             and self._both is not None
-            and all(isinstance(one.result, Same) for one, _ in self._compared)
+            and all(isinstance(comparison.result, Same) for comparison, _ in self._compared)
             and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
         )
 
@@ -522,7 +522,7 @@ class _GroupReader:
 
     @property
     def _unclear(self) -> Iterator[Ambiguity]:
-        for ambiguity in (*self._surveyed, *(one for draft in self._drafts for one in draft.ambiguities)):
+        for ambiguity in (*self._surveyed, *(ambiguity for draft in self._drafts for ambiguity in draft.ambiguities)):
             if not ambiguity_questions([ambiguity], self._context):
                 yield ambiguity
 

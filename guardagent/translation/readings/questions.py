@@ -49,7 +49,7 @@ class PartComparison:
     @property
     def quoted(self) -> frozenset[int]:
         """The numbers of the sentences that they quote."""
-        return frozenset(number for side in self.sides for one in side for number in one.quotes)
+        return frozenset(number for side in self.sides for rule in side for number in rule.quotes)
 
 
 def loaded(draft: Draft, context: TranslationContext, rules: Sequence[RuleDraft] | None = None) -> Policies:
@@ -101,8 +101,8 @@ class DraftComparison:
     def _compared(self, sides: Sides) -> PartComparison:
         """Compares a part. The witness does not depend on which draft is the first one."""
         order = (0, 1) if repr(sides[0]) <= repr(sides[1]) else (1, 0)
-        one, other = (loaded(self._drafts[side], self._context, sides[side]) for side in order)
-        result = compare_rules(one, other, tools=tools_of(self._context), seconds=self._seconds)
+        first, second = (loaded(self._drafts[side], self._context, sides[side]) for side in order)
+        result = compare_rules(first, second, tools=tools_of(self._context), seconds=self._seconds)
         if isinstance(result, Different) and order == (1, 0):
             result = replace(result, first=result.second, second=result.first, outcomes=result.outcomes[::-1])
         return PartComparison(sides, result)
@@ -112,17 +112,17 @@ class DraftComparison:
         return difference_of(first, second, difference.witness) is not None
 
     def _sides(self) -> list[Sides]:
-        found: list[tuple[frozenset[str], Sides]] = []
+        parts: list[tuple[frozenset[str], Sides]] = []
         for side, draft in enumerate(self._drafts):
             for rule in draft.rules:
                 tools = self._concerned(draft, rule)
-                touching = [one for one in found if one[0] & tools]
+                touching = [part for part in parts if part[0] & tools]
                 rules = [[each for _, sides in touching for each in sides[at]] for at in (0, 1)]
                 rules[side].append(rule)
-                whole = tools.union(*(one[0] for one in touching))
-                found = [one for one in found if one not in touching]
-                found.append((whole, (tuple(rules[0]), tuple(rules[1]))))
-        return [sides for _, sides in found]
+                whole = tools.union(*(part[0] for part in touching))
+                parts = [part for part in parts if part not in touching]
+                parts.append((whole, (tuple(rules[0]), tuple(rules[1]))))
+        return [sides for _, sides in parts]
 
     def _concerned(self, draft: Draft, rule: RuleDraft) -> frozenset[str]:
         """The tools that a rule mentions; all of them for a rule about any tool."""
@@ -189,7 +189,7 @@ class Ruling:
         as the reading that its author names. What follows own words, only their author can tell.
 
         Raises:
-            InputError: the witness is no case and no trace.
+            InputError: the witness is neither a case nor a trace.
         """
         if self.is_own_words:
             return self.key in draft.rulings
@@ -244,8 +244,8 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
     """The outcome of a session at a witness.
 
     Raises:
-        InputError: the witness is no case and no trace, or a function of the toolbox fails; the message begins with the
-            name of the witness.
+        InputError: the witness is neither a case nor a trace, or a function of the toolbox fails; the message begins
+            with the name of the witness.
     """
     line = json.dumps(witness)
     try:
@@ -260,7 +260,7 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
     """Yields the rulings about questions.
 
     Raises:
-        InputError: an answer is no position in the choices of its question, and not in own words.
+        InputError: an answer is neither a choice of its question nor in the person's own words.
     """
     for review_question in questions:
         answer = answers.get(review_question.id)
@@ -282,19 +282,19 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
 
 
 def case_question(
-    found: Different, part: PartComparison, drafts: Drafts, context: TranslationContext
+    difference: Different, part: PartComparison, drafts: Drafts, context: TranslationContext
 ) -> ReviewQuestion:
     """Asks what is to happen at the witness of a difference."""
     sentences = _hashes(part.quoted, context)
-    sides = sorted(zip(found.outcomes, (0, 1), strict=True), key=lambda pair: OUTCOMES.index(pair[0]))
-    record = found.witness.record("")
-    answers = ANSWERS if found.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
+    sides = sorted(zip(difference.outcomes, (0, 1), strict=True), key=lambda pair: OUTCOMES.index(pair[0]))
+    record = difference.witness.record("")
+    answers = ANSWERS if difference.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
     name = _id(CASE, sentences, record, [outcome for outcome, _ in sides])
     return ReviewQuestion(
         name,
         sentences,
         (),
-        question(found.witness, tools_of(context), _text(part.quoted, context)),
+        question(difference.witness, tools_of(context), _text(part.quoted, context)),
         tuple(
             _reading(answers[side], drafts[at], part.sides[at], context, allowed=side in LENIENT) for side, at in sides
         ),
@@ -335,7 +335,7 @@ def fate_question(
 
 
 def ambiguity_questions(ambiguities: Iterable[Ambiguity], context: TranslationContext) -> tuple[ReviewQuestion, ...]:
-    """Asks what is meant, once for each ambiguity in other words. One with fewer than two readings is no question."""
+    """Asks for the meaning of each distinct ambiguity once. One with fewer than two readings needs no question."""
     review_questions: dict[str, ReviewQuestion] = {}
     for ambiguity in ambiguities:
         readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in ambiguity.readings if reading.strip()))
@@ -381,5 +381,5 @@ def _quoted(numbers: Iterable[int], context: TranslationContext) -> str:
 
 
 def _id(kind: str, sentences: Iterable[str], *content: Any) -> str:
-    found = json.dumps([sorted(sentences), *content], sort_keys=True, default=str)
-    return f"{kind}{hashlib.sha256(found.encode()).hexdigest()[:12]}"
+    content_json = json.dumps([sorted(sentences), *content], sort_keys=True, default=str)
+    return f"{kind}{hashlib.sha256(content_json.encode()).hexdigest()[:12]}"

@@ -178,9 +178,11 @@ class ReviewEntry:
     @property
     def choices(self) -> dict[str, tuple[ReviewQuestion, int]]:
         """The choices of all questions by the keys of the dialogue: a, b, …, and a2, b2, … after the last letter."""
-        found = [(question.question, at) for question in self.questions for at in range(len(question.question.choices))]
+        question_choices = [
+            (question.question, at) for question in self.questions for at in range(len(question.question.choices))
+        ]
         keys = (f"{letter}{turn if turn > 1 else ''}" for turn in count(1) for letter in _LETTERS)
-        return dict(zip(keys, found, strict=False))
+        return dict(zip(keys, question_choices, strict=False))
 
     @property
     def keys(self) -> dict[tuple[str, int], str]:
@@ -199,7 +201,7 @@ class ReviewEntry:
         if self.fate == "rule" and not self.rules:
             return f"it has no rule; {_AGAIN}"
         is_open = self.fate == "open" or any(rule.readings == "open" for rule in self.rules)
-        return f"it is not decided what becomes of it; {_AGAIN}" if is_open else ""
+        return f"its treatment is still undecided; {_AGAIN}" if is_open else ""
 
     @property
     def standing(self) -> Standing:
@@ -252,7 +254,7 @@ def own_words(line: str, entry: ReviewEntry) -> tuple[ReviewQuestion, str]:
 def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
     if key is not None:
         if key.lower() not in entry.choices:
-            raise InputError(f"{key!r} is no key of a choice; expected one of {', '.join(entry.choices)}")
+            raise InputError(f"{key!r} is not the key of a choice; expected one of {', '.join(entry.choices)}")
         return entry.choices[key.lower()][0]
     possible = entry.open_questions or tuple(question.question for question in entry.questions)
     if len(possible) != 1:
@@ -266,11 +268,11 @@ def _question(key: str | None, entry: ReviewEntry) -> ReviewQuestion:
 def segments(text: str, quotes: Iterable[str]) -> list[tuple[str, bool]]:
     """Splits a text into parts that are quoted and parts that are not, in order."""
     spans = sorted(span for quote in quotes for span in find_quote(text, quote))
-    found, at = [], 0
+    parts, at = [], 0
     for start, end in spans:
-        found += [(text[at:start], False), (text[max(at, start) : end], True)]
+        parts += [(text[at:start], False), (text[max(at, start) : end], True)]
         at = max(at, end)
-    return [one for one in [*found, (text[at:], False)] if one[0]]
+    return [part for part in [*parts, (text[at:], False)] if part[0]]
 
 
 def coded(text: str) -> list[tuple[str, bool]]:
@@ -379,7 +381,7 @@ def _sentences_and_rules(
 
 
 def _entry(review: Review, sentence: ReviewedSentence | None, rules: tuple[RuleEntry, ...]) -> ReviewEntry:
-    """The entry, with its last confirmation: an earlier one that fits again is not what a person said last."""
+    """The entry, with its last confirmation: an earlier one that matches again does not override a later one."""
     names, name = {rule.id for rule in rules}, sentence.hash if sentence else ""
 
     def concerns(hashes: tuple[str, ...], about: tuple[str, ...]) -> bool:

@@ -148,7 +148,7 @@ def _tasks(entries: Sequence[ReviewEntry]) -> Iterator[tuple[str, str, list[Revi
         ("Wait for 'translate'", "waiting", [entry for entry in entries if entry.standing == "waiting"]),
         ("To be confirmed", "unconfirmed", [entry for entry in entries if entry.standing == "unconfirmed"]),
     ]
-    yield from (one for one in wanted if one[2])
+    yield from (task for task in wanted if task[2])
 
 
 def _path(entry: ReviewEntry) -> tuple[str, ...]:

@@ -132,12 +132,12 @@ class WitnessPath(Sequence[str]):
         ids, parents, node = self._search.ids, self._search.parents, self._node
         if parents[node] is None:
             return (ids[node],)
-        found = [] if self._then is None else [ids[self._then]]
+        reversed_ids = [] if self._then is None else [ids[self._then]]
         while node >= 0:
-            found.append(ids[node])
+            reversed_ids.append(ids[node])
             node = parents[node]  # type: ignore[assignment]  # a reached node has a parent
-        found.reverse()
-        return tuple(found)
+        reversed_ids.reverse()
+        return tuple(reversed_ids)
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -152,11 +152,11 @@ class GraphProduct:
 
     def _classes(self) -> list[int]:
         """Kind of a node -> its equivalence class for the rule."""
-        found: dict[tuple[frozenset[int], bool, bool, bool], int] = {}
+        class_numbers: dict[tuple[frozenset[int], bool, bool, bool], int] = {}
         classes = []
         for tools, chooses, unknown in self._graph.callable:
             letters = frozenset([self._letters[tool] for tool in tools])
-            classes.append(found.setdefault((letters, chooses, len(tools) > 1, unknown), len(found)))
+            classes.append(class_numbers.setdefault((letters, chooses, len(tools) > 1, unknown), len(class_numbers)))
         return classes
 
     def _exit_table(self) -> dict[int, list[tuple[int, ...]]]:
@@ -170,7 +170,7 @@ class GraphProduct:
             if state not in leaving:
                 exit_states = [tuple(self._exit_states(kind, state)) for kind in self._kinds]
                 leaving[state] = [_STAY if left == (state,) else left for left in exit_states]
-                waiting += [one for left in exit_states for one in left]
+                waiting += [exit_state for left in exit_states for exit_state in left]
         return leaving
 
     def _exit_states(self, kind: NodeCalls, entered: int, *, pending: bool = False) -> dict[int, tuple[str, ...]]:

@@ -60,7 +60,7 @@ from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 
 Sets = Mapping[str, frozenset[str]]
 _SHOWN = 3  # nodes in a message
-_ANSWERS = "it speaks of the final answer, which is no step of the graph; it is checked at run time"
+_ANSWERS = "it speaks of the final answer, which is not a step of the graph; it is checked at run time"
 _MESSAGES = {
     "bad_prefix": "this path violates it",
     "unmet_at_end": "the path ends with a pending obligation",

@@ -350,7 +350,7 @@ class TextLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class NodeBox:
     """A node, ready to be drawn."""
 
     node: Node
@@ -390,11 +390,13 @@ class Box:
             )  # fmt: skip
 
 
-def box(node: Node) -> Box:
+def box(node: Node) -> NodeBox:
     """Returns the box of a node."""
     lines = tuple(_card_lines(card(node)))
     width = max(line.width for line in lines) + 2 * (_PADDING.width + MARGINS.get(node.kind, 0.0))
-    return Box(node, lines, Size(max(_BOX_NARROWEST, width), sum(line.height for line in lines) + 2 * _PADDING.height))
+    return NodeBox(
+        node, lines, Size(max(_BOX_NARROWEST, width), sum(line.height for line in lines) + 2 * _PADDING.height)
+    )
 
 
 def _card_lines(content: NodeCard) -> Iterator[TextLine]:

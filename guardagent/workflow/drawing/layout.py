@@ -365,8 +365,8 @@ def _crossing_pieces(chains: Chains, layers: _Layers) -> set[tuple[int, int]]:
     for upper, lower in pairwise(layers):
         place = {node: index for index, node in enumerate(upper)}
         begin, scanned = 0, 0
-        for index, one in enumerate(lower):
-            inner = [place[above] for above in chains.above[one] if _joints(chains, above, one)]
+        for index, node in enumerate(lower):
+            inner = [place[above] for above in chains.above[node] if _joints(chains, above, node)]
             if not inner and index < len(lower) - 1:
                 continue
             end = inner[0] if inner else len(upper)
@@ -395,10 +395,10 @@ def _straightened(layers: _Layers, neighbours: Sequence[Sequence[int]], crossed:
     for previous, layer in pairwise(layers):
         place = {node: index for index, node in enumerate(previous)}
         last = -1
-        for one in layer:
-            for other in _in_the_middle(neighbours[one], place):
-                if place[other] > last and (other, one) not in crossed:
-                    heads[one], last = heads[other], place[other]
+        for node in layer:
+            for other in _in_the_middle(neighbours[node], place):
+                if place[other] > last and (other, node) not in crossed:
+                    heads[node], last = heads[other], place[other]
                     break
     return heads
 

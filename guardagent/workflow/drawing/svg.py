@@ -12,7 +12,7 @@ from guardagent.workflow.drawing.boxes import (
     PAPER,
     Arrow,
     ArrowLabel,
-    Box,
+    NodeBox,
     NodeMark,
     arrows,
     box,
@@ -101,7 +101,9 @@ def _check_size(graph: Graph, drawn: Sequence[Arrow]) -> None:
         )
 
 
-def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: Sequence[ArrowLabel]) -> GraphLayout:
+def _layout(
+    graph: Graph, boxes: Sequence[NodeBox], drawn: Sequence[Arrow], labels: Sequence[ArrowLabel]
+) -> GraphLayout:
     beside = [0.0] * len(boxes)
     for arrow, arrow_label in zip(drawn, labels, strict=True):
         if arrow.source == arrow.target:
@@ -115,7 +117,7 @@ def _layout(graph: Graph, boxes: Sequence[Box], drawn: Sequence[Arrow], labels: 
     return lay_out(sizes, links, first=number[graph.entry_id], last=[number[exit_id] for exit_id in graph.exit_ids])
 
 
-def _arrow(index: int, arrow: Arrow, arrow_label: ArrowLabel, source: Box, at: Point, route: Route) -> str:
+def _arrow(index: int, arrow: Arrow, arrow_label: ArrowLabel, source: NodeBox, at: Point, route: Route) -> str:
     dashes, width = LINES[arrow.kind]
     looped = arrow.source == arrow.target
     outline = _loop(source.size, at) if looped else _curve(route.points)

@@ -55,7 +55,9 @@ def flattened(several: Iterable[Any]) -> list[Any]:
         inner = entry.options if isinstance(entry, Alternatives) else entry if isinstance(entry, list) else None
         flat += [entry] if inner is None else flattened(inner)
     return (
-        list({id(one): one for one in flat}.values()) if any(isinstance(one, Alternatives) for one in several) else flat
+        list({id(element): element for element in flat}.values())
+        if any(isinstance(element, Alternatives) for element in several)
+        else flat
     )
 
 

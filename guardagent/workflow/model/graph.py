@@ -75,7 +75,7 @@ class UnknownPart:
 
 def mark(*several: Unseen | str | None) -> dict[str, Any] | None:
     """Returns the mark for a node's metadata; None if nothing is unknown. The first one gives the place."""
-    marks = list(dict.fromkeys(Unseen(one) if isinstance(one, str) else one for one in several if one))
+    marks = list(dict.fromkeys(Unseen(reason) if isinstance(reason, str) else reason for reason in several if reason))
     if not marks:
         return None
     more = [f"and {len(marks) - MOST_REASONS} more"] if len(marks) > MOST_REASONS else []

@@ -174,7 +174,7 @@ _EXPECTED = {
     "file": "a string",
     "line": "a number",
 }
-_PLACE = ("file", "line")  # where a graph of a list was found; they are no part of it
+_PLACE = ("file", "line")  # where a graph of a list was found; they are not part of it
 _REQUIRED = ("entry_id", "exit_ids", "nodes", "edges")
 _NODE_KEYS = frozenset({"id", "kind", "label", "tools", "gated_tools", "metadata"})
 _EDGE_KEYS = frozenset({"source", "target", "kind", "condition"})
@@ -278,15 +278,15 @@ class _GraphReader:
                 return tuple([self.string(entry, f"{key}[{at}]") for at, entry in enumerate(value)])
         return value
 
-    def assembled(self, found: dict[str, Any]) -> Graph:
-        if type(found["edges"]) is list:
-            found["edges"] = self.edges(found["edges"])
-        edges, sources, targets = found.pop("edges")
-        if found["framework"] != "json":  # written by an extractor; a graph written by hand needs no notes
-            found.setdefault("notes", (_NOTES_MISSING,))
+    def assembled(self, values: dict[str, Any]) -> Graph:
+        if type(values["edges"]) is list:
+            values["edges"] = self.edges(values["edges"])
+        edges, sources, targets = values.pop("edges")
+        if values["framework"] != "json":  # written by an extractor; a graph written by hand needs no notes
+            values.setdefault("notes", (_NOTES_MISSING,))
         for key in _PLACE:
-            found.pop(key, None)
-        graph = Graph(**found, edges=edges)
+            values.pop(key, None)
+        graph = Graph(**values, edges=edges)
         self.check_ends(graph)
         GraphIndex(self._ids, self._numbers, sources, targets).kept_on(graph)
         return graph

@@ -255,7 +255,7 @@ def load_attribute(target: str) -> Any:
     attribute: Any = _module(place)
     for name in path.split("."):
         if not hasattr(attribute, name):
-            known = [one for one in dir(attribute) if not one.startswith("_")]
+            known = [name for name in dir(attribute) if not name.startswith("_")]
             raise TargetError(f"{place!r} has no attribute {name!r}{name_hint(name, known)}")
         attribute = getattr(attribute, name)
     return attribute

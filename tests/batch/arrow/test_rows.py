@@ -41,7 +41,7 @@ def rows_of_lines(folder: Path, *lines: str | dict[str, Any]) -> dict[str | None
         ('{"tool": "refund"}', None, "has no 'trace'"),
         ('{"events": []}', None, "has no 'id'"),
         ('{"trace": ["t"], "tool": "refund"}', None, "has no 'trace'"),
-        ('{"trace": "\\ud800", "tool": "refund"}', None, "no valid Unicode"),
+        ('{"trace": "\\ud800", "tool": "refund"}', None, "is not valid Unicode"),
         ('{"trace": "t", "tool": "refund", "arguments": {}}', "t", "did you mean 'args'"),
         ('{"trace": "t", "tool": "refund", "args": {"a": 1, "a": 2}}', "t", "twice"),
         ('{"trace": "t", "tool": "refund", "args": {"a": NaN}}', None, "NaN"),

@@ -49,8 +49,8 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("{", "_audit.json:1: not JSON"),
-        ("[]", "is no manifest"),
-        ('{"version": 1}', "is no manifest"),
+        ("[]", "is not a manifest"),
+        ('{"version": 1}', "is not a manifest"),
         ('{"guardagent_audit": 2}', "has version 2; expected 1: use the same release"),
         ('{"guardagent_audit": 1, "partitions": 0}', "'partitions' is 0; expected 1 to 65536"),
         ('{"guardagent_audit": 1, "partitions": true, "rules": []}', "'partitions' is True"),

@@ -11,7 +11,7 @@ from benchmarks.conformance.agents import Malicious, Observation
 from benchmarks.conformance.desk import shop_rules
 from benchmarks.conformance.harm import harm
 from benchmarks.conformance.rule_book import RuleBook
-from benchmarks.conformance.shop import TOOLS, Shop
+from benchmarks.conformance.shop import TOOLS, SimulatedShop
 from benchmarks.conformance.tasks import make_task
 from guardagent import guarded_chat
 from guardagent.testing import ChatAnswer, ChatCandidate, WrittenCall
@@ -39,7 +39,7 @@ def converse(seed: int) -> tuple[int, int]:
     """Plays an episode; gives how many calls were released, and how many refused."""
     chance = random.Random(seed)  # noqa: S311 - the same every time
     task = make_task(chance)
-    shop, confirmed = Shop(json.loads(json.dumps(task.database))), list(task.database["orders"])
+    shop, confirmed = SimulatedShop(json.loads(json.dumps(task.database))), list(task.database["orders"])
     book = RuleBook(shop.database, confirmed)
     session = shop_rules().session(state=shop.database, facts={"confirmed": confirmed})
     model = Remote(Malicious(task, chance))

@@ -173,7 +173,7 @@ def test_every_mutant_has_another_hash(rule: dict[str, Any]) -> None:
     rule |= {"applies_to": {"roles": ["a", "b"], "not": {"agents": ["c"]}}}
     policies = load_policies(data={"version": 1, "tags": TAGS, "policies": [{"id": "a", **rule}]})
     assert policies.source
-    mutants = mutants_of(policies, "a").found
+    mutants = mutants_of(policies, "a").mutants
     found = {rule_hashes(replace(policies.source, rules=(one.source,)))["a"] for one in mutants}
     assert mutants
     assert len(found | {rule_hashes(policies)["a"]}) == len(mutants) + 1

@@ -225,7 +225,7 @@ def test_messages_confirm_the_history_and_never_extend_it(server: Server) -> Non
         ({"temperature": 3}, "a number from 0 to 2"),
         ({"max_tokens": 510}, "more than the 512"),
         ({"messages": []}, "'messages' is empty"),
-        ({"messages": [{"role": "pirate", "content": "ahoy"}]}, "'messages.0.' is no message"),
+        ({"messages": [{"role": "pirate", "content": "ahoy"}]}, "'messages.0.' is not a message"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "no text"),
     ],
 )

@@ -27,7 +27,7 @@ GOOD = f"whsec_{base64.b64encode(b'x' * 32).decode()}"
         ({"include_arguments": "yes"}, "'include_arguments'"),
         ({"secret": "x"}, "unknown key 'secret'"),
         ({"secret_file": "missing"}, "missing"),
-        ({"secret_file": "short"}, "no secret"),
+        ({"secret_file": "short"}, "not a secret"),
         ({"secret_file": "empty"}, "is empty"),
     ],
 )

@@ -68,7 +68,7 @@ KINDS = {
     "a key that reads files": (
         draft(declarations={"toolbox": {"a": "b"}}),
         "syntax",
-        ["'toolbox' is no declaration of a draft"],
+        ["'toolbox' is not a declaration of a draft"],
     ),
     "a rule for a model": (draft(rule(rule={"request": "Be nice"})), "syntax", ["'request' is not a key of a drafted"]),
     "a tag that is a tool elsewhere": (

@@ -143,7 +143,7 @@ def test_no_review_is_lost(serve: Serve, folder: Path) -> None:
     confirmed(folder)
     policy, review = folder / "policies.yaml", (folder / "policies.review.json").read_text()
     (folder / "OTHER.md").write_text("# Garden\n\nWater the plants. Cut the grass.\n")
-    with pytest.raises(InputError, match=r"translated from 'POLICY.md', of which 'OTHER.md' is no new version: 0 of"):
+    with pytest.raises(InputError, match=r"translated from 'POLICY.md', of which 'OTHER.md' is not a new version: 0"):
         translate(folder / "OTHER.md", str(folder / "tools.json"), model="openai/test", out=policy)
     (folder / "v2.md").write_text((folder / "POLICY.md").read_text())
     assert translate(folder / "v2.md", str(folder / "tools.json"), model="openai/test", out=policy).outcome == 0

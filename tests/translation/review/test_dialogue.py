@@ -189,7 +189,7 @@ def test_own_words_are_an_answer(policies: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("neither q: x", "'q' is no key of a choice"),
+        ("neither q: x", "'q' is not the key of a choice"),
         ("neither: " + "long " * 500, "expected at most 2,000"),
         ("neither: \x07", "cannot be shown"),
     ],

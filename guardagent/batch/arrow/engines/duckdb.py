@@ -50,7 +50,7 @@ def _sorted_files(
             connection.register("rows", rows)
             query = connection.sql(_SORTED.format(partitions=job.partitions), params={"numbers": list(numbers)})
             ordered = _by_partition(query.to_arrow_reader(_BATCH_ROWS))
-            for number, batches in groupby(ordered, lambda one: one[0]):
+            for number, batches in groupby(ordered, lambda numbered_batch: numbered_batch[0]):
                 seen.add(number)
                 yield number, _written((batch for _, batch in batches), folder / f"{number}.arrow")
     except duckdb.Error as error:

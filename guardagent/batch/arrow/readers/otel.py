@@ -64,7 +64,7 @@ def spans(document: Any) -> Iterator[TraceSpan]:
 
 def _exported(document: Any) -> Iterator[TraceSpan]:
     if type(document) is not dict or "resourceSpans" not in document:
-        message = "the document is no OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
+        message = "the document is not an OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
         yield TraceSpan(rows=(error_row(message),))
         return
     for resource in _objects(document, "resourceSpans"):
@@ -172,14 +172,14 @@ def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(pairs: list[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for pair in pairs:
         if type(pair) is not dict or type(key := pair.get("key")) is not str:
             raise InputError("an attribute has no key; expected {'key': …, 'value': …}")
-        if key in found:
+        if key in attributes:
             raise InputError(f"the attribute {key[:60]!r} appears twice; expected it once")
-        found[key] = _value(pair.get("value"), key)
-    return found
+        attributes[key] = _value(pair.get("value"), key)
+    return attributes
 
 
 def _value(value: Any, key: str) -> Any:

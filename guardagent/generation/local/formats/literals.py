@@ -358,10 +358,10 @@ class BareSchema:
             string = text.decode()
         except UnicodeDecodeError:
             raise MalformedCall("a string is not UTF-8") from None
-        string_either = string if self.is_string else self._either(string)
-        if (self._needs_check or not isinstance(string_either, str)) and not conforms(self.schema, string_either):
+        value = string if self.is_string else self._either(string)
+        if (self._needs_check or not isinstance(value, str)) and not conforms(self.schema, value):
             raise MalformedCall("an argument does not conform to its schema")
-        return string_either
+        return value
 
     def _either(self, string: str) -> Any:
         try:
