@@ -196,6 +196,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
         of_function: whether they are those of the tool's function, which runs here.
     """
 
+    pausing = (NodeInterruptedError,)
     around: AdkScope
 
     def __init__(
@@ -323,12 +324,8 @@ class AdkInvocation(ToolInvocation[AdkScope]):
 
     # --- calls in which an agent waits for a person
 
-    def pauses(self, result: Any) -> bool:
-        return isinstance(result, NodeInterruptedError)
-
-    def paused(self) -> dict[Any, HostCall]:
-        calls: dict[Any, HostCall] = self._notes.setdefault("paused", {})
-        return calls
+    def resumed(self, call: HostCall) -> HostCall | None:
+        return super().resumed(call) if "paused" in self._notes else None
 
     def key(self, call: HostCall) -> Any:
         return call.step, call.id, call.tool

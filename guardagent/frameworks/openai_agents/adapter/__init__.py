@@ -193,7 +193,7 @@ def guarded(
     """
     adapter = OpenAIAdapter(guard, conversation, unguarded)
     guard_agent(adapter, agent)
-    if not any(one.mcp_servers for one in adapter.agents.values()):
+    if not any(reached.mcp_servers for reached in adapter.agents.values()):
         adapter.listed.check()  # else once the servers have listed their tools
     return agent
 
@@ -213,10 +213,10 @@ def guard_agent(adapter: OpenAIAdapter, agent: Any) -> None:
 
 def _refresh(adapter: OpenAIAdapter, agent: Any) -> None:
     """Guards additions to an agent."""
-    tools = [_tool(adapter, one) for one in agent.tools]
+    tools = [_tool(adapter, tool) for tool in agent.tools]
     if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
         agent.tools = tools
-    handoffs = [_handoff(adapter, one) for one in agent.handoffs]
+    handoffs = [_handoff(adapter, handoff) for handoff in agent.handoffs]
     if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
         agent.handoffs = handoffs
     for server in agent.mcp_servers:
@@ -225,7 +225,7 @@ def _refresh(adapter: OpenAIAdapter, agent: Any) -> None:
         agent.tool_use_behavior = GuardedToolUseBehavior(adapter, agent.tool_use_behavior)
     if not isinstance(agent.hooks, ProposalHooks):
         agent.hooks = ProposalHooks(adapter, agent.hooks)
-    judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
+    judged = any(isinstance(guardrail, AnswerGuardrail) for guardrail in agent.output_guardrails)
     if adapter.guard.judges_answers and not judged:
         agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(adapter)]
 
@@ -294,11 +294,11 @@ def _guarded_class(base: type, adapter: OpenAIAdapter) -> type:
         _begin_step(adapter, self, run_context)
         tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
         late = unaccepted_tools(adapter.guard, self.mcp_servers, tools)
-        created = [_tool(adapter, one) for one in tools]
+        created = [_tool(adapter, tool) for tool in tools]
         for name in late:
             adapter.listed.specs.pop(name, None)
         adapter.listed.check()
-        return [without_description(one) if one.name in late else one for one in created]
+        return [without_description(tool) if tool.name in late else tool for tool in created]
 
     return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": adapter})
 

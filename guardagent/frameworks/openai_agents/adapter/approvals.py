@@ -89,15 +89,15 @@ class _FunctionBody:
         self._schema: FuncSchema = function_schema(
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
-        for name, one in self._schema.params_pydantic_model.model_fields.items():
-            if (found := opaque_type(one.annotation)) is not None:
+        for name, field in self._schema.params_pydantic_model.model_fields.items():
+            if (kind := opaque_type(field.annotation)) is not None:
                 raise InputError(
-                    f"{name} of tool {tool.name!r} is a {found}, whose value no rule can read; expected a plain type"
+                    f"{name} of tool {tool.name!r} is a {kind}, whose value no rule can read; expected a plain type"
                 )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
         parameters = list(self._schema.signature.parameters.values())[bool(self._schema.takes_context) :]
-        self._positional = [one.name for one in parameters if one.kind in _POSITIONAL]
-        self._rest = next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), None)
+        self._positional = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+        self._rest = next((item.name for item in parameters if item.kind is item.VAR_POSITIONAL), None)
 
     @property
     def unlisted_arguments(self) -> frozenset[str] | None:

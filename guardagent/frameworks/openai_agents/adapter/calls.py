@@ -211,7 +211,9 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
 
         return awaited(work)
 
-    def outcome(self, output: Any) -> Outcome:
+    def outcome(self, output: Any) -> Outcome | None:
+        if self.waits():
+            return None
         server = self._server
         failed = server.failed or isinstance(output, DenialText)
         return Outcome(server.shown(output), failed=failed, other_outputs=server.parts)
@@ -223,11 +225,11 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
             return Outcome(error_text(error), failed=None)  # the connection broke: the server may have done its work
         return Outcome.of_error(error)
 
-    def pauses(self, result: Any) -> bool:
+    def waits(self) -> bool:
         """Whether an agent as a tool waits for approval; it is called again after the answer."""
-        if isinstance(result, BaseException) or not is_agent(self._tool) or self._context.tool_call is None:
-            return False
         context = self._context
+        if not is_agent(self._tool) or context.tool_call is None:
+            return False
         nested = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
         return bool(getattr(nested, "interruptions", None))
 
@@ -276,7 +278,10 @@ class Invoker:
             call, args = await adrive(invocation.allowed())
         except ToolDenied as denied:
             return denial_text(denied.tool, denied.verdict)
-        return await adrive(invocation.run(call, invocation.work(args)))
+        output = await adrive(invocation.run(call, invocation.work(args)))
+        if invocation.waits():
+            invocation.pause(call)
+        return output
 
 
 # --- hand-offs
