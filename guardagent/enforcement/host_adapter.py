@@ -291,7 +291,6 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         own: copies of the arguments that are judged, as the tool gets them.
         apart: the arguments that are neither judged nor logged.
         unread: the arguments of a call that cannot be judged, as far as they are known.
-        proposed: the proposed call.
     """
 
     edits_run: ClassVar[bool] = False
@@ -303,7 +302,6 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         self.own: dict[str, Any] = {}
         self.apart: dict[str, Any] = {}
         self.unread: Mapping[str, Any] = {}
-        self.proposed: HostCall
 
     # --- how the calls of a host look
 
@@ -382,7 +380,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         """
         try:
             self.own, self.apart = self.bind()
-            self.proposed = proposed = self.call(self.plain(), self._validated)
+            proposed = self.call(self.plain(), self._validated)
         except Exception as error:  # noqa: BLE001 - whatever a host's validation raises
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None

@@ -34,11 +34,11 @@ from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.genai import types
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import UNREAD, ListedTools, unaccepted_names
+from guardagent.enforcement.host_adapter import UNREAD, unaccepted_names
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge, answer, questions
-from guardagent.frameworks.adk.adapter.calls import AdkCalls, spec_of
-from guardagent.frameworks.adk.adapter.runs import AdkRun, RunnerHalted, conversation_id, text_of
+from guardagent.frameworks.adk.adapter.calls import AdkInvocation, spec_of
+from guardagent.frameworks.adk.adapter.runs import AdkAdapter, AdkRun, RunnerHalted, conversation_id, text_of
 from guardagent.frameworks.adk.adapter.tools import (
     agents_of,
     declared_tools,
@@ -60,16 +60,11 @@ class ToolLists:
     """The tools that the agents of one plugin have.
 
     Args:
-        guard: compares them with its rules.
-        unjudged: returns the arguments of a tool that are not judged.
-        unguarded: the tools that may run without a guard.
+        adapter: has the guard, which compares them with its rules.
     """
 
-    def __init__(
-        self, guard: EnforcementPoint, unjudged: Callable[[Any], Collection[str]], unguarded: frozenset[str]
-    ) -> None:
-        self._guard, self._unjudged, self._unguarded = guard, unjudged, unguarded
-        self._listed = ListedTools(guard)
+    def __init__(self, adapter: AdkAdapter) -> None:
+        self._adapter, self._listed = adapter, adapter.listed
         self._read: dict[tuple[Any, ...], ToolSpec] = {}
         self._roots: dict[int, weakref.ref[Any]] = {}  # an agent built per request goes with it, and so do its toolsets
         self._unlisted: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -120,28 +115,28 @@ class ToolLists:
 
     def _list(self, tools: Iterable[Any]) -> None:
         for tool in tools:
-            if isinstance(tool, SetModelResponseTool | TransferToAgentTool) or tool.name in self._unguarded:
+            if isinstance(tool, SetModelResponseTool | TransferToAgentTool) or tool.name in self._adapter.unguarded:
                 continue
-            self._listed.specs[tool.name] = self._spec(tool)
+            self._listed.add(self._spec(tool))
 
     def _spec(self, tool: Any) -> ToolSpec:
         """Returns the declaration of a tool; that of a function is read once, as the host builds its tool anew."""
         if type(tool).__name__ != FunctionTool.__name__:
-            return spec_of(tool, self._unjudged(tool))
+            return spec_of(tool, self._adapter.unjudged(tool))
         key = (tool.name, _identity(tool.func))
         if key not in self._read:
             if len(self._read) >= MAX_KNOWN:
                 self._read.clear()
-            self._read[key] = spec_of(tool, self._unjudged(tool))
+            self._read[key] = spec_of(tool, self._adapter.unjudged(tool))
         return self._read[key]
 
     def _update_servers(self, agent: Any, tools: Iterable[Any]) -> set[str]:
         keys = [server_of(one) for one in getattr(agent, "tools", None) or ()]  # a server may have no tool yet
         servers: dict[str, list[ToolSpec]] = {f"{key} of {agent.name}": [] for key in keys if key is not None}
         for tool in tools:
-            if (server := server_of(tool)) is not None and tool.name not in self._unguarded:
+            if (server := server_of(tool)) is not None and tool.name not in self._adapter.unguarded:
                 servers.setdefault(f"{server} of {agent.name}", []).append(self._listed.specs[tool.name])
-        return unaccepted_names(self._guard, servers)
+        return unaccepted_names(self._adapter.guard, servers)
 
 
 def server_of(tool: Any) -> str | None:
@@ -200,9 +195,9 @@ class GuardPlugin(BasePlugin):
             raise InputError(f"unguarded is {unguarded!r}; expected a set of names")
         require_parts(Runner, "run_async", "run_live")
         names = frozenset(unguarded)
-        self.guardagent_calls = AdkCalls(guard, conversation, dict(unjudged or {}), names)
+        self.guardagent_adapter = AdkAdapter(guard, conversation, dict(unjudged or {}), names)
         self._guard, self._unguarded, self._answers = guard, names, AnswerJudge(guard)
-        self._tools = ToolLists(guard, self.guardagent_calls.unjudged, names)
+        self._tools = ToolLists(self.guardagent_adapter)
         if agent is not None:
             self._inspect(agent)
             self._tools.check_declared(agent)
@@ -232,10 +227,10 @@ class GuardPlugin(BasePlugin):
         return None
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        self.guardagent_calls.runs.end(invocation_context)
+        self.guardagent_adapter.end(invocation_context)
 
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:  # noqa: ARG002
-        self.guardagent_calls.runs.end(invocation_context)
+        self.guardagent_adapter.end(invocation_context)
 
     async def before_agent_callback(self, *, agent: Any, callback_context: Any) -> types.Content | None:
         """Requires that an agent can be guarded. After a halt, or once an agent gave up, none begins.
@@ -296,15 +291,16 @@ class GuardPlugin(BasePlugin):
             return None
         try:
             guard_tool(tool)
-            self.guardagent_calls.propose(tool_context)
+            self.guardagent_adapter.propose(tool_context)
         except Exception as error:  # noqa: BLE001 - a tool that is not guarded must not run
-            return await self.guardagent_calls.refuse(tool, tool_context, error_text(error))
+            invocation = AdkInvocation(self.guardagent_adapter, tool, tool_context)
+            return await invocation.refused(error_text(error))
         return None
 
     # --- internals
 
     def _run(self, context: Any) -> AdkRun:
-        return self.guardagent_calls.run_of(context)
+        return self.guardagent_adapter.run_of(context)
 
     def _inspect(self, root: Any) -> None:
         for agent in agents_of(root):

@@ -5,7 +5,6 @@ An approval is a confirmation that a tool requests; the tool runs again once it 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,8 +16,7 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.genai import types
 
 from guardagent.enforcement import Approval, EnforcementPoint
-from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import withheld
+from guardagent.enforcement.host_adapter import answer_text, withheld
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.runs import AdkRun, text_of
 from guardagent.types import Verdict, thaw
@@ -56,7 +54,7 @@ class AnswerJudge:
         calls = [one.function_call for one in parts if one.function_call is not None]
         if response.partial or any(one.name != STRUCTURED for one in calls):
             return None
-        texts = [_answer_text(one.args or {}) for one in calls] or [_content_text(response.content)]
+        texts = [answer_text(one.args or {}) for one in calls] or [_content_text(response.content)]
         verdict = await self._denial(run, "\n".join(texts), user_text)
         if verdict is None:
             return None
@@ -85,7 +83,7 @@ class AnswerJudge:
         shown = [one for one in responses if one.id not in waiting and one.name != STRUCTURED]
         if not event.actions.skip_summarization or not shown:
             return None
-        text = "\n".join(_answer_text(one.response) for one in shown)
+        text = "\n".join(answer_text(one.response) for one in shown)
         verdict = await self._denial(run, text, user_text)
         if verdict is None:
             return None
@@ -146,13 +144,6 @@ def _without_text(content: Any) -> types.Content:
 
 def _without_thoughts(content: Any) -> types.Content:
     return types.Content(role=content.role, parts=[one for one in content.parts if not (one.thought and one.text)])
-
-
-def _answer_text(answer: Any) -> str:
-    try:
-        return json.dumps(plain_value(answer), ensure_ascii=False, default=str)
-    except (InputError, TypeError, ValueError):
-        return str(answer)
 
 
 # --- approval

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -15,31 +13,24 @@ from google.adk.workflow._errors import NodeInterruptedError
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent._support.execution import Procedure, adrive
-from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
-from guardagent.enforcement.calls import plain_arguments, plain_value
-from guardagent.enforcement.host_adapter import explained_denial
+from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement.host_adapter import HANDOFF, ToolInvocation, explained
 from guardagent.enforcement.host_runs import awaited
-from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import JSON_SCALARS, copied_values, refuse_opaque, value_copy
-from guardagent.errors import GuardError, InputError, ToolDenied, error_text
+from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.adk.adapter.answers import approval_of
 from guardagent.frameworks.adk.adapter.runs import (
-    SURROUNDINGS,
-    UNNAMED,
-    AdkRun,
-    AdkRuns,
+    AdkAdapter,
     AdkScope,
     calling_event,
-    conversation_id,
     outcome_of,
     require_finished,
 )
-from guardagent.types import EMPTY, Decision, thaw, unchecked_verdict
-
-_log = logging.getLogger("guardagent")
-
+from guardagent.types import EMPTY, Decision
 
 # --- arguments
 
@@ -53,20 +44,11 @@ def require_distinct(name: str, args: Any) -> None:
         raise InputError(f"the arguments of {name!r} have {found}; expected only one of them")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundArguments:
-    """The arguments of one call.
-
-    Attributes:
-        own: copies of those that are judged.
-        apart: those that the host or the operator fills in.
-    """
-
-    own: dict[str, Any]
-    apart: dict[str, Any]
+Bound = tuple[dict[str, Any], dict[str, Any]]
+"""Copies of the arguments that are judged, and those that the host or the operator fills in."""
 
 
-def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str]) -> BoundArguments:
+def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str]) -> Bound:
     """Returns the arguments of a FunctionTool, after the host's conversion, with the function's defaults.
 
     Raises:
@@ -79,7 +61,7 @@ def bind_function(tool: Any, args: Mapping[str, Any], unjudged: Collection[str])
     for name, default in shape_of(tool.func).defaults.items():
         if name not in args and name not in tool._ignore_params:  # noqa: SLF001 - as above
             own[name] = value_copy(default, name)
-    return BoundArguments(own, apart)
+    return own, apart
 
 
 def _require_fit(tool: Any, args: Mapping[str, Any]) -> None:
@@ -92,7 +74,7 @@ def _require_fit(tool: Any, args: Mapping[str, Any]) -> None:
         raise InputError(f"the arguments of {tool.name!r} do not fit: {problem}")
 
 
-def bind_schema(tool: Any, args: Any, unjudged: Collection[str]) -> BoundArguments:
+def bind_schema(tool: Any, args: Any, unjudged: Collection[str]) -> Bound:
     """Returns the arguments of another tool, which fit its declaration, with the declaration's defaults.
 
     Raises:
@@ -104,7 +86,7 @@ def bind_schema(tool: Any, args: Any, unjudged: Collection[str]) -> BoundArgumen
     schema = schema_of(tool)
     required = [one for one in schema.get("required", ()) if one not in apart]
     checked = validate_arguments(tool.name, own, {**schema, "required": required} if apart else schema)
-    return BoundArguments(copied_values(checked), apart)
+    return copied_values(checked), apart
 
 
 def spec_of(tool: Any, unjudged: Collection[str] = ()) -> ToolSpec:
@@ -186,7 +168,6 @@ def _is_plain(value: Any) -> bool:
 
 # --- calls
 
-HANDOFF = "handoff"
 PENDING = {"error": "This call needs the approval of a person, who has been asked."}
 _NOT_HERE = (
     "this call needs human approval, which ADK cannot request here: inside an agent that is a tool, in a tool node of "
@@ -197,7 +178,6 @@ _TWICE = (
     "require_confirmation of the tool, or the edit of the reviewer needs approval, too; expected "
     "ToolGuard(approver=...), or another call"
 )
-_OTHERS = "the tool would get other arguments than the edited ones, which were judged"
 _BEGUN = "this call has begun already, and its outcome is unknown; propose it again if it is still needed"
 
 
@@ -205,272 +185,147 @@ class AwaitedApprovalError(Exception):
     """The call waits for a reviewer: the host shows the request, and runs the tool again after the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedCall:
-    """A call, and how to run it.
-
-    Attributes:
-        tool: the tool.
-        context: the host's context of the call.
-        bind: binds arguments as the tool would get them.
-        work: runs the tool with these arguments.
-        convert: converts arguments that a reviewer has edited, as the host converts those of the model.
-        lost: the outcome of a tool that raised an error.
-    """
-
-    tool: Any
-    context: Any
-    bind: Callable[[Mapping[str, Any]], BoundArguments]
-    work: Callable[[dict[str, Any]], Awaitable[Any]]
-    convert: Callable[[dict[str, Any]], dict[str, Any]] = dict
-    lost: Callable[[BaseException], Outcome] = Outcome.of_error
-
-    @property
-    def is_handoff(self) -> bool:
-        return isinstance(self.tool, TransferToAgentTool)
-
-    @property
-    def name(self) -> str:
-        return HANDOFF if self.is_handoff else str(self.tool.name)
-
-    def shown(self, bound: BoundArguments) -> Mapping[str, Any]:
-        """Returns the arguments as rules know them: that of a hand-off is `to`.
-
-        Raises:
-            InputError: one has no form that rules can read.
-        """
-        shown = plain_arguments(bound.own)
-        if not self.is_handoff:
-            return shown
-        return {"to" if name == "agent_name" else name: one for name, one in shown.items()}
-
-    def rebind(self, edited: Mapping[str, Any]) -> BoundArguments:
-        """Returns a reviewer's arguments as the tool would get them.
-
-        Raises:
-            InputError: they do not fit.
-        """
-        return self.bind(self.convert(self.received(edited)))
-
-    def received(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments as the tool knows them."""
-        return {"agent_name" if self.is_handoff and name == "to" else name: one for name, one in args.items()}
-
-
-class AdkCalls:
-    """Judges and runs calls.
+class AdkInvocation(ToolInvocation[AdkScope]):
+    """One call of a tool.
 
     Args:
-        guard: decides.
-        find_conversation: the operator's function that names the conversation of a context.
-        unjudged: tool -> arguments that are neither judged nor logged.
-        unguarded: the tools and agents that may run without a guard.
+        adapter: has the guard.
+        tool: the tool.
+        context: the host's context of the call.
+        args: the arguments: of a function, after the host's conversion.
+        of_function: whether they are those of the tool's function, which runs here.
     """
+
+    pausing = (NodeInterruptedError,)
+    around: AdkScope
 
     def __init__(
         self,
-        guard: EnforcementPoint,
-        find_conversation: Callable[[Any], str | None] | None,
-        unjudged: Mapping[str, Collection[str]],
-        unguarded: frozenset[str],
+        adapter: AdkAdapter,
+        tool: Any,
+        context: Any,
+        args: Mapping[str, Any] = EMPTY,
+        *,
+        of_function: bool = False,
     ) -> None:
-        self.guard, self.runs, self._find_conversation = guard, AdkRuns(), find_conversation
-        self._unjudged, self.unguarded = unjudged, unguarded
+        run, is_handoff = adapter.run_of(context), isinstance(tool, TransferToAgentTool)
+        name = HANDOFF if is_handoff else str(tool.name)
+        super().__init__(adapter, name, AdkScope(run.conversation, run, adapter=adapter))
+        self.target = "agent_name" if is_handoff else None
+        self._tool, self._context, self._args, self._of_function = tool, context, args, of_function
+        self._notes = adapter.notes(run)
+        self._begun_key: Any = None
+        self._streams = False
 
-    def unjudged(self, tool: Any) -> Collection[str]:
-        return self._unjudged.get(tool.name, ())
-
-    def run_of(self, context: Any) -> AdkRun:
-        """Returns the run of a context, or of an invocation."""
-        return self.runs.of(context, lambda: self._name(context))
-
-    def _name(self, context: Any) -> str | None:
-        if self._find_conversation is not None:
-            try:
-                return self._find_conversation(context)
-            except Exception as error:  # noqa: BLE001 - a function of the operator
-                _log.error("the conversation of a run is unknown, so its calls are denied: %s", error_text(error))
-                return None
-        session = context.session
-        return conversation_id(session.app_name, session.user_id, session.id)
-
-    def notes(self, run: AdkRun) -> dict[Any, Any]:
-        """Returns the notes on the conversation; new ones if it cannot be read, since its calls are then denied."""
-        if run.notes is None:
-            try:
-                run.notes = self.guard.notes(run.conversation) if run.conversation else {}
-            except GuardError:
-                return {}
-        return run.notes
-
-    def propose(self, context: Any) -> None:
-        """Notes that a call has reached the guard."""
-        run = self.run_of(context)
-        if context.function_call_id and not run.nested:
-            self.notes(run).setdefault("proposed", set()).add(context.function_call_id)
-
-    async def refuse(self, tool: Any, context: Any, problem: str) -> dict[str, Any]:
-        """Denies a call that cannot be judged. Returns the denial as the tool's error."""
-        run = self.run_of(context)
-        verdict = await self.guard.arefuse(self._call(ProposedCall(tool, context, _unbound, _unrun), {}, run), problem)
-        return self._denied(ToolDenied(tool.name, verdict), run)
-
-    async def invoke(self, proposed: ProposedCall, args: Mapping[str, Any]) -> Any:
-        """Judges a call, and runs it with the judged arguments. Returns the tool's output, or its error.
+    async def answered(self, work: Callable[[dict[str, Any]], Awaitable[Any]]) -> Any:
+        """Judges the call, and runs it with the judged arguments. Returns the tool's output, or its error.
 
         Raises:
             RunnerHalted: a rule halts the run.
         """
-        run = self.run_of(proposed.context)
         try:
-            bound = proposed.bind(args)
-            shown = proposed.shown(bound)
-        except Exception as error:  # noqa: BLE001 - a type of the operator's may raise anything
-            problem = str(error) if isinstance(error, InputError) else error_text(error)
-            return await self.refuse(proposed.tool, proposed.context, problem)
-        call, notes = self._call(proposed, shown, run), self.notes(run)
-        key, begun = (call.step, call.id, call.tool), notes.setdefault("begun", set())
-        paused = notes.setdefault("paused", {}).pop(key, None)
-        if paused is not None and paused.args == call.args:
-            return await self._execute(proposed, paused, bound, run, key)
-        if call.step is not None and key in begun:
-            return await self.refuse(proposed.tool, proposed.context, _BEGUN)
-        begun.add(key)
-        try:
-            call, bound = await self._authorized(proposed, call, bound, run)
+            call, args = await adrive(self.allowed())
         except BaseException as error:
-            begun.discard(key)
+            if self._begun_key is not None:
+                self._notes["begun"].discard(self._begun_key)
             if isinstance(error, AwaitedApprovalError):
                 return dict(PENDING)
             if isinstance(error, ToolDenied):
-                return self._denied(error, run)
+                return self._error(error)
             raise
-        return await self._execute(proposed, call, bound, run, key)
 
-    async def _authorized(
-        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun
-    ) -> tuple[HostCall, BoundArguments]:
-        """Returns a call that may run, with its arguments.
+        async def finished() -> Any:
+            return require_finished(self.name, await work(args))
+
+        output = await adrive(self.run(call, awaited(finished)))
+        return self.stream(call, output) if self._streams else output
+
+    async def refused(self, problem: str) -> dict[str, Any]:
+        """Denies the call, which cannot be judged. Returns the denial as the tool's error."""
+        return self._error(await adrive(self.refusal(problem)))
+
+    def _error(self, denied: ToolDenied) -> dict[str, Any]:
+        """Returns a denial as the tool's error, which the model reads.
 
         Raises:
-            ToolDenied: it may not run.
-            AwaitedApprovalError: it waits for a reviewer.
+            RunnerHalted: a rule halts the run.
         """
-        judged, args = await adrive(self.guard.lifecycle.authorize(call, self._judge(proposed, call, run)))
-        return judged, bound if judged is call else await self._edited(proposed, judged, args, bound)
+        if self.around.run.halted is not None:
+            raise self.around.run.halted from None
+        return {"error": denied.verdict.feedback()}
 
-    # --- the parts of a call
+    # --- how the calls look
 
-    def _call(self, proposed: ProposedCall, args: Mapping[str, Any], run: AdkRun) -> HostCall:
-        context = proposed.context
+    def bind(self) -> Bound:
+        return self._bound(self._args)
+
+    def rebind(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        args = dict(edited)
+        return self._bound(self._tool._preprocess_args(args) if self._of_function else args)[0]  # noqa: SLF001 - the host's conversion
+
+    def _bound(self, args: Mapping[str, Any]) -> Bound:
+        bind = bind_function if self._of_function else bind_schema
+        return bind(self._tool, args, self.around.adapter.unjudged(self._tool))
+
+    def options(self) -> dict[str, Any]:
+        context, run, adapter = self._context, self.around.run, self.around.adapter
         event = calling_event(context.session, context.function_call_id)
-        options: dict[str, Any] = {"agent": context.agent_name, "validate_edit": _validation(proposed)}
+        options: dict[str, Any] = {"agent": context.agent_name}
         if event is not None:
             options["step"] = event.id
         if context.function_call_id:
             options["id"] = context.function_call_id
         if not run.nested:
-            run.shown.update(context.session.events, self.notes(run).get("proposed", set()), self.unguarded)
+            run.shown.update(context.session.events, self._notes.get("proposed", set()), adapter.unguarded)
             options |= {"messages": run.shown.messages, "seen": run.shown.seen}
-        if proposed.is_handoff:
-            options["action"] = HANDOFF
-        return HostCall(proposed.name, args, run.conversation, **options)
+        return options
 
-    def _judge(self, proposed: ProposedCall, call: HostCall, run: AdkRun) -> Procedure[JudgedCall]:
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call, with a reviewer's answer if there is one. If a rule escalates it, the host asks.
 
         Raises:
             AwaitedApprovalError: the host has been told to ask.
         """
-        life, context = self.guard.lifecycle, proposed.context
-        approval = approval_of(context) if self.guard.approver is None and call.conversation else None
+        key, begun = self.key(call), self._notes.setdefault("begun", set())
+        if call.step is not None and key in begun:
+            return (yield from self.guard.lifecycle.refuse(self.call({}), _BEGUN)), call
+        begun.add(key)
+        self._begun_key = key
+        life, context, asks = self.guard.lifecycle, self._context, self.guard.approver is None
+        approval = approval_of(context) if asks and call.conversation else None
         if approval is None:
             verdict, call = yield from life.judge(call)
         else:
             approval = approval.validated(call.validate_edit)
             verdict = yield from life.resolve(call, approval)
             call = with_edits(call, approval)
-        if verdict.decision is not Decision.ESCALATE or self.guard.approver is not None:
+        if verdict.decision is not Decision.ESCALATE or not asks:
             return verdict, call
-        if run.nested or call.step is None or context.get_invocation_context().live_request_queue is not None:
-            return replace(verdict, errors=(*verdict.errors, _NOT_HERE)), call
+        live = context.get_invocation_context().live_request_queue is not None
+        if self.around.run.nested or call.step is None or live:
+            return explained(verdict, _NOT_HERE), call
         if context.tool_confirmation is not None:
-            return replace(verdict, errors=(*verdict.errors, _TWICE)), call
+            return explained(verdict, _TWICE), call
         request = life.request(call, verdict)
         context.request_confirmation(hint=request.text(), payload=request.to_dict())
         context.actions.skip_summarization = True
         raise AwaitedApprovalError
 
-    async def _edited(
-        self, proposed: ProposedCall, judged: HostCall, args: Mapping[str, Any], bound: BoundArguments
-    ) -> BoundArguments:
-        """Returns the arguments that a reviewer has edited, as the tool gets them.
+    def outcome(self, output: Any) -> Outcome | None:
+        if self._streams:
+            return Outcome()
+        self._streams = inspect.isasyncgen(output)
+        return None if self._streams else outcome_of(output)
 
-        Raises:
-            PermitVoidError: the tool would get others.
-        """
-        try:
-            edited = BoundArguments(proposed.rebind(args).own, bound.apart)
-            if repr(thaw(proposed.shown(edited))) == repr(thaw(judged.args)):
-                return edited
-        except Exception as error:  # noqa: BLE001 - the host's conversion
-            _log.error("an edited call cannot run: %s", error_text(error))
-        await self.guard.awithdraw(judged, _OTHERS, used=True)
-        raise PermitVoidError(judged.tool, unchecked_verdict(_OTHERS, checked_by="policy"))
+    def failure(self, error: BaseException) -> Outcome:
+        """Returns the outcome: a tool that runs elsewhere may have done its work before its connection broke."""
+        lost = isinstance(error, Exception) and not (self._of_function or self._streams)
+        return Outcome(error_text(error), failed=None) if lost else Outcome.of_error(error)
 
-    async def _execute(
-        self, proposed: ProposedCall, call: HostCall, bound: BoundArguments, run: AdkRun, key: Any
-    ) -> Any:
-        notes, inside = self.notes(run), AdkScope(call.conversation, run, call, calls=self)
+    # --- calls in which an agent waits for a person
 
-        async def work() -> Any:
-            return require_finished(proposed.name, await proposed.work({**bound.own, **bound.apart}))
+    def resumed(self, call: HostCall) -> HostCall | None:
+        return super().resumed(call) if "paused" in self._notes else None
 
-        def failure(error: BaseException) -> Outcome | None:
-            if isinstance(
-                error, NodeInterruptedError
-            ):  # an agent in it waits for a person: it runs again, as this call
-                notes.setdefault("paused", {})[key] = call
-                return None
-            return proposed.lost(error)
-
-        def outcome(output: Any) -> Outcome | None:
-            return None if inspect.isasyncgen(output) else outcome_of(output)
-
-        running = SURROUNDINGS.within(inside, awaited(work))
-        output = await adrive(self.guard.lifecycle.execute(call, running, outcome, failure))
-        return self._streamed(call, output, inside) if inspect.isasyncgen(output) else output
-
-    async def _streamed(self, call: HostCall, stream: Any, inside: AdkScope) -> AsyncIterator[Any]:
-        """Yields the parts of a live tool's output, and records the outcome at its end."""
-        try:
-            async with aclosing(SURROUNDINGS.stream_within(inside, stream)) as parts:
-                async for part in parts:
-                    yield part
-        except BaseException as error:
-            self.guard.after(call, Outcome.of_error(error))
-            raise
-        await self.guard.aafter(call, Outcome())
-
-    def _denied(self, denied: ToolDenied, run: AdkRun) -> dict[str, Any]:
-        """Returns the denial as the tool's error, which the model reads.
-
-        Raises:
-            RunnerHalted: a rule halts the run.
-        """
-        run.note(denied.tool, denied.verdict)
-        if run.halted is not None:
-            raise run.halted from None
-        return {"error": explained_denial(denied, run.conversation, UNNAMED).verdict.feedback()}
-
-
-def _validation(proposed: ProposedCall) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    return lambda edited: proposed.shown(proposed.rebind(edited))
-
-
-def _unbound(_: Mapping[str, Any]) -> BoundArguments:
-    raise InputError("the arguments cannot be read")
-
-
-async def _unrun(_: dict[str, Any]) -> Any:
-    raise InputError("this call cannot run")
+    def key(self, call: HostCall) -> Any:
+        return call.step, call.id, call.tool

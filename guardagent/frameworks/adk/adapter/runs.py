@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from guardagent.enforcement import HostCall, Outcome
-from guardagent.enforcement.calls import plain_value
+from guardagent.enforcement import EnforcementPoint, Outcome
+from guardagent.enforcement.host_adapter import HostAdapter, plain_or_text
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import GuardError, InputError, ToolDenied, error_text
+
+_log = logging.getLogger("guardagent")
 
 # --- messages
 
@@ -105,45 +108,89 @@ class AdkRun(HostRun):
 
 @dataclass(frozen=True, slots=True)
 class AdkScope(HostScope):
-    """The surroundings of the code inside a tool.
+    """The surroundings of a call, and of the code inside its tool.
 
     Attributes:
-        calls: the `AdkCalls` that judge further calls.
+        adapter: judges further calls.
     """
 
     run: AdkRun
-    call: HostCall
-    calls: Any = None
+    adapter: AdkAdapter = field(kw_only=True)
 
 
 SURROUNDINGS = HostSurroundings("adk", AdkScope)
 scope, enter = SURROUNDINGS.scope, SURROUNDINGS.enter
 
 
-class AdkRuns:
-    """The runs of one plugin, by their invocation in a session."""
+class AdkAdapter(HostAdapter[AdkScope]):
+    """One guard at the agents of a runner.
 
-    def __init__(self) -> None:
-        self._known: dict[Any, AdkRun] = {}
+    Args:
+        guard: decides.
+        find_conversation: the operator's function that names the conversation of a context.
+        unjudged: tool -> arguments that are neither judged nor logged.
+        unguarded: the tools and agents that may run without a guard.
+    """
 
-    def of(self, context: Any, name: Callable[[], str | None]) -> AdkRun:
-        """Returns the run of a context; begins it with this conversation if it is new."""
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        find_conversation: Callable[[Any], str | None] | None,
+        unjudged: Mapping[str, Collection[str]],
+        unguarded: frozenset[str],
+    ) -> None:
+        super().__init__(guard, SURROUNDINGS, None, UNNAMED)
+        self._find_conversation = find_conversation
+        self._unjudged, self.unguarded = unjudged, unguarded
+        self._runs: dict[Any, AdkRun] = {}  # by their invocation in a session
+
+    def unjudged(self, tool: Any) -> Collection[str]:
+        return self._unjudged.get(tool.name, ())
+
+    def run_of(self, context: Any) -> AdkRun:
+        """Returns the run of a context, or of an invocation; begins it if it is new."""
         key = _key(context)
-        if (known := self._known.get(key)) is not None:
+        if (known := self._runs.get(key)) is not None:
             return known
         around = scope()
         run = (
-            AdkRun(conversation=name())
+            AdkRun(conversation=self._conversation_of(context))
             if around is None
-            else AdkRun(around.run, conversation=around.call.conversation, nested=True)
+            else AdkRun(around.run, conversation=around.conversation, nested=True)
         )
-        while len(self._known) >= MAX_RUNS:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[key] = run
+        while len(self._runs) >= MAX_RUNS:
+            self._runs.pop(next(iter(self._runs)), None)
+        self._runs[key] = run
         return run
 
     def end(self, context: Any) -> None:
-        self._known.pop(_key(context), None)
+        """Forgets the run of an invocation."""
+        self._runs.pop(_key(context), None)
+
+    def _conversation_of(self, context: Any) -> str | None:
+        if self._find_conversation is not None:
+            try:
+                return self._find_conversation(context)
+            except Exception as error:  # noqa: BLE001 - a function of the operator
+                _log.error("the conversation of a run is unknown, so its calls are denied: %s", error_text(error))
+                return None
+        session = context.session
+        return conversation_id(session.app_name, session.user_id, session.id)
+
+    def notes(self, run: AdkRun) -> dict[Any, Any]:
+        """Returns the notes on the conversation; new ones if it cannot be read, since its calls are then denied."""
+        if run.notes is None:
+            try:
+                run.notes = self.guard.notes(run.conversation) if run.conversation else {}
+            except GuardError:
+                return {}
+        return run.notes
+
+    def propose(self, context: Any) -> None:
+        """Notes that a call has reached the guard."""
+        run = self.run_of(context)
+        if context.function_call_id and not run.nested:
+            self.notes(run).setdefault("proposed", set()).add(context.function_call_id)
 
 
 def _key(context: Any) -> tuple[str, str, str, str]:
@@ -165,7 +212,7 @@ def outcome_of(result: Any) -> Outcome:
     A result of MCP says itself whether it failed. Any other result with an `error`, which is the host's form of errors,
     has an unknown status: the tool may have done its work.
     """
-    plain = _plain(result)
+    plain = plain_or_text(result)
     if not isinstance(plain, Mapping):
         return Outcome(plain)
     failed = plain.get("isError", plain.get("is_error"))
@@ -187,10 +234,3 @@ def require_finished(name: str, output: Any) -> Any:
     if close := getattr(output, "close", None):
         close()
     raise InputError(f"{name} returned a {type(output).__name__}, whose work is not done yet")
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return plain_value(value)
-    except InputError:
-        return str(value)

@@ -24,17 +24,16 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.set_model_response_tool import SetModelResponseTool
 
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Outcome
-from guardagent.errors import InputError, error_text
-from guardagent.frameworks.adk.adapter.calls import AdkCalls, ProposedCall, bind_function, bind_schema, require_distinct
-from guardagent.frameworks.adk.adapter.runs import scope
+from guardagent.errors import InputError
+from guardagent.frameworks.adk.adapter.calls import AdkInvocation, require_distinct
+from guardagent.frameworks.adk.adapter.runs import AdkAdapter, scope
 
 # --- guarded tools
 
 FUNCTION_PARTS = ("_invoke_callable", "_run_generator_as_node", "_preprocess_args", "_get_mandatory_args")
 SEAMS = frozenset({"run_async", "_invoke_callable", "_run_generator_as_node"})
 MARK = "guardagent_guarded"
-_running: ContextVar[tuple[Any, Any, AdkCalls] | None] = ContextVar("guardagent_adk_running", default=None)
+_running: ContextVar[tuple[Any, Any, AdkAdapter] | None] = ContextVar("guardagent_adk_running", default=None)
 
 
 def guard_tool(tool: Any) -> None:
@@ -78,44 +77,41 @@ def _has_function(kind: Any) -> bool:
     return kind.run_async in runs and kind._invoke_callable is FunctionTool._invoke_callable  # noqa: SLF001 - the seam
 
 
-def calls_of(context: Any) -> AdkCalls | None:
-    """Returns the judge of a context's runner, or of the tool around it; None if there is no guard."""
-    for plugin in context.get_invocation_context().plugin_manager.plugins:
-        if isinstance(found := getattr(plugin, "guardagent_calls", None), AdkCalls):
-            return found
+def adapter_of(context: Any) -> AdkAdapter | None:
+    """Returns the adapter of a context's runner, or of the tool around it; None if there is no guard."""
+    for plugin in context._invocation_context.plugin_manager.plugins:  # noqa: SLF001 - the public method copies it
+        if isinstance(adapter := getattr(plugin, "guardagent_adapter", None), AdkAdapter):
+            return adapter
     around = scope()
-    return around.calls if around is not None else None
+    return around.adapter if around is not None else None
 
 
 class _GuardedTool(BaseTool):  # a base of its own would change the layout of instances
     """Judges a call with the arguments of `run_async`."""
 
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
-        run = partial(super().run_async, tool_context=tool_context)
-        calls = calls_of(tool_context)
-        if calls is None or self.name in calls.unguarded:
+        run, adapter = partial(super().run_async, tool_context=tool_context), adapter_of(tool_context)
+        if adapter is None or self.name in adapter.unguarded:
             return await run(args=args)
+        invocation = AdkInvocation(adapter, self, tool_context, args)
         if isinstance(self, AgentTool) and not self.include_plugins:
             problem = f"the agent {self.name!r} would run without a guard, as it has include_plugins=False"
-            return await calls.refuse(self, tool_context, problem)
-        bind = partial(bind_schema, self, unjudged=calls.unjudged(self))
-        return await calls.invoke(
-            ProposedCall(self, tool_context, bind, lambda judged: run(args=judged), lost=_lost), args
-        )
+            return await invocation.refused(problem)
+        return await invocation.answered(lambda judged: run(args=judged))
 
 
 class _GuardedFunctionTool(BaseTool):
     """Judges a call with the arguments of the function, after the host's conversion."""
 
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
-        calls = calls_of(tool_context)
-        if calls is None or self.name in calls.unguarded:
+        adapter = adapter_of(tool_context)
+        if adapter is None or self.name in adapter.unguarded:
             return await super().run_async(args=args, tool_context=tool_context)
         try:
             require_distinct(self.name, args)
         except InputError as error:
-            return await calls.refuse(self, tool_context, str(error))
-        token = _running.set((self, tool_context, calls))
+            return await AdkInvocation(adapter, self, tool_context).refused(str(error))
+        token = _running.set((self, tool_context, adapter))
         try:
             return await super().run_async(args=args, tool_context=tool_context)
         finally:
@@ -135,14 +131,8 @@ class _GuardedFunctionTool(BaseTool):
         running = _running.get()
         if running is None or running[0] is not self:
             return await work(dict(args))  # of a run without a guard
-        _, context, calls = running
-        bind = partial(bind_function, self, unjudged=calls.unjudged(self))
-        return await calls.invoke(ProposedCall(self, context, bind, work, self._preprocess_args), args)
-
-
-def _lost(error: BaseException) -> Outcome:
-    """The outcome of a tool that runs elsewhere: after an error of the connection it may have done its work."""
-    return Outcome(error_text(error), failed=None) if isinstance(error, Exception) else Outcome.of_error(error)
+        _, context, adapter = running
+        return await AdkInvocation(adapter, self, context, args, of_function=True).answered(work)
 
 
 # --- ways past the tools

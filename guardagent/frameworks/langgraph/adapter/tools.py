@@ -432,7 +432,7 @@ class GraphInvocation(ToolInvocation[HostScope]):
         own, edited = self.own, self._proposal.task.edited.get(self._proposal.key)
         if edited is not None and edited.args == call.args:
             own = edited.own
-        if (own is self.own and call.args != self.proposed.args) or _differs(judged, own):
+        if (own is self.own and call.args != self.plain()) or _differs(judged, own):
             own = self._fitting(judged)
         return {name: judged[name] if _is_plain(value) else value for name, value in own.items()}
 

@@ -20,8 +20,8 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 from guardagent._support.requirements import require
 from guardagent.frameworks.openai_agents.package import DISTRIBUTIONS, EXTRA
@@ -35,11 +35,18 @@ from guardagent.enforcement.host_adapter import UNREAD
 from guardagent.enforcement.names import declared
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval, answer, body_of, request
-from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
-from guardagent.frameworks.openai_agents.adapter.calls import AnswerGuardrail, Invoker, observe
+from guardagent.frameworks.openai_agents.adapter.calls import (
+    AnswerGuardrail,
+    Invoker,
+    guarded_handoff,
+    is_guarded_handoff,
+    observe,
+    target_of,
+)
 from guardagent.frameworks.openai_agents.adapter.runs import (
     SKIP_OUTPUT_SCHEMA,
     DenialText,
+    OpenAIAdapter,
     RunHalted,
     RunScope,
     conversation,
@@ -47,7 +54,6 @@ from guardagent.frameworks.openai_agents.adapter.runs import (
     scope,
     texts_of,
 )
-from guardagent.frameworks.openai_agents.adapter.tools import guarded_handoff, is_guarded_handoff, target_of
 
 __all__ = ["GuardedRunner", "RunHalted", "answer", "conversation", "guarded", "request"]
 
@@ -60,13 +66,13 @@ _GOES_ON = ToolsToFinalOutputResult(is_final_output=False)
 class GuardedToolUseBehavior:
     """`Agent.tool_use_behavior`: the operator's, but a denial goes back to the model until it gives up."""
 
-    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
-        self._attachment, self._before = attachment, before
+    def __init__(self, adapter: OpenAIAdapter, before: Any) -> None:
+        self._adapter, self._before = adapter, before
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
         for result in results:
             if isinstance(result.output, DenialText) and (final := result.output.final) is not None:
-                self._attachment.run_of(context).final = final
+                self._adapter.run_of(context).final = final
                 return ToolsToFinalOutputResult(is_final_output=True, final_output=final)
         if callable(self._before):
             behavior = self._before(context, results)
@@ -84,8 +90,8 @@ class GuardedToolUseBehavior:
 class ProposalHooks(AgentHooks[Any]):
     """`Agent.hooks`: the operator's; also notes what a model says, and the ids of the calls that it proposes."""
 
-    def __init__(self, attachment: BaseAttachment, before: Any) -> None:
-        self._attachment, self._before = attachment, before or AgentHooks()
+    def __init__(self, adapter: OpenAIAdapter, before: Any) -> None:
+        self._adapter, self._before = adapter, before or AgentHooks()
 
     async def on_start(self, context: Any, agent: Any) -> None:
         await self._before.on_start(context, agent)
@@ -107,8 +113,8 @@ class ProposalHooks(AgentHooks[Any]):
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         calls = [getattr(one, "call_id", None) for one in response.output]
-        self._attachment.propose(context, [one for one in calls if isinstance(one, str)])
-        self._attachment.run_of(context).texts = texts_of(response.output)
+        self._adapter.propose(context, [one for one in calls if isinstance(one, str)])
+        self._adapter.run_of(context).texts = texts_of(response.output)
         await self._before.on_llm_end(context, agent, response)
 
 
@@ -185,146 +191,116 @@ def guarded(
         InputError: a tool cannot be guarded, a rule names a tool that is probably a misspelling of one of the agent's,
             or an agent has another guard.
     """
-    attachment = Attachment(guard, conversation, frozenset(unguarded))
-    attachment.guard_agent(agent)
-    if not any(one.mcp_servers for one in attachment.agents.values()):
-        attachment.check_tools()  # else once the servers have listed their tools
+    adapter = OpenAIAdapter(guard, conversation, unguarded)
+    guard_agent(adapter, agent)
+    if not any(reached.mcp_servers for reached in adapter.agents.values()):
+        adapter.listed.check()  # else once the servers have listed their tools
     return agent
 
 
-class Attachment(BaseAttachment):
-    """One guard and the agents that it guards.
+def guard_agent(adapter: OpenAIAdapter, agent: Any) -> None:
+    """Guards an agent and what it reaches. Does nothing to what is guarded already."""
+    if not isinstance(agent, Agent):
+        raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
+    owner: Any = getattr(agent, "guardagent_attachment", None)
+    if adapter.is_new(owner, f"agent {agent.name!r}", "one guard for all agents that it reaches"):
+        agent.__class__ = _guarded_class(type(agent), adapter)
+    elif owner is not adapter:
+        adapter.listed.specs.update(owner.listed.specs)
+    adapter.agents[id(agent)] = agent
+    _refresh(adapter, agent)
 
-    A web service may build its agents, and with them an attachment, for each request; state that outlives a run belongs
-    to the guard.
 
-    Attributes:
-        agents: all of them, by `id`; a hand-off may build one for each run, which then ends with it.
-        listed: their tools, by name.
+def _refresh(adapter: OpenAIAdapter, agent: Any) -> None:
+    """Guards additions to an agent."""
+    tools = [_tool(adapter, tool) for tool in agent.tools]
+    if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
+        agent.tools = tools
+    handoffs = [_handoff(adapter, handoff) for handoff in agent.handoffs]
+    if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
+        agent.handoffs = handoffs
+    for server in agent.mcp_servers:
+        observe(server)
+    if not isinstance(agent.tool_use_behavior, GuardedToolUseBehavior):
+        agent.tool_use_behavior = GuardedToolUseBehavior(adapter, agent.tool_use_behavior)
+    if not isinstance(agent.hooks, ProposalHooks):
+        agent.hooks = ProposalHooks(adapter, agent.hooks)
+    judged = any(isinstance(guardrail, AnswerGuardrail) for guardrail in agent.output_guardrails)
+    if adapter.guard.judges_answers and not judged:
+        agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(adapter)]
+
+
+def _tool(adapter: OpenAIAdapter, tool: Any) -> Any:
+    """Returns the guarded tool.
+
+    Raises:
+        InputError: it cannot be guarded.
     """
-
-    def __init__(
-        self, guard: EnforcementPoint, named: Callable[[Any], str | None] | None, unguarded: frozenset[str]
-    ) -> None:
-        super().__init__(guard, named)
-        self.agents: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._unguarded = unguarded
-        self.listed: dict[str, ToolSpec] = {}
-        self._digests: dict[str, str] | None = None
-
-    # --- agents
-
-    def guard_agent(self, agent: Any) -> None:
-        """Guards an agent and what it reaches. Does nothing to what is guarded already."""
-        if not isinstance(agent, Agent):
-            raise InputError(f"this is a {type(agent).__name__}; expected an agents.Agent")
-        owner = getattr(agent, "guardagent_attachment", None)
-        if owner is not None and owner.guard is not self.guard:
-            raise InputError(
-                f"agent {agent.name!r} has another guard already; expected one guard for all agents that it reaches"
-            )
-        if owner is not None and owner is not self:
-            self.listed.update(owner.listed)
-        if owner is None:
-            agent.__class__ = _guarded_class(type(agent), self)
-        self.agents[id(agent)] = agent
-        self.refresh(agent)
-
-    def refresh(self, agent: Any) -> None:
-        """Guards additions to an agent."""
-        tools = [self.tool(one) for one in agent.tools]
-        if any(new is not old for new, old in zip(tools, agent.tools, strict=True)):
-            agent.tools = tools
-        handoffs = [self._handoff(one) for one in agent.handoffs]
-        if any(new is not old for new, old in zip(handoffs, agent.handoffs, strict=True)):
-            agent.handoffs = handoffs
-        for server in agent.mcp_servers:
-            observe(server)
-        if not isinstance(agent.tool_use_behavior, GuardedToolUseBehavior):
-            agent.tool_use_behavior = GuardedToolUseBehavior(self, agent.tool_use_behavior)
-        if not isinstance(agent.hooks, ProposalHooks):
-            agent.hooks = ProposalHooks(self, agent.hooks)
-        judged = any(isinstance(one, AnswerGuardrail) for one in agent.output_guardrails)
-        if self.guard.judges_answers and not judged:
-            agent.output_guardrails = [*agent.output_guardrails, AnswerGuardrail.of(self)]
-
-    def tool(self, tool: Any) -> Any:
-        """The guarded tool.
-
-        Raises:
-            InputError: it cannot be guarded.
-        """
-        name = str(getattr(tool, "qualified_name", None) or getattr(tool, "name", type(tool).__name__))
-        if name in self._unguarded:
-            return tool
-        if not isinstance(tool, FunctionTool):
-            raise InputError(
-                f"{type(tool).__name__} {name!r} runs at the provider or past the function tools, "
-                f"where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
-            )
-        if isinstance(tool.on_invoke_tool, Invoker):
-            if tool.on_invoke_tool.attachment.guard is not self.guard:
-                raise InputError(f"tool {name!r} has another guard already; expected a tool of this agent")
-            return tool
-        if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
-            self.guard_agent(tool._agent_instance)  # noqa: SLF001
-        return self._guarded_tool(tool, name)
-
-    def _guarded_tool(self, tool: FunctionTool, name: str) -> FunctionTool:
-        body, created = body_of(tool), copy.copy(tool)
-        created.on_invoke_tool = Invoker(self, tool, body)
-        if self.may_ask or tool.needs_approval:
-            created.needs_approval = NeedsApproval(self, tool, body)
-        if tool.output_json_schema is not None:
-            created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
-        self.listed[name] = ToolSpec(
-            name, tool.params_json_schema, tool.description, unlisted_arguments=body.unlisted_arguments
+    name = str(getattr(tool, "qualified_name", None) or getattr(tool, "name", type(tool).__name__))
+    if name in adapter.unguarded:
+        return tool
+    if not isinstance(tool, FunctionTool):
+        raise InputError(
+            f"{type(tool).__name__} {name!r} runs at the provider or past the function tools, "
+            f"where no guard sees it; take it away, or say unguarded={{{name!r}}} if it may run without one"
         )
-        return created
-
-    def _handoff(self, handoff: Any) -> Any:
-        if is_guarded_handoff(handoff):
-            return handoff
-        if (target := target_of(handoff)) is not None and id(target) not in self.agents:
-            self.guard_agent(target)
-        return guarded_handoff(self, handoff)
-
-    def check_tools(self, late: Collection[str] = ()) -> None:
-        """Compares changed tools with the rules, without the `late` ones, which are not accepted."""
-        self.listed = {name: spec for name, spec in self.listed.items() if name not in late}
-        digests = {name: spec.digest for name, spec in self.listed.items()}
-        if digests != self._digests:
-            self.guard.attach(self.listed.values())
-            self._digests = digests
-
-    # --- a run
-
-    def turn(self, agent: Any, context: Any) -> None:
-        """Notes that a model is about to be called.
-
-        Raises:
-            InputError: an addition to the agent cannot be guarded; or its answers are judged, and nothing holds them.
-        """
-        run, around = self.run_of(context), scope()
-        if self.guard.judges_answers and not (around is not None and (around.held or around.inside)):
-            raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
-        run.step, run.agent = run.step + 1, agent
-        run.input = list(context.turn_input) or run.input
-        self.refresh(agent)
+    if isinstance(tool.on_invoke_tool, Invoker):
+        adapter.is_new(tool.on_invoke_tool.adapter, f"tool {name!r}", "a tool of this agent")
+        return tool
+    if tool._agent_instance is not None:  # noqa: SLF001 - there is no public way to the agent behind a tool
+        guard_agent(adapter, tool._agent_instance)  # noqa: SLF001
+    return _guarded_tool(adapter, tool, name)
 
 
-def _guarded_class(base: type, attachment: Attachment) -> type:
+def _guarded_tool(adapter: OpenAIAdapter, tool: FunctionTool, name: str) -> FunctionTool:
+    body, created = body_of(tool), copy.copy(tool)
+    created.on_invoke_tool = Invoker(adapter, tool, body)
+    if adapter.may_ask or tool.needs_approval:
+        created.needs_approval = NeedsApproval(adapter, tool, body)
+    if tool.output_json_schema is not None:
+        created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
+    adapter.listed.add(
+        ToolSpec(name, tool.params_json_schema, tool.description, unlisted_arguments=body.unlisted_arguments)
+    )
+    return created
+
+
+def _handoff(adapter: OpenAIAdapter, handoff: Any) -> Any:
+    if is_guarded_handoff(handoff):
+        return handoff
+    if (target := target_of(handoff)) is not None and id(target) not in adapter.agents:
+        guard_agent(adapter, target)
+    return guarded_handoff(adapter, handoff, partial(guard_agent, adapter))
+
+
+def _begin_step(adapter: OpenAIAdapter, agent: Any, context: Any) -> None:
+    """Notes that a model is about to be called.
+
+    Raises:
+        InputError: an addition to the agent cannot be guarded; or its answers are judged, and nothing holds them.
+    """
+    run, around = adapter.run_of(context), scope()
+    if adapter.guard.judges_answers and not (around is not None and (around.held or around.inside)):
+        raise InputError("the answers of this agent are judged before they are seen: run it with GuardedRunner")
+    run.step, run.agent = run.step + 1, agent
+    run.input = list(context.turn_input) or run.input
+    _refresh(adapter, agent)
+
+
+def _guarded_class(base: type, adapter: OpenAIAdapter) -> type:
     """Returns a subclass whose tools are guarded whenever they are listed; clones of an agent share it."""
 
     async def get_all_tools(self: Any, run_context: Any) -> list[Any]:
-        attachment.turn(self, run_context)
+        _begin_step(adapter, self, run_context)
         tools = await base.get_all_tools(self, run_context)  # type: ignore[attr-defined]
-        late = unaccepted_tools(attachment.guard, self.mcp_servers, tools)
-        created = [attachment.tool(one) for one in tools]
-        attachment.check_tools(late)
-        return [without_description(one) if one.name in late else one for one in created]
+        late = unaccepted_tools(adapter.guard, self.mcp_servers, tools)
+        created = [_tool(adapter, tool) for tool in tools]
+        for name in late:
+            adapter.listed.specs.pop(name, None)
+        adapter.listed.check()
+        return [without_description(tool) if tool.name in late else tool for tool in created]
 
-    return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": attachment})
+    return type(base.__name__, (base,), {"get_all_tools": get_all_tools, "guardagent_attachment": adapter})
 
 
 # --- the Runner
@@ -347,8 +323,8 @@ class GuardedRunner(Runner):
     def run_streamed(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002
         with _around(options):
             result = Runner.run_streamed(starting_agent, input, **options)
-        attachment = getattr(starting_agent, "guardagent_attachment", None)
-        if attachment is None or attachment.guard.judges_answers:  # who knows where an agent without one leads
+        adapter = getattr(starting_agent, "guardagent_attachment", None)
+        if adapter is None or adapter.guard.judges_answers:  # who knows where an agent without one leads
             events = result.stream_events
             result.stream_events = lambda: _held(result, events())
         return result

@@ -10,8 +10,9 @@ import copy
 import inspect
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from agents import FunctionTool, ModelBehaviorError, ToolApprovalItem
@@ -23,24 +24,14 @@ from pydantic import ValidationError
 from guardagent.enforcement.approval import Approval, ApprovalRequest
 from guardagent.enforcement.calls import HostCall, opaque_type, plain_value
 from guardagent.enforcement.schema import read_object, validate_arguments
+from guardagent.enforcement.tool_arguments import takes_any_name
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter.attachment_base import BaseAttachment
-from guardagent.types import Decision, Verdict, freeze, thaw
+from guardagent.frameworks.openai_agents.adapter.runs import OpenAIAdapter
+from guardagent.types import Decision, FrozenMapping, Verdict, freeze, thaw
 
 # --- implementations of tools
 
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Arguments that a tool accepted.
-
-    Attributes:
-        shown: returns them as plain values; raises InputError if one has no lossless form.
-        execute: runs the tool with them.
-    """
-
-    shown: Callable[[], dict[str, Any]]
-    execute: Callable[[Any], Awaitable[Any]]
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class ToolBody(Protocol):
@@ -53,16 +44,29 @@ class ToolBody(Protocol):
     @property
     def unlisted_arguments(self) -> frozenset[str] | None: ...
 
-    def bind(self, arguments: Mapping[str, Any]) -> Bound:
-        """Validates arguments, with defaults.
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments that the tool will get, by the names that rules know, with defaults.
 
         Raises:
             InputError: the tool does not declare one of them.
             ModelBehaviorError: they do not fit, in the SDK's own words.
         """
 
-    def rebind(self, shown: Mapping[str, Any]) -> Bound:
-        """Binds arguments named as by `Bound.shown`."""
+    def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """As `bind`, of arguments by the names that rules know."""
+
+    async def execute(self, context: Any, named: Mapping[str, Any]) -> Any:
+        """Runs the tool with arguments that `bind` has returned."""
+
+
+def shown_arguments(tool: FunctionTool, named: Mapping[str, Any]) -> FrozenMapping:
+    """Returns bound arguments as rules read them.
+
+    Raises:
+        InputError: one has no lossless form.
+    """
+    plain = {name: plain_value(value, f"{name} of {tool.name}", frozen=True) for name, value in named.items()}
+    return FrozenMapping(MappingProxyType(plain))
 
 
 def body_of(tool: FunctionTool) -> ToolBody:
@@ -85,56 +89,52 @@ class _FunctionBody:
         self._schema: FuncSchema = function_schema(
             self._function, name_override=tool.name, strict_json_schema=tool.strict_json_schema
         )
-        for name, one in self._schema.params_pydantic_model.model_fields.items():
-            if (found := opaque_type(one.annotation)) is not None:
+        for name, field in self._schema.params_pydantic_model.model_fields.items():
+            if (kind := opaque_type(field.annotation)) is not None:
                 raise InputError(
-                    f"{name} of tool {tool.name!r} is a {found}, whose value no rule can read; expected a plain type"
+                    f"{name} of tool {tool.name!r} is a {kind}, whose value no rule can read; expected a plain type"
                 )
         self._declared = frozenset(self._schema.params_json_schema.get("properties", ()))
+        parameters = list(self._schema.signature.parameters.values())[bool(self._schema.takes_context) :]
+        self._positional = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+        self._rest = next((item.name for item in parameters if item.kind is item.VAR_POSITIONAL), None)
 
     @property
     def unlisted_arguments(self) -> frozenset[str] | None:
         """The names by which the function gets its arguments; None if it takes any."""
-        parameters = self._schema.signature.parameters.values()
-        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters)
-        return None if open_ended else frozenset(one.name for one in parameters)
+        signature = self._schema.signature
+        return None if takes_any_name(signature) else frozenset(signature.parameters)
 
-    def rebind(self, shown: Mapping[str, Any]) -> Bound:
+    def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
         fields = self._schema.params_pydantic_model.model_fields
-        return self.bind({_alias(fields.get(name), name): value for name, value in shown.items()})
+        return self.bind({_alias(fields.get(name), name): thaw(value) for name, value in shown.items()})
 
-    def bind(self, arguments: Mapping[str, Any]) -> Bound:
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         undeclared = [name for name in arguments if name not in self._declared]
         if undeclared:
             expected = ", ".join(sorted(self._declared)) or "none"
             raise InputError(f"{self._tool.name} has no argument {undeclared[0]!r}; expected {expected}")
         try:
-            parsed = self._schema.params_pydantic_model(**thaw(arguments))
+            parsed = self._schema.params_pydantic_model(**arguments)
         except ValidationError as error:
             raise ModelBehaviorError(f"Invalid JSON input for tool {self._tool.name}: {error}") from error
         args, kwargs = self._schema.to_call_args(parsed)
-        return Bound(lambda: self._shown(args, kwargs), lambda context: self._execute(context, args, kwargs))
+        named = dict(zip(self._positional, args, strict=False))
+        if self._rest is not None:
+            named[self._rest] = args[len(self._positional) :]
+        if again := named.keys() & kwargs.keys():
+            raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected unique names")
+        return {**named, **kwargs}
 
-    def _shown(self, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        before = (None,) if self._schema.takes_context else ()
-        bound = self._schema.signature.bind(*before, *args, **kwargs)
-        parameters = list(self._schema.signature.parameters.values())[len(before) :]
-        shown: dict[str, Any] = {}
-        for one in parameters:
-            argument = bound.arguments.get(one.name, () if one.kind is one.VAR_POSITIONAL else {})
-            value = plain_value(argument, f"{one.name} of {self._tool.name}")
-            more = value if one.kind is one.VAR_KEYWORD else {one.name: value}
-            if again := shown.keys() & more.keys():
-                raise InputError(f"{self._tool.name} would get {min(again)!r} twice; expected unique names")
-            shown.update(more)
-        return shown
-
-    async def _execute(self, context: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        before = (context,) if self._schema.takes_context else ()
+    async def execute(self, context: Any, named: Mapping[str, Any]) -> Any:
+        kwargs = dict(named)
+        args = [context] if self._schema.takes_context else []
+        args += [kwargs.pop(name) for name in self._positional]
+        args += kwargs.pop(self._rest) if self._rest is not None else ()
         if inspect.iscoroutinefunction(self._function):
-            output = await self._function(*before, *args, **kwargs)
+            output = await self._function(*args, **kwargs)
         else:
-            output = await asyncio.to_thread(self._function, *before, *args, **kwargs)
+            output = await asyncio.to_thread(self._function, *args, **kwargs)
             output = await output if inspect.isawaitable(output) else output
         adapter = self._tool._output_type_adapter  # noqa: SLF001 - there is no other way to it
         return output if adapter is None else adapter.validate_python(output)
@@ -153,15 +153,13 @@ class _RemoteBody:
         self._tool = set_function_tool_failure_error_function(copy.copy(tool), None)  # its errors come out as they are
         self._tool.timeout_seconds = None  # the outer one has it
 
-    def bind(self, arguments: Mapping[str, Any]) -> Bound:
-        args = validate_arguments(self._name, arguments, self._schema)
-        text = json.dumps(args, ensure_ascii=False)
-        return Bound(lambda: args, lambda context: self._execute(context, text))
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return validate_arguments(self._name, arguments, self._schema)
 
-    def rebind(self, shown: Mapping[str, Any]) -> Bound:
-        return self.bind(shown)
+    rebind = bind
 
-    async def _execute(self, context: Any, text: str) -> Any:
+    async def execute(self, context: Any, named: Mapping[str, Any]) -> Any:
+        text = json.dumps(named, ensure_ascii=False)
         return await invoke_function_tool(function_tool=self._tool, context=context, arguments=text)
 
 
@@ -183,13 +181,13 @@ class NeedsApproval:
     """`FunctionTool.needs_approval` of a guarded tool: true if a rule escalates or the operator requires approval.
 
     Args:
-        attachment: knows the guard.
+        adapter: has the guard.
         tool: the tool without the guard.
         body: the tool's implementation.
     """
 
-    def __init__(self, attachment: BaseAttachment, tool: FunctionTool, body: ToolBody) -> None:
-        self._attachment, self._tool, self._body = attachment, tool, body
+    def __init__(self, adapter: OpenAIAdapter, tool: FunctionTool, body: ToolBody) -> None:
+        self._adapter, self._tool, self._body = adapter, tool, body
 
     async def __call__(self, context: Any, params: dict[str, Any], call_id: str) -> bool:
         try:
@@ -200,8 +198,8 @@ class NeedsApproval:
             return True
         if not await self._operator_asks(context, params, call_id, call.args):
             return False
-        await self._attachment.guard.arecord_host_request(call)
-        self._attachment.ask(call, _BY_THE_HOST, params)
+        await self._adapter.guard.arecord_host_request(call)
+        self._adapter.ask(call, _BY_THE_HOST, params)
         return True
 
     def shown_call(self, context: Any, params: Mapping[str, Any], call_id: str) -> HostCall:
@@ -210,16 +208,18 @@ class NeedsApproval:
         Raises:
             InputError, ModelBehaviorError: the arguments do not fit.
         """
-        args = self._body.bind(params).shown()
-        return self._attachment.call(self._tool.qualified_name, args, context, id=call_id, step=None)
+        args = shown_arguments(self._tool, self._body.bind(params))
+        conversation = self._adapter.conversation_of(context)
+        options = {**self._adapter.call_options(context, conversation), "id": call_id, "step": None}
+        return HostCall(self._tool.qualified_name, args, conversation, **options)
 
     async def _escalates(self, call: HostCall, params: Mapping[str, Any]) -> bool:
-        if not self._attachment.escalates or call.conversation is None:
+        if not self._adapter.approval.may_be_needed or call.conversation is None:
             return False  # without a conversation it is denied at the tool, with what to configure
-        verdict = await self._attachment.guard.apreview(call)
+        verdict = await self._adapter.guard.apreview(call)
         if verdict.decision is not Decision.ESCALATE:
             return False
-        self._attachment.ask(call, verdict, params)
+        self._adapter.ask(call, verdict, params)
         return True
 
     async def _operator_asks(self, context: Any, params: dict[str, Any], call_id: str, args: Any) -> bool:
@@ -259,11 +259,11 @@ def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
     Raises:
         InputError: the item is not an interruption of a guarded agent.
     """
-    attachment = _attachment(item)
-    if (pending := attachment.pending_approval(item)) is not None:
-        return attachment.guard.request(pending.call, pending.verdict)
+    adapter = _adapter_of(item)
+    if (pending := adapter.pending_approval(item)) is not None:
+        return adapter.guard.request(pending.call, pending.verdict)
     if (call := _call_of(item, state)) is not None:
-        return attachment.guard.request(call, _REQUESTED_ELSEWHERE)
+        return adapter.guard.request(call, _REQUESTED_ELSEWHERE)
     tool = item.qualified_name or item.tool_name or ""
     args, agent = read_object(item.arguments or "", tool), getattr(item.agent, "name", None)
     return ApprovalRequest(tool, args, _REQUESTED_ELSEWHERE, id=item.call_id or "", agent=agent)
@@ -282,13 +282,13 @@ def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
         InputError: the item is not an interruption of a guarded agent, the answer is for another request, or this
             process cannot apply it.
     """
-    approval, attachment = Approval.read(decision), _attachment(item)
-    pending = attachment.pending_approval(item)
+    approval, adapter = Approval.read(decision), _adapter_of(item)
+    pending = adapter.pending_approval(item)
     call = pending.call if pending is not None else _call_of(item, state)
     if call is None and (approval.choice == "edit" or approval.of is not None):
         raise InputError(f"{item.tool_name} has no approval request here; approve it unchanged, or reject it")
     if call is not None:
-        approval = _record_answer(attachment, call, approval)
+        approval = _record_answer(adapter, call, approval)
     if approval.choice == "reject":
         reason = f": {approval.reason}" if approval.reason else ""
         state.reject(item, rejection_message=f"A person rejected this call{reason}")
@@ -296,7 +296,7 @@ def answer(state: Any, item: ToolApprovalItem, decision: Any) -> None:
         state.approve(item)
 
 
-def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approval) -> Approval:
+def _record_answer(adapter: OpenAIAdapter, call: HostCall, approval: Approval) -> Approval:
     """Stores a reviewer's answer in the guard until the call reaches its tool.
 
     An edit also rejects the original call, so that a process that resumes the run without the edit does not run it.
@@ -310,12 +310,12 @@ def _record_answer(attachment: BaseAttachment, call: HostCall, approval: Approva
             f"the answer is for another request than that of {call.tool!r} {call.id!r}; request approval again"
         )
     if approval.choice == "edit":
-        attachment.guard.resolve(call, Approval("reject", reason=_EDITED, by=approval.by))
+        adapter.guard.resolve(call, Approval("reject", reason=_EDITED, by=approval.by))
     if approval.choice == "reject":
-        attachment.guard.resolve(call, approval)
-        attachment.drop_pending(call)
+        adapter.guard.resolve(call, approval)
+        adapter.pending.pop(call.digest, None)
     else:
-        attachment.guard.notes(str(call.conversation))["said", call.digest] = approval
+        adapter.guard.notes(str(call.conversation))["said", call.digest] = approval
     return approval
 
 
@@ -333,7 +333,7 @@ def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
     return replace(call, agent=getattr(item.agent, "name", None)) if call.conversation else None
 
 
-def _attachment(item: ToolApprovalItem) -> BaseAttachment:
+def _adapter_of(item: ToolApprovalItem) -> OpenAIAdapter:
     found = getattr(item.agent, "guardagent_attachment", None)
     if found is None:
         raise InputError("this is not an interruption of a guarded agent; expected one of 'result.interruptions'")

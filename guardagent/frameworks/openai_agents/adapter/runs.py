@@ -8,14 +8,18 @@ the context object; `group_id` of the RunConfig.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from agents import AgentsException, ToolGuardrailFunctionOutput, ToolOutputGuardrail, get_current_trace
 
+from guardagent.enforcement import EnforcementPoint, HostCall
+from guardagent.enforcement.decisions import gave_up
+from guardagent.enforcement.host_adapter import HostAdapter, proposed_ids
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
-from guardagent.enforcement.tool_guard import gave_up
+from guardagent.enforcement.schema import read_object
 from guardagent.errors import ToolDenied
 from guardagent.types import Decision, Verdict
 
@@ -66,39 +70,124 @@ SURROUNDINGS = HostSurroundings("openai_agents", RunScope)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
-class Runs:
-    """The runs that are under way, by the usage object that all contexts of a run share."""
+_MOST_PENDING = 1000
 
-    def __init__(self) -> None:
-        self._known: dict[int, AgentRun] = {}
 
-    def of(self, context: Any) -> AgentRun:
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A call that waits for approval.
+
+    Attributes:
+        call: the call that is shown.
+        verdict: the escalation.
+        params: the arguments as the model wrote them.
+    """
+
+    call: HostCall
+    verdict: Verdict
+    params: Mapping[str, Any]
+
+
+class OpenAIAdapter(HostAdapter[RunScope]):
+    """One guard at its agents.
+
+    A web service may build its agents, and with them an adapter, for each request; state that outlives a run belongs to
+    the guard.
+
+    Args:
+        guard: decides.
+        find_conversation: the operator's function that finds the conversation's id in the context of a tool or a run.
+        unguarded: the names of the tools that may run unguarded.
+
+    Attributes:
+        agents: all of them, by `id`; a hand-off may build one for each run, which then ends with it.
+        pending: the calls that wait for approval, by their digest.
+    """
+
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        find_conversation: Callable[[Any], str | None] | None,
+        unguarded: Collection[str],
+    ) -> None:
+        super().__init__(guard, SURROUNDINGS, None, UNNAMED)
+        self.unguarded = frozenset(unguarded)
+        self.agents: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self.pending: dict[str, PendingApproval] = {}
+        self._find_conversation = find_conversation
+        self._runs: dict[int, AgentRun] = {}
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the SDK may have to ask a person now, or after the rules were reloaded."""
+        return self.approval.may_be_needed or (self.guard.approver is None and self.guard.reloadable)
+
+    # --- a run
+
+    def run_of(self, context: Any) -> AgentRun:
+        """Returns the run that is under way, by the usage object that all contexts of a run share."""
         around = scope()
         if around is not None and around.run is not None:
             return around.run
         usage = context.usage
-        if id(usage) not in self._known:
-            self._known[id(usage)] = AgentRun()
-            weakref.finalize(usage, self._known.pop, id(usage), None).atexit = False
-        return self._known[id(usage)]
+        if id(usage) not in self._runs:
+            self._runs[id(usage)] = AgentRun()
+            weakref.finalize(usage, self._runs.pop, id(usage), None).atexit = False
+        return self._runs[id(usage)]
 
+    def conversation_of(self, context: Any) -> str | None:
+        """Returns the id of a context's conversation; None if there is none."""
+        around = scope()
+        if around is not None and around.conversation:
+            return around.conversation
+        if self._find_conversation is not None:
+            return self._find_conversation(context)
+        group = getattr(getattr(context, "run_config", None), "group_id", None)
+        trace = getattr(get_current_trace(), "group_id", None)
+        names = [_field(context.context, "conversation_id"), _field(context.context, "session_id"), group, trace]
+        return next((name for name in names if isinstance(name, str) and name), None)
 
-def conversation_of(context: Any, find: Callable[[Any], str | None] | None = None) -> str | None:
-    """Returns the id of a context's conversation; None if there is none.
+    def propose(self, context: Any, ids: Collection[str]) -> set[str]:
+        """Notes calls that a model proposes. Returns all proposed calls of the conversation."""
+        run = self.run_of(context)
+        run.proposed.update(ids)
+        known = proposed_ids(self.guard, self.conversation_of(context))
+        known.update(run.proposed)  # of before its conversation had a name, too
+        return known
 
-    Args:
-        context: of the tool, or of the run.
-        find: the operator's function that finds it.
-    """
-    around = scope()
-    if around is not None and around.conversation:
-        return around.conversation
-    if find is not None:
-        return find(context)
-    group = getattr(getattr(context, "run_config", None), "group_id", None)
-    trace = getattr(get_current_trace(), "group_id", None)
-    found = [_field(context.context, "conversation_id"), _field(context.context, "session_id"), group, trace]
-    return next((one for one in found if isinstance(one, str) and one), None)
+    def call_options(self, context: Any, conversation: str | None) -> dict[str, Any]:
+        """Returns what the SDK knows of a call that is about to run in this context, as options of a `HostCall`."""
+        run, around = self.run_of(context), scope()
+        inside = around is not None and around.inside
+        if not run.turn_reported and conversation and not inside:
+            self.guard.turn(conversation)
+        run.turn_reported = run.turn_reported or bool(conversation)
+        shown, proposed = list(context.turn_input) or run.input, self.propose(context, ())
+        return {
+            "step": f"{id(run)}.{run.step}",
+            "agent": getattr(getattr(context, "agent", None) or run.agent, "name", None),
+            "messages": None if inside else chat(shown),  # inside, the user is a model
+            "seen": [call_id for call_id in result_ids(shown) if call_id not in proposed],
+        }
+
+    # --- a person
+
+    def ask(self, call: HostCall, verdict: Verdict, params: Mapping[str, Any]) -> None:
+        """Stores a call that waits for approval."""
+        self.pending[call.digest] = PendingApproval(call, verdict, params)
+        if len(self.pending) > _MOST_PENDING:  # nobody answered the oldest; the stored state has it still
+            del self.pending[next(iter(self.pending))]
+
+    def pending_approval(self, item: Any) -> PendingApproval | None:
+        """Returns the pending approval of an interruption; None if it is unknown here or ambiguous."""
+        name, params = getattr(item.agent, "name", None), read_object(item.arguments or "", item.tool_name or "")
+        about = (item.call_id, name, params)
+        fitting = [
+            pending
+            for pending in self.pending.values()
+            if (pending.call.id, pending.call.agent, pending.params) == about
+        ]
+        return fitting[0] if len(fitting) == 1 else None
 
 
 def _field(value: Any, name: str) -> Any:
