@@ -103,7 +103,7 @@ class Approval:
     @classmethod
     def _of_mapping(cls, answer: Mapping[str, Any]) -> Approval:
         choice, args, by, of = (answer.get(name) for name in ("choice", "args", "by", "of"))
-        by, of = (one if isinstance(one, str) else None for one in (by, of))
+        by, of = (value if isinstance(value, str) else None for value in (by, of))
         if choice == "approve" and args is None:
             return cls("approve", by=by, of=of)
         if choice == "edit" and isinstance(args, Mapping):
@@ -145,22 +145,24 @@ def escaped(value: Any) -> str:
     """Returns a value as one line of JSON, with invisible characters escaped."""
     text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
     drawn, marks = "", 0
-    for one in text:
-        marks = marks + 1 if unicodedata.category(one) in ("Mn", "Me") else 0  # a pile of marks covers other lines
-        shows = one.isprintable() and one not in _INVISIBLE and marks <= _MAX_MARKS
-        drawn += one if shows else _code(one)
+    for character in text:
+        marks = (
+            marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        )  # a pile of marks covers other lines
+        shows = character.isprintable() and character not in _INVISIBLE and marks <= _MAX_MARKS
+        drawn += character if shows else _code(character)
     return drawn
 
 
 def _wrapped_line(line: str) -> Iterator[str]:
     """Splits a line into parts that fit the columns."""
     part, columns = "", 0
-    for one in line:
-        width = 2 if unicodedata.east_asian_width(one) in "WFA" else 1
+    for character in line:
+        width = 2 if unicodedata.east_asian_width(character) in "WFA" else 1
         if columns + width > _COLUMNS:
             yield part
             part, columns = _CONTINUATION, len(_CONTINUATION)
-        part, columns = part + one, columns + width
+        part, columns = part + character, columns + width
     yield part
 
 

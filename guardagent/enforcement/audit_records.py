@@ -124,22 +124,22 @@ class AuditRecords:
         }
         self._append(lambda: {"kind": "approval", **_call_fields(call), "args": call.args, **answer})
 
-    def difference(self, found: ShadowDifference) -> None:
+    def difference(self, shadow_difference: ShadowDifference) -> None:
         """Writes that the candidate of `shadow:` decides otherwise on a call."""
         self._append(
             lambda: {
                 "kind": "shadow",
-                "conversation": found.session,
-                "agent": found.agent,
-                "tool": found.tool,
-                "call_id": found.call_id,
-                "args": found.args,
-                "decision": found.candidate["decision"],
-                "rules": found.candidate["rules"],
-                "undecided": found.candidate["undecided"],
-                "errors": found.errors,
-                "live": found.live,
-                "policy": found.policy,
+                "conversation": shadow_difference.session,
+                "agent": shadow_difference.agent,
+                "tool": shadow_difference.tool,
+                "call_id": shadow_difference.call_id,
+                "args": shadow_difference.args,
+                "decision": shadow_difference.candidate["decision"],
+                "rules": shadow_difference.candidate["rules"],
+                "undecided": shadow_difference.candidate["undecided"],
+                "errors": shadow_difference.errors,
+                "live": shadow_difference.live,
+                "policy": shadow_difference.policy,
             }
         )
 

@@ -119,7 +119,9 @@ class HostCall:
             InputError: the URI is ambiguous.
         """
         uri: Any = self.args.get("uri")
-        return [replace(self, args={**self.args, "uri": one}) for one in readings(normalised(uri)) if one != uri]
+        return [
+            replace(self, args={**self.args, "uri": reading}) for reading in readings(normalised(uri)) if reading != uri
+        ]
 
 
 def _digest(call: HostCall) -> str:
@@ -247,11 +249,11 @@ def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | No
     if isinstance(kind, type):
         if kind in seen:
             return None
-        if any(one.__module__ == "pydantic.types" and one.__name__ in _SECRETS for one in kind.__mro__):
+        if any(base.__module__ == "pydantic.types" and base.__name__ in _SECRETS for base in kind.__mro__):
             return kind.__name__
         seen |= {kind}
     inner = (*get_args(annotation), *_field_types(kind))
-    return next((found for one in inner if (found := opaque_type(one, seen)) is not None), None)
+    return next((opaque for one in inner if (opaque := opaque_type(one, seen)) is not None), None)
 
 
 def _scalar(value: float | Decimal | str, place: str) -> Any:
@@ -285,8 +287,8 @@ def _members(value: Any, place: str) -> Iterable[tuple[Any, Any]] | None:
     if isinstance(getattr(kind, "model_fields", None), Mapping):
         names, more = kind.model_fields, {**(getattr(value, "__pydantic_extra__", None) or {}), **_private(value)}
     elif dataclasses.is_dataclass(kind):
-        names = [one.name for one in dataclasses.fields(kind)]
-        more = {name: one for name, one in getattr(value, "__dict__", {}).items() if name not in names}
+        names = [field.name for field in dataclasses.fields(kind)]
+        more = {name: attribute for name, attribute in getattr(value, "__dict__", {}).items() if name not in names}
     elif isinstance(value, tuple):
         names = getattr(kind, "_fields", None)
     try:
@@ -299,7 +301,11 @@ def _private(model: Any) -> dict[str, Any]:
     """Returns the private attributes that a validator has set, since the tool may read them."""
     declared = getattr(type(model), "__private_attributes__", {})
     held = getattr(model, "__pydantic_private__", None) or {}
-    return {name: one for name, one in held.items() if name not in declared or one != declared[name].get_default()}
+    return {
+        name: attribute
+        for name, attribute in held.items()
+        if name not in declared or attribute != declared[name].get_default()
+    }
 
 
 def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen: bool) -> dict[str, Any]:
@@ -328,7 +334,7 @@ def _field_types(kind: Any) -> Iterable[Any]:
         return ()
     fields = getattr(kind, "model_fields", None)
     if isinstance(fields, Mapping):
-        return [one.annotation for one in fields.values()]
+        return [field.annotation for field in fields.values()]
     if not (dataclasses.is_dataclass(kind) or hasattr(kind, "__required_keys__") or hasattr(kind, "_fields")):
         return ()
     try:

@@ -81,11 +81,11 @@ class Conversation:
                 self.call_ids.update(call.seen)
                 self.restored = False
             known = self.confirmed if call.seen is self.shown_ids else 0
-            missing = [one for one in islice(call.seen, known, None) if one not in self.call_ids]
+            missing = [call_id for call_id in islice(call.seen, known, None) if call_id not in self.call_ids]
             if missing and self.journal is not None:
                 unknown = self.journal.unknown_call_ids(missing)
-                self.call_ids.update(one for one in missing if one not in unknown)
-                missing = [one for one in missing if one in unknown]
+                self.call_ids.update(call_id for call_id in missing if call_id not in unknown)
+                missing = [call_id for call_id in missing if call_id in unknown]
             if not missing:
                 self.shown_ids, self.confirmed = call.seen, len(call.seen)
             return missing[0] if missing else None
@@ -171,10 +171,10 @@ class Conversation:
 
         name = tool(call.tool)
 
-        def fits(one: Permit) -> tuple[bool, ...]:
-            return one.tool == name, one.args == call.args, (one.nonce in self.used_nonces) is used
+        def fits(permit: Permit) -> tuple[bool, ...]:
+            return permit.tool == name, permit.args == call.args, (permit.nonce in self.used_nonces) is used
 
-        return max(permits, key=lambda one: (*fits(one), one.place))
+        return max(permits, key=lambda permit: (*fits(permit), permit.place))
 
     def start_turn(self) -> None:
         """Resets the replans after a new user message."""
@@ -270,9 +270,9 @@ class Conversations:
         """
         is_known = isinstance(name, str) and name in self._known
         if is_known or (isinstance(name, str) and self._keeps_history):
-            found = self.current(name)
-            if is_known or found.session.sequence:
-                return found
+            conversation = self.current(name)
+            if is_known or conversation.session.sequence:
+                return conversation
             self.drop(name)
         raise NotBegunError(f"no conversation {name!r} has begun here; expected the id of a conversation of this guard")
 
@@ -323,10 +323,10 @@ class _ShownMessages:
     def __call__(self) -> Sequence[Mapping[str, Any]]:
         if self.conversation is None:  # it is beginning
             return ()
-        found = self.conversation()
-        if found is None:
+        conversation = self.conversation()
+        if conversation is None:
             raise InputError("the conversation was dropped while a call of it was judged; propose the call again")
-        return found.messages
+        return conversation.messages
 
 
 # --- records
@@ -417,7 +417,9 @@ class CallRecorder:
         if outcome.ended:
             session = conversation.session
             try:
-                failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
+                failed = any(
+                    session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs
+                )
                 status = session.status_of(outcome.output, failed or outcome.failed)
                 session.record(outcome.output, failed or outcome.failed, permit)
             except Exception:

@@ -311,7 +311,9 @@ class ClaimRecorder:
         session = self.conversations.known(conversation).session
         if not outcome.ended:
             return None
-        failed = any(session.status_of(one, failed=False) == "failed" for one in outcome.other_outputs)
+        failed = any(
+            session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs
+        )
         settled = session.settle_claimed(call_id, outcome.output, failed or outcome.failed)
         if self.recorder.records is not None and not settled.repeated:
             self.recorder.records.outcome(_host_call(conversation, settled), outcome.output, settled.status, None)
@@ -336,8 +338,12 @@ class ClaimRecorder:
         conversation = self.conversations.of(call.conversation)
         if conversation.hung_checks:
             return True  # its session is locked
-        found = conversation.session.claimed(call.id)
-        return found is not None and found.status is None and (found.claim or {}).get("request") == call.claim
+        session_call = conversation.session.claimed(call.id)
+        return (
+            session_call is not None
+            and session_call.status is None
+            and (session_call.claim or {}).get("request") == call.claim
+        )
 
     def session(self, conversation: str) -> Session:
         """Returns the session of a conversation, with what other processes have added."""

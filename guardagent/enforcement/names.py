@@ -157,15 +157,15 @@ class Names(Aliases):
                 uses a tool as a tag, or names an argument that its tool does not have.
         """
         specs = list(specs)
-        found = self._coverage(getattr(self._policies, "current", self._policies), specs)
+        coverage = self._coverage(getattr(self._policies, "current", self._policies), specs)
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         self._specs = specs
         changes = _changes(before, self._digests)
         return Coverage(
-            found.rules_without_tools,
-            found.tools_without_rules,
-            found.undeclared,
-            found.inclusions_without_tools,
+            coverage.rules_without_tools,
+            coverage.tools_without_rules,
+            coverage.undeclared,
+            coverage.inclusions_without_tools,
             **changes,
         )
 
@@ -201,8 +201,8 @@ class Names(Aliases):
     def _missing(self, policies: Policies, known: set[str]) -> dict[str, tuple[str, ...]]:
         """Returns the missing tools of each rule."""
         here = known | self._absent | {*EVENTS, ANSWER} | _alternatives(policies)
-        found = {rule.id: tuple(sorted(rule.named_tools - here)) for rule in policies.rules}
-        return {rule: tools for rule, tools in found.items() if tools}
+        named_tools = {rule.id: tuple(sorted(rule.named_tools - here)) for rule in policies.rules}
+        return {rule: tools for rule, tools in named_tools.items() if tools}
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:
         """Refuses misspelt aliases: they leave the intended tool without its rules."""
@@ -227,8 +227,8 @@ class Names(Aliases):
         signatures = {self.resolve(spec.name): spec.arguments for spec in specs}
         for rule in self._policies.rules:
             for read in rule.rules:
-                for one in unknown_arguments(read, self._policies.tags, signatures):
-                    raise InputError(f"{_at(rule)}rule {rule.id!r}: {one.problem}")
+                for unknown_argument in unknown_arguments(read, self._policies.tags, signatures):
+                    raise InputError(f"{_at(rule)}rule {rule.id!r}: {unknown_argument.problem}")
 
 
 def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]], known: set[str]) -> None:
@@ -384,7 +384,7 @@ def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
     start = _common_prefix(old, new)
     old, new = old[start:], new[start:]
     end = _common_prefix(old[::-1], new[::-1])
-    lines = [f"-{one}" for one in old[: len(old) - end]] + [f"+{one}" for one in new[: len(new) - end]]
+    lines = [f"-{line}" for line in old[: len(old) - end]] + [f"+{line}" for line in new[: len(new) - end]]
     more = len(lines) - MAX_LINES
     return "\n".join(lines[:MAX_LINES] + ([f"... and {more} more lines"] if more > 0 else []))
 
@@ -392,7 +392,7 @@ def difference(before: ToolSpec | None, after: ToolSpec | None) -> str:
 def _common_prefix(old: list[str], new: list[str]) -> int:
     """Counts the equal lines at the start."""
     return next(
-        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new))
+        (at for at, (part, other) in enumerate(zip(old, new, strict=False)) if part != other), min(len(old), len(new))
     )
 
 
@@ -434,18 +434,18 @@ def read_tools_lock(path: Path | str) -> list[ToolSpec]:
     if value["guardagent_tools_lock"] != VERSION:
         raise ContentError(f"is of version {value['guardagent_tools_lock']!r}; expected version {VERSION}", path)
     listed = value["tools"] if isinstance(value["tools"], list) else [None]
-    specs = [declared(one) for one in listed]
-    found = [spec for spec in specs if spec is not None]
-    if len({spec.name for spec in found}) < len(listed):
+    specs = [declared(tool) for tool in listed]
+    tool_specs = [spec for spec in specs if spec is not None]
+    if len({spec.name for spec in tool_specs}) < len(listed):
         raise ContentError("'tools' is invalid; expected tools with unique names and an inputSchema each", path)
-    return found
+    return tool_specs
 
 
 def tools_lock(tools: Iterable[ToolSpec]) -> str:
     """Returns the text of a lock file."""
     listed = [
         {"name": tool.name, "description": tool.description, "inputSchema": thaw(tool.schema), **thaw(tool.more)}
-        for tool in sorted(tools, key=lambda one: one.name)
+        for tool in sorted(tools, key=lambda tool: tool.name)
     ]
     return json.dumps({"guardagent_tools_lock": VERSION, "tools": listed}, indent=2) + "\n"
 
@@ -456,5 +456,5 @@ def declared(tool: Any) -> ToolSpec | None:
         return None
     if not isinstance(tool.get("inputSchema"), Mapping) or not isinstance(tool.get("description") or "", str):
         return None
-    more = {name: one for name, one in tool.items() if name not in ("name", "inputSchema", "description")}
+    more = {name: value for name, value in tool.items() if name not in ("name", "inputSchema", "description")}
     return ToolSpec(tool["name"], tool["inputSchema"], tool.get("description") or "", more)

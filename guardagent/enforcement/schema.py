@@ -76,12 +76,12 @@ def declared_arguments(schema: Mapping[str, Any]) -> frozenset[str] | None:
 def unchecked_patterns(schema: Any) -> list[str]:
     """Returns the patterns of a schema that are not checked here."""
     if isinstance(schema, list | tuple):
-        return [pattern for one in schema for pattern in unchecked_patterns(one)]
+        return [pattern for subschema in schema for pattern in unchecked_patterns(subschema)]
     if not isinstance(schema, Mapping):
         return []
     own = [schema.get("pattern"), *_mapping(schema, "patternProperties")]
     odd = [pattern for pattern in own if isinstance(pattern, str) and not _compiles(pattern)]
-    return odd + [pattern for one in schema.values() for pattern in unchecked_patterns(one)]
+    return odd + [pattern for subschema in schema.values() for pattern in unchecked_patterns(subschema)]
 
 
 def read_object(text: str, tool: str) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class _SchemaChecker:
             )
         except self._unresolvable as error:
             raise InputError(f"the tool's schema cannot be followed: {error}") from None
-        for one in errors:
-            yield f"{'.'.join(map(str, one.absolute_path)) or 'they'}: {one.message[:300]}"
+        for schema_error in errors:
+            yield f"{'.'.join(map(str, schema_error.absolute_path)) or 'they'}: {schema_error.message[:300]}"
 
     def declared(self) -> frozenset[str] | None:
         """Returns the names that the schema declares; None if it accepts others.
@@ -169,13 +169,13 @@ class _SchemaChecker:
 
     def _add_defaults(self, value: dict[str, Any], declared: Mapping[str, _Schemas], place: str) -> Iterator[str]:
         for name, inner in declared.items():
-            found = [one["default"] for one, certain in self._parts(inner) if certain and "default" in one]
-            if name in value or not found:
+            defaults = [one["default"] for one, certain in self._parts(inner) if certain and "default" in one]
+            if name in value or not defaults:
                 continue
-            fits = all(self._validator.evolve(schema=one).is_valid(found[0]) for one, certain in inner if certain)
+            fits = all(self._validator.evolve(schema=one).is_valid(defaults[0]) for one, certain in inner if certain)
             if fits:
-                value[name] = copy.deepcopy(found[0])
-            elif found[0] is not None:  # null stands for no default, whatever the type
+                value[name] = copy.deepcopy(defaults[0])
+            elif defaults[0] is not None:  # null stands for no default, whatever the type
                 yield f"{place + name!r} is left out, and its default does not fit its own schema; expected a value"
 
     def _parts(self, schemas: _Schemas) -> _Schemas:
@@ -188,16 +188,16 @@ class _SchemaChecker:
             seen.add((id(schema), certain))
             parts.append((schema, certain))
             references = [schema[word] for word in ("$ref", "$dynamicRef") if isinstance(schema.get(word), str)]
-            found += [(self._resolver.lookup(one).contents, certain) for one in references]
-            found += [(one, certain) for one in _listed(schema.get("allOf"))]
-            found += [(one, False) for word in _CONDITIONAL for one in _listed(schema.get(word), word)]
+            found += [(self._resolver.lookup(reference).contents, certain) for reference in references]
+            found += [(subschema, certain) for subschema in _listed(schema.get("allOf"))]
+            found += [(subschema, False) for word in _CONDITIONAL for subschema in _listed(schema.get(word), word)]
         return parts
 
 
-def _listed(found: Any, word: str = "") -> Iterable[Any]:
-    if isinstance(found, list):
-        return found
-    return found.values() if word == "dependentSchemas" and isinstance(found, dict) else (found,)
+def _listed(value: Any, word: str = "") -> Iterable[Any]:
+    if isinstance(value, list):
+        return value
+    return value.values() if word == "dependentSchemas" and isinstance(value, dict) else (value,)
 
 
 def _of_patterns(parts: _Schemas, name: str) -> _Schemas:
@@ -215,18 +215,18 @@ def _of_others(parts: _Schemas) -> _Schemas:
 
 
 def _of_item(parts: _Schemas, at: int) -> _Schemas:
-    found: _Schemas = []
+    schemas: _Schemas = []
     for part, certain in parts:
         items = part.get("items")
         first = items if isinstance(items, list) else part.get("prefixItems", [])
         rest = part.get("additionalItems") if isinstance(items, list) else items
-        found.append((first[at] if at < len(first) else rest, certain))
-    return found
+        schemas.append((first[at] if at < len(first) else rest, certain))
+    return schemas
 
 
 def _mapping(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
-    found = schema.get(word)
-    return found if isinstance(found, Mapping) else {}
+    value = schema.get(word)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _compiles(pattern: str) -> bool:

@@ -75,46 +75,52 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "state": ("a state for 'state(...)', or a function that returns one", lambda _: True),
     "facts": (
         "a mapping of names to values, or a function that returns one",
-        lambda one: callable(one) or isinstance(one, Mapping),
+        lambda value: callable(value) or isinstance(value, Mapping),
     ),
     "principal": (
         "a mapping with 'id', 'roles' and 'tenant', or a function that returns one",
-        lambda one: one is None or callable(one) or isinstance(one, Mapping),
+        lambda value: value is None or callable(value) or isinstance(value, Mapping),
     ),
     "aliases": (
         "a mapping of host tool names to the rules' tool names",
-        lambda one: isinstance(one, Mapping),
+        lambda value: isinstance(value, Mapping),
     ),
     "absent": (
         "a set of tool names",
-        lambda one: isinstance(one, Collection) and not isinstance(one, str | Mapping) and all(map(_is_text, one)),
+        lambda value: (
+            isinstance(value, Collection) and not isinstance(value, str | Mapping) and all(map(_is_text, value))
+        ),
     ),
-    "tools_lock": ("the path of a lock file", lambda one: one is None or isinstance(one, str | Path)),
-    "extra": ("a function that returns the rules for a conversation", lambda one: one is None or callable(one)),
-    "approver": ("a function that takes an ApprovalRequest", lambda one: one is None or callable(one)),
-    "answers": ("a GuardAgent", lambda one: one is None or callable(getattr(one, "guard", None))),
-    "log": ("an AuditLog", lambda one: one is None or callable(getattr(one, "append", None))),
-    "on_log_error": ("'deny', 'warn' or 'spool'", lambda one: one in ("deny", "warn", "spool")),
-    "log_spool": ("the path of a file", lambda one: one is None or isinstance(one, str | Path)),
-    "max_replans": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
+    "tools_lock": ("the path of a lock file", lambda value: value is None or isinstance(value, str | Path)),
+    "extra": ("a function that returns the rules for a conversation", lambda value: value is None or callable(value)),
+    "approver": ("a function that takes an ApprovalRequest", lambda value: value is None or callable(value)),
+    "answers": ("a GuardAgent", lambda value: value is None or callable(getattr(value, "guard", None))),
+    "log": ("an AuditLog", lambda value: value is None or callable(getattr(value, "append", None))),
+    "on_log_error": ("'deny', 'warn' or 'spool'", lambda value: value in ("deny", "warn", "spool")),
+    "log_spool": ("the path of a file", lambda value: value is None or isinstance(value, str | Path)),
+    "max_replans": ("an integer of at least 0", lambda value: type(value) is int and value >= 0),
     "ledger": (
         "the address of a ledger, such as 'sqlite:ledger.db', a SqliteLedger, or None",
-        lambda one: one is None or isinstance(one, str) or all(callable(getattr(one, name, None)) for name in METHODS),
+        lambda value: (
+            value is None or isinstance(value, str) or all(callable(getattr(value, name, None)) for name in METHODS)
+        ),
     ),
     "counters": (
         "the address of a store of counters, such as 'sqlite:PATH', or a store",
-        lambda one: one is None or isinstance(one, str) or callable(getattr(one, "reserve", None)),
+        lambda value: value is None or isinstance(value, str) or callable(getattr(value, "reserve", None)),
     ),
-    "approvals": ("'asked here' or \"this host's\"", lambda one: one in ("asked here", "this host's")),
-    "clock": ("a function that returns the time, or None", lambda one: one is None or callable(one)),
+    "approvals": ("'asked here' or \"this host's\"", lambda value: value in ("asked here", "this host's")),
+    "clock": ("a function that returns the time, or None", lambda value: value is None or callable(value)),
     "zone": (
         "a time zone such as 'Europe/Berlin', or None",
-        lambda one: one is None or isinstance(one, dt.tzinfo) or (isinstance(one, str) and zone_named(one) is not None),
+        lambda value: (
+            value is None or isinstance(value, dt.tzinfo) or (isinstance(value, str) and zone_named(value) is not None)
+        ),
     ),
-    "provenance_bytes": ("an integer of at least 0", lambda one: type(one) is int and one >= 0),
+    "provenance_bytes": ("an integer of at least 0", lambda value: type(value) is int and value >= 0),
     "deadline": (
         "a number of seconds above 0",
-        lambda one: type(one) in (int, float) and 0 < one <= threading.TIMEOUT_MAX,
+        lambda value: type(value) in (int, float) and 0 < value <= threading.TIMEOUT_MAX,
     ),
 }
 
@@ -224,7 +230,9 @@ class ToolGuard(EnforcementPoint):
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
         self._state, self._counters, self._principal, self._extra = state, counters, principal, extra
-        self._time: dict[str, Any] = {name: one for name, one in (("clock", clock), ("zone", zone)) if one is not None}
+        self._time: dict[str, Any] = {
+            name: value for name, value in (("clock", clock), ("zone", zone)) if value is not None
+        }
         self._bound = {} if provenance_bytes == PROVENANCE_BYTES else {"provenance_bytes": provenance_bytes}
         if isinstance(self.policies, Policies):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
@@ -312,7 +320,7 @@ class ToolGuard(EnforcementPoint):
         begun = getattr(self._ledger, "policy_of", None)  # a ledger of the host's own may lack it
         digest, versions = (None if begun is None else begun(conversation)), self._policies.versions
         held = () if versions is None or digest is None else versions.held()
-        return next((one for one in held if _digest_with(one, extra) == digest), self.policies)
+        return next((version for version in held if _digest_with(version, extra) == digest), self.policies)
 
     # --- attaching
 
@@ -420,7 +428,7 @@ class ToolGuard(EnforcementPoint):
     def _rules_judge_answers(self) -> bool:
         versions = getattr(self._policies, "versions", None)
         held = (self.policies,) if versions is None else versions.held()
-        return self._extra is not None or any(getattr(one, "judges_answers", False) for one in held)
+        return self._extra is not None or any(getattr(version, "judges_answers", False) for version in held)
 
     # --- calls that their program runs
 
@@ -475,7 +483,7 @@ class ToolGuard(EnforcementPoint):
 
     def _session_options(self) -> dict[str, Any]:
         options = {"on_difference": self._on_difference, "counters": self._counters}
-        return {name: one for name, one in options.items() if one is not None}
+        return {name: option for name, option in options.items() if option is not None}
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):

@@ -33,19 +33,21 @@ def normalised(uri: Any) -> str:
     Raises:
         InputError: it is not a URI, or is ambiguous.
     """
-    if not isinstance(uri, str) or any(unicodedata.category(one) in ("Cc", "Cs") or one == "\\" for one in uri):
+    if not isinstance(uri, str) or any(
+        unicodedata.category(character) in ("Cc", "Cs") or character == "\\" for character in uri
+    ):
         raise _refusal(uri, "it holds control characters or backslashes")
     if uri != uri.strip():
         raise _refusal(uri, "it begins or ends with a space")
     if "#" in uri:
         raise _refusal(uri, "it has a fragment, which servers leave out")
-    found = _PARTS.fullmatch(uri)
-    if found is None:
+    match = _PARTS.fullmatch(uri)
+    if match is None:
         raise _refusal(uri, "it has no scheme")
     if re.search("%(?![0-9A-Fa-f]{2})", uri):
         raise _refusal(uri, "a % is followed by no two hexadecimal digits")
-    scheme, authority, path = found["scheme"].lower(), found["authority"], found["path"]
-    query = _query(uri, found["query"] or "")
+    scheme, authority, path = match["scheme"].lower(), match["authority"], match["path"]
+    query = _query(uri, match["query"] or "")
     if scheme == "file":
         return _file(uri, authority, path, query)
     if scheme in _PORTS and not authority:
@@ -60,15 +62,15 @@ def normalised(uri: Any) -> str:
 
 def readings(uri: str) -> tuple[str, ...]:
     """Returns a normalised URI and the URIs that a server may take it for."""
-    found = _PARTS.fullmatch(uri)
-    assert found is not None
-    host, path = "" if found["authority"] is None else f"//{found['authority']}", found["path"]
+    match = _PARTS.fullmatch(uri)
+    assert match is not None
+    host, path = "" if match["authority"] is None else f"//{match['authority']}", match["path"]
     bare = re.sub("^//.*@", "//", host)
     once = re.sub("/{2,}", "/", path)
     hosts = (host, host.lower(), bare, bare.lower())
     paths = (path, path.rstrip("/") or path[:1], once, once.rstrip("/") or path[:1])
-    every = product(hosts, paths, (found["query"] or "", ""))
-    return tuple(dict.fromkeys(f"{found['scheme']}:{''.join(parts)}" for parts in every))
+    every = product(hosts, paths, (match["query"] or "", ""))
+    return tuple(dict.fromkeys(f"{match['scheme']}:{''.join(parts)}" for parts in every))
 
 
 def _file(uri: str, host: str | None, path: str, query: str) -> str:
@@ -88,15 +90,15 @@ def _file(uri: str, host: str | None, path: str, query: str) -> str:
 
 
 def _authority(uri: str, scheme: str, text: str) -> str:
-    found = _AUTHORITY.fullmatch(text)
-    if found is None:
+    match = _AUTHORITY.fullmatch(text)
+    if match is None:
         raise _refusal(uri, "its host and port cannot be told apart")
-    if found["user"] is not None and scheme in _PORTS:
+    if match["user"] is not None and scheme in _PORTS:
         raise _refusal(uri, "it names a user before its host")
-    user = f"{_segment(uri, found['user'])}@" if found["user"] else ""
-    port = str(int(found["port"])) if found["port"] else _PORTS.get(scheme, "")
+    user = f"{_segment(uri, match['user'])}@" if match["user"] else ""
+    port = str(int(match["port"])) if match["port"] else _PORTS.get(scheme, "")
     shown = f":{port}" if port != _PORTS.get(scheme, "") else ""
-    return f"{user}{_host(uri, scheme, found['host'])}{shown}"
+    return f"{user}{_host(uri, scheme, match['host'])}{shown}"
 
 
 def _host(uri: str, scheme: str, text: str) -> str:
@@ -115,18 +117,18 @@ def _host(uri: str, scheme: str, text: str) -> str:
 
 def _address(uri: str, text: str, kind: type[IPv4Address | IPv6Address]) -> str:
     try:
-        found = kind(text)
+        text_kind = kind(text)
     except ValueError:
         raise _refusal(uri, "its host is not an address in the usual form") from None
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+    if isinstance(text_kind, IPv6Address) and text_kind.ipv4_mapped is not None:
         raise _refusal(uri, "its host is an address of both kinds")
-    return str(found)
+    return str(text_kind)
 
 
 def _path(uri: str, text: str) -> str:
     """Returns a path without dot segments (RFC 3986, section 5.2.4), each name in one spelling."""
     kept: list[str] = []
-    names = [_segment(uri, one) for one in text.split("/")]
+    names = [_segment(uri, part) for part in text.split("/")]
     if any(";" in name and name.partition(";")[0] in (".", "..") for name in names):
         raise _refusal(uri, "a name in its path is dots with a parameter")
     for name in names:
@@ -140,7 +142,7 @@ def _path(uri: str, text: str) -> str:
 def _opaque(uri: str, text: str) -> str:
     if text.startswith("/"):
         return _path(uri, text)
-    names = [_segment(uri, one) for one in text.split("/")]
+    names = [_segment(uri, part) for part in text.split("/")]
     if any(name.strip(".") == "" for name in names):
         raise _refusal(uri, "its path has dots for names, or none")
     return "/".join(names)
@@ -152,7 +154,7 @@ def _segment(uri: str, text: str) -> str:
         plain = unicodedata.normalize("NFC", unquote_to_bytes(text).decode())
     except UnicodeDecodeError:
         raise _refusal(uri, "its encoded bytes are not UTF-8") from None
-    if any(one in "/\\" or unicodedata.category(one) == "Cc" for one in plain):
+    if any(character in "/\\" or unicodedata.category(character) == "Cc" for character in plain):
         raise _refusal(uri, "it encodes slashes, backslashes or control characters")
     if _CODE.search(plain):
         raise _refusal(uri, "it is encoded twice")

@@ -20,21 +20,21 @@ def canonical(rule: Any) -> str:
 def _text(node: Any, names: dict[str, str], uses: Counter[str], *, proposed: bool = False) -> str:
     if isinstance(node, _FORMS):
         names = {}
-        uses = Counter(one.name for one in ast.walk(node) if isinstance(one, ast.Variable | ast.Label))
+        uses = Counter(node.name for node in ast.walk(node) if isinstance(node, ast.Variable | ast.Label))
     if isinstance(node, ast.Pattern):
-        kept = tuple(one for one in node.arguments if not (proposed and _is_unused(one, uses)))
+        kept = tuple(argument for argument in node.arguments if not (proposed and _is_unused(argument, uses)))
         label = names.setdefault(node.label, f"n{len(names)}") if node.label and uses[node.label] else None
-        return f"Pattern({node.tools}, {[_text(one, names, uses) for one in kept]}, {label})"
+        return f"Pattern({node.tools}, {[_text(argument, names, uses) for argument in kept]}, {label})"
     if isinstance(node, tuple):
-        return f"({', '.join(_text(one, names, uses) for one in node)})"
+        return f"({', '.join(_text(part, names, uses) for part in node)})"
     if not is_dataclass(node):
         return f"{type(node).__name__} {sorted(map(repr, node)) if isinstance(node, frozenset) else node!r}"
     parts = []
-    for at, one in enumerate(fields(node)):
-        value = getattr(node, one.name)
-        if one.name == "variable" or (one.name == "name" and isinstance(node, ast.Variable | ast.Label)):
+    for at, field in enumerate(fields(node)):
+        value = getattr(node, field.name)
+        if field.name == "variable" or (field.name == "name" and isinstance(node, ast.Variable | ast.Label)):
             value = names.setdefault(value, f"n{len(names)}")
-        if one.name != "place":
+        if field.name != "place":
             parts.append(_text(value, names, uses, proposed=at == 0 and isinstance(node, _PROPOSED)))
     return f"{type(node).__name__}({', '.join(parts)})"
 

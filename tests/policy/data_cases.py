@@ -224,7 +224,7 @@ class Maker:
     def _wanted(self, name: str, scope: _Scope) -> str:
         kind = ARGUMENTS[name]
         if self.often(0.65):
-            bound = [one for one, its in scope.variables.items() if its == kind or self.often(0.1)]
+            bound = [name for name, its in scope.variables.items() if its == kind or self.often(0.1)]
             if bound and self.often(0.7):
                 return self._chance.choice(bound)
             variable = self._new("v")

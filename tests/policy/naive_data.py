@@ -197,11 +197,16 @@ class Naive:
             return False
         if pattern.label:
             names[pattern.label] = step
-        return both([_fits(one.value, none_as_unknown(step.args.get(one.name)), names) for one in pattern.arguments])
+        return both(
+            [
+                _fits(argument.value, none_as_unknown(step.args.get(argument.name)), names)
+                for argument in pattern.arguments
+            ]
+        )
 
     def _recalled(self, step: Step, pattern: ast.Pattern, names: Names) -> Truth:
         """Whether a past call matches; one that lacks an argument does not."""
-        return all(one.name in step.args for one in pattern.arguments) and self._matched(step, pattern, names)
+        return all(argument.name in step.args for argument in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
         self,
@@ -212,13 +217,13 @@ class Naive:
         within: ast.Term | None = None,
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
-        found = []
+        steps = []
         for step in scene.earlier:
             inner = dict(names)
             matched = self._recalled(step, pattern, inner)
             value = both([matched, matched and self._value(condition, scene, inner)])
-            found.append((step, both([value, self._recent(step, within, scene, names)]), inner))
-        return found
+            steps.append((step, both([value, self._recent(step, within, scene, names)]), inner))
+        return steps
 
     def _recent(self, step: Step, within: ast.Term | None, scene: Scene, names: Names) -> Truth:
         """Whether a call is in a time window."""
@@ -240,8 +245,8 @@ class Naive:
             case ast.Variable(name):
                 return names[name]
             case ast.ListOf(items):
-                found = [value(item) for item in items]
-                return UNKNOWN if any(item is UNKNOWN or isinstance(item, Between) for item in found) else found
+                values = [value(item) for item in items]
+                return UNKNOWN if any(item is UNKNOWN or isinstance(item, Between) for item in values) else values
             case ast.And(parts):
                 return both(value(part) for part in parts)
             case ast.Or(parts):
@@ -265,7 +270,10 @@ class Naive:
             case ast.SetOperation(left, sign, right):
                 return sets_combined(value(left), sign, value(right))
             case ast.Apply(function, arguments):
-                written = [one.regex if isinstance(one, ast.RegexValue) else value(one) for one in arguments]
+                written = [
+                    argument.regex if isinstance(argument, ast.RegexValue) else value(argument)
+                    for argument in arguments
+                ]
                 return applied(function, written)
             case ast.Sources(body):
                 return UNKNOWN if value(body) is UNKNOWN else sources(value(body), scene.earlier, self._labels)
@@ -288,14 +296,14 @@ class Naive:
             case ast.State():
                 return none_as_unknown(scene.step.state)
             case ast.StateOf(function, arguments):
-                return self._state_value(function, [value(one) for one in arguments], scene)
+                return self._state_value(function, [value(argument) for argument in arguments], scene)
         return self._of_history(term, scene, names)
 
     def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
         match term:
             case ast.SomeCall(pattern, condition, ok, within):
-                found = self._found(pattern, condition, scene, names, within)
-                return _any_of(found, ok=ok)
+                matches = self._found(pattern, condition, scene, names, within)
+                return _any_of(matches, ok=ok)
             case ast.TimeOf(ast.Label(name)):
                 return _time_of(names[name])
             case ast.TimeOf(ast.Selected(which, pattern, condition)):
@@ -305,28 +313,32 @@ class Naive:
             case ast.OfCall(what, ast.Selected(which, pattern, condition)):
                 return _of_call(what, self._selected(which, self._found(pattern, condition, scene, names)))
             case ast.CountCalls(pattern, condition, within):
-                found = self._found(pattern, condition, scene, names, within)
-                return _total([(step, value, 1) for step, value, _ in found])
+                matches = self._found(pattern, condition, scene, names, within)
+                return _total([(step, value, 1) for step, value, _ in matches])
             case ast.SumCalls(pattern, condition, summed, within):
-                found = self._found(pattern, condition, scene, names, within)
-                return _total([(step, one, one and self._value(summed, scene, inner)) for step, one, inner in found])
+                matches = self._found(pattern, condition, scene, names, within)
+                return _total(
+                    [(step, match, match and self._value(summed, scene, inner)) for step, match, inner in matches]
+                )
             case ast.OverItems(which, name, items, condition):
                 listed = self._value(items, scene, names)
                 if kind(listed) != "list":
                     return UNKNOWN
                 return _FOLDED[which](
-                    self._value(condition, scene, {**names, name: none_as_unknown(one)}) for one in listed
+                    self._value(condition, scene, {**names, name: none_as_unknown(item)}) for item in listed
                 )
         raise AssertionError(term)
 
     def _state_value(self, function: str, arguments: Sequence[Any], scene: Scene) -> Any:
-        if scene.step.state is None or any(one is UNKNOWN or isinstance(one, Between) for one in arguments):
+        if scene.step.state is None or any(
+            argument is UNKNOWN or isinstance(argument, Between) for argument in arguments
+        ):
             return UNKNOWN
         return none_as_unknown(self._functions[function](scene.step.state, *arguments))
 
-    def _selected(self, which: str, found: Sequence[tuple[Step, Truth, Names]]) -> Any:
+    def _selected(self, which: str, steps: Sequence[tuple[Step, Truth, Names]]) -> Any:
         """The first or last matching call, if known."""
-        for step, value, _ in found if which == "first" else reversed(found):
+        for step, value, _ in steps if which == "first" else reversed(steps):
             if value is not False:
                 return step if value is True and _runs(step) else UNKNOWN
         return UNKNOWN
@@ -474,16 +486,16 @@ def _runs(step: Step) -> bool:
     return step.begun or step.status is not None
 
 
-def _any_of(found: Sequence[tuple[Step, Truth, Names]], *, ok: bool) -> Truth:
+def _any_of(steps: Sequence[tuple[Step, Truth, Names]], *, ok: bool) -> Truth:
     """Whether a call was found; where it has to end well, one in flight may still do so."""
     ended = {"ok": True, None: UNKNOWN} if ok else {}
-    return either(both([value, ended.get(step.status, not ok)]) for step, value, _ in found)
+    return either(both([value, ended.get(step.status, not ok)]) for step, value, _ in steps)
 
 
-def _total(found: Sequence[tuple[Step, Truth, Any]]) -> Any:
+def _total(steps: Sequence[tuple[Step, Truth, Any]]) -> Any:
     """A sum over both possibilities of each call that may count."""
     total: Any = 0
-    for step, value, amount in found:
+    for step, value, amount in steps:
         if value is True and _runs(step):
             total = computed(total, "+", amount)
         elif value is not False:

@@ -25,8 +25,8 @@ def _of_texts(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _abs(value: Any) -> Any:
-    found = number(value)
-    return UNKNOWN if found is UNKNOWN else _whole(found if found >= 0 else -found)
+    value_number = number(value)
+    return UNKNOWN if value_number is UNKNOWN else _whole(value_number if value_number >= 0 else -value_number)
 
 
 def _whole(value: Fraction) -> int | Fraction:
@@ -35,8 +35,8 @@ def _whole(value: Fraction) -> int | Fraction:
 
 def _sorted(values: Sequence[Any]) -> list[Any]:
     """The numbers in order; empty if there is another value."""
-    found = [number(one) for one in (values[0] if len(values) == 1 and kind(values[0]) == "list" else values)]
-    return [] if UNKNOWN in found else sorted(map(_whole, found))
+    numbers = [number(value) for value in (values[0] if len(values) == 1 and kind(values[0]) == "list" else values)]
+    return [] if UNKNOWN in numbers else sorted(map(_whole, numbers))
 
 
 def _mapping(value: Any) -> Any:
@@ -46,13 +46,13 @@ def _mapping(value: Any) -> Any:
 
 
 def _keys(value: Any) -> Any:
-    found = _mapping(value)
-    return UNKNOWN if found is UNKNOWN else [*found]
+    mapping = _mapping(value)
+    return UNKNOWN if mapping is UNKNOWN else [*mapping]
 
 
 def _values(value: Any) -> Any:
-    found = _mapping(value)
-    return UNKNOWN if found is UNKNOWN else [*found.values()]
+    mapping = _mapping(value)
+    return UNKNOWN if mapping is UNKNOWN else [*mapping.values()]
 
 
 def _find(text: Any, regex: str) -> Any:
@@ -63,16 +63,16 @@ def _find(text: Any, regex: str) -> Any:
 
 def _number(text: str) -> Any:
     """Takes the commas out, if they can only group."""
-    found = text.strip(" \t\r\n")
-    whole, point, decimals = found.lstrip("+-").partition(".")
+    stripped = text.strip(" \t\r\n")
+    whole, point, decimals = stripped.lstrip("+-").partition(".")
     first, *groups = whole.split(",")
-    if len(found) - len(found.lstrip("+-")) > 1 or not all(_is_digits(one) for one in (first, *groups)):
+    if len(stripped) - len(stripped.lstrip("+-")) > 1 or not all(_is_digits(group) for group in (first, *groups)):
         return UNKNOWN
     if point and not _is_digits(decimals):
         return UNKNOWN
-    if groups and (len(first) > 3 or {len(one) for one in groups} != {3} or (len(groups) == 1 and not point)):
+    if groups and (len(first) > 3 or {len(group) for group in groups} != {3} or (len(groups) == 1 and not point)):
         return UNKNOWN
-    return _whole(Fraction(found.replace(",", "")))
+    return _whole(Fraction(stripped.replace(",", "")))
 
 
 def _is_digits(text: str) -> bool:
@@ -82,8 +82,8 @@ def _is_digits(text: str) -> bool:
 def _links(text: str) -> list[str]:
     """Reads words, as the generated texts have no other links."""
     words = [word.strip("().,;") for word in text.split()]
-    found = ["http://" + word if word.startswith("www.") else word for word in words]
-    links = [_lowered(word) for word in found if re.match("(?i)https?://", word)]
+    addresses = ["http://" + word if word.startswith("www.") else word for word in words]
+    links = [_lowered(word) for word in addresses if re.match("(?i)https?://", word)]
     return [link for at, link in enumerate(links) if link not in links[:at]]
 
 
@@ -95,15 +95,15 @@ def _lowered(link: str) -> str:
 
 def _emails(text: str) -> list[str]:
     words = [word.strip("().,;<>").lower() for word in text.split()]
-    found = [word for word in words if "@" in word and "." in word.split("@")[1]]
-    return [one for at, one in enumerate(found) if one not in found[:at]]
+    addresses = [word for word in words if "@" in word and "." in word.split("@")[1]]
+    return [address for at, address in enumerate(addresses) if address not in addresses[:at]]
 
 
 def _tokens(text: str) -> list[str]:
     """Reads words, as the generated texts have no other tokens."""
     words = [word.strip("().,;:<>") for word in text.casefold().split()]
-    found = [token for word in words for token in _tokens_of(word)]
-    return [one for at, one in enumerate(found) if one not in found[:at]] or [text]
+    tokens = [token for word in words for token in _tokens_of(word)]
+    return [token for at, token in enumerate(tokens) if token not in tokens[:at]] or [text]
 
 
 def _tokens_of(word: str) -> list[str]:
@@ -119,12 +119,12 @@ def _tokens_of(word: str) -> list[str]:
 
 def _instant(text: str) -> Any:
     try:
-        found = dt.datetime.fromisoformat(text)
+        instant = dt.datetime.fromisoformat(text)
     except ValueError:
         return UNKNOWN
-    if found.tzinfo is None:
+    if instant.tzinfo is None:
         return UNKNOWN
-    return _whole(Fraction((found - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1), 10**6))
+    return _whole(Fraction((instant - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1), 10**6))
 
 
 def _mentions(value: Any, token: Any) -> Truth:
@@ -141,9 +141,9 @@ def _mentions(value: Any, token: Any) -> Truth:
 def _leaves(value: Any) -> list[Any]:
     match kind(value):
         case "mapping":
-            return [leaf for one in value.values() for leaf in _leaves(one)]
+            return [leaf for part in value.values() for leaf in _leaves(part)]
         case "list":
-            return [leaf for one in value for leaf in _leaves(one)]
+            return [leaf for part in value for leaf in _leaves(part)]
         case "text" if value[:1] in ("{", "[", '"') and from_json(value) is not UNKNOWN:
             return [value, *_leaves(from_json(value))]
     return [] if value is None else [value]

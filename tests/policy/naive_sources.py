@@ -31,7 +31,7 @@ def sources(value: Any, earlier: Sequence[Any], labels: Labels) -> Any:
 
 
 def seen(wanted: Sequence[str], earlier: Sequence[Any], labels: Labels) -> Truth:
-    found: Truth = False
+    truth: Truth = False
     for step in earlier:
         of_tool = {label: path for label in wanted for tool, path in labels[label] if tool == step.tool}
         if not of_tool:
@@ -39,8 +39,8 @@ def seen(wanted: Sequence[str], earlier: Sequence[Any], labels: Labels) -> Truth
         there = [path for path in of_tool.values() if _is_there(step.output, path)] if _ended(step) else []
         if there:
             return True
-        found = UNKNOWN
-    return found
+        truth = UNKNOWN
+    return truth
 
 
 def _recorded(
@@ -59,11 +59,11 @@ def _recorded(
         written = (
             {key for leaf, _ in _leaves(dict(step.args)) for key, _ in _keys(leaf)} - certain.keys() - possible.keys()
         )
-        found: list[tuple[str, set[str]]] = []
+        key_labels: list[tuple[str, set[str]]] = []
         for leaf, path in _leaves(step.output):
             own = {label for label, wanted in of_tool if _begins(path, wanted)}
-            found += [(key, own) for key, _ in _keys(leaf)]
-        for key, own in found:
+            key_labels += [(key, own) for key, _ in _keys(leaf)]
+        for key, own in key_labels:
             echoed = key in written and (not own or step.status != "ok")
             if not echoed:
                 certain.setdefault(key, set()).update(own)

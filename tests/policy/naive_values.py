@@ -45,7 +45,7 @@ class SetRange(tuple[frozenset[str], frozenset[str]]):
 
 def _over_sets(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
     """The results for all sets that the operands can be."""
-    lefts, rights = (one.every() if isinstance(one, SetRange) else [one] for one in (left, right))
+    lefts, rights = (operand.every() if isinstance(operand, SetRange) else [operand] for operand in (left, right))
     return {function(one, other) for one in lefts for other in rights}
 
 
@@ -107,10 +107,10 @@ def string_set(items: list[Any]) -> Any:
 
 def sets_combined(left: Any, operator: str, right: Any) -> Any:
     if isinstance(left, SetRange) or isinstance(right, SetRange):
-        found = _over_sets(lambda one, other: sets_combined(one, operator, other), left, right)
-        if UNKNOWN in found:
+        over_sets = _over_sets(lambda one, other: sets_combined(one, operator, other), left, right)
+        if UNKNOWN in over_sets:
             return UNKNOWN
-        least, most = frozenset.intersection(*found), frozenset.union(*found)
+        least, most = frozenset.intersection(*over_sets), frozenset.union(*over_sets)
         return least if least == most else SetRange(least, most)
     if kind(left) != "set" or kind(right) != "set":
         return UNKNOWN
@@ -124,13 +124,13 @@ def _same(found: set[Any]) -> Truth:
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
     """Compares two numbers, two strings or two sets. Bounds decide if all numbers between them compare alike."""
     if isinstance(left, SetRange) or isinstance(right, SetRange):
-        return _same(_over_sets(lambda one, other: ordered(one, other, compare), left, right))
+        return _same(_over_sets(lambda part, other: ordered(part, other, compare), left, right))
     if isinstance(left, Between) or isinstance(right, Between):
         first, second = ends(left), ends(right)
         if first is None or second is None:
             return UNKNOWN
-        found = {compare(one, other) for one in first for other in second}
-        return found.pop() if len(found) == 1 else UNKNOWN
+        compares = {compare(one, other) for one in first for other in second}
+        return compares.pop() if len(compares) == 1 else UNKNOWN
     if kind(left) == kind(right) and kind(left) in ("text", "set"):
         return compare(left, right)
     left, right = number(left), number(right)
@@ -160,10 +160,10 @@ def contained(item: Any, whole: Any) -> Truth:
     if isinstance(whole, SetRange):
         return _same(_over_sets(contained, item, whole))
     if kind(whole) == "list":
-        kinds = [kind(one) for one in whole if one is not None]
+        kinds = [kind(member) for member in whole if member is not None]
         if (kinds and kinds.count(kinds[0]) < len(kinds)) or {"list", "mapping", ""}.intersection(kinds):
             return UNKNOWN
-        return either(equal(item, one) for one in whole)
+        return either(equal(item, member) for member in whole)
     if kind(whole) in ("text", "set") and kind(item) == "text":
         return item in whole
     return UNKNOWN
@@ -174,7 +174,7 @@ def computed(left: Any, operator: str, right: Any) -> Any:
         first, second = ends(left), ends(right)
         if first is None or second is None or operator in "/%":
             return UNKNOWN
-        corners = [_COMPUTED[operator](Fraction(one), Fraction(other)) for one in first for other in second]
+        corners = [_COMPUTED[operator](Fraction(end), Fraction(other)) for end in first for other in second]
         return Between(min(corners), max(corners))
     if kind(left) == kind(right) == "text":
         return f"{left}{right}" if operator == "+" else UNKNOWN

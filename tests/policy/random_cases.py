@@ -28,10 +28,17 @@ class RandomCases:
         self._arguments = sorted({*re.findall(r"(\w+)=", text), *re.findall(r"args(?:\(\w+\))?\.(\w+)", text)})
         self._facts = sorted(set(re.findall(r"fact\(([\w.]+)\)", text)))
         self._fields = sorted(set(re.findall(r"\)\.(\w+)", text)))
-        numbers = [int(one) for one in re.findall(r"\b(\d+)\b", text)]
+        numbers = [int(match) for match in re.findall(r"\b(\d+)\b", text)]
         self._ages = [int(size) * _UNITS[unit] for size, unit in re.findall(r"\b(\d+)([mhs])\b", text)] or [60]
-        words = [one for pair in re.findall(r'"([^"\\]*)"|\((\w+)\)', text) for one in pair if one]
-        self._values = [one + more for one in numbers for more in (0, 1, -1, 0.01)] + [*words, "A", "B", True, False, 1]
+        words = [word for pair in re.findall(r'"([^"\\]*)"|\((\w+)\)', text) for word in pair if word]
+        self._values = [number + more for number in numbers for more in (0, 1, -1, 0.01)] + [
+            *words,
+            "A",
+            "B",
+            True,
+            False,
+            1,
+        ]
         self._roles = [*words, "guest", "other"]
 
     def __iter__(self) -> Iterator[Case]:
@@ -43,14 +50,14 @@ class RandomCases:
         calls = sorted((self._age() for _ in range(pick((0, 0, 1, 1, 2, 3, 4)))), reverse=True)
         some = [pick(self._tools) for _ in range(pick((1, 2, 3)))]
         history = tuple(self._call(pick(some), age) for age in calls)
-        roles = {"id": pick(("A", "B")), "roles": [one for one in self._roles if chance() < 0.4]}
+        roles = {"id": pick(("A", "B")), "roles": [role for role in self._roles if chance() < 0.4]}
         facts = {name: self._fact() for name in self._facts if chance() < 0.85}
         nested = {"user_confirmed": None, "context": {}, **facts}
         now = NOW + dt.timedelta(hours=pick((0, 0, 0, -8, 1)), minutes=pick((0, 30, 29)), days=pick((0, 0, 1, 3)))
         return Case(
             "random",
-            tuple(Event(one.tool, one.args, one.output, one.status, time=now - dt.timedelta(seconds=age))
-                  for one, age in zip(history, calls, strict=True)),
+            tuple(Event(step.tool, step.args, step.output, step.status, time=now - dt.timedelta(seconds=age))
+                  for step, age in zip(history, calls, strict=True)),
             Event(pick(self._tools), self._args()),
             None,
             nested,

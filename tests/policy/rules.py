@@ -42,9 +42,9 @@ events = st.builds(
 chosen_rules = st.lists(st.sampled_from(RULES), max_size=5)
 
 
-def stepped(one: Compiled, trace: Sequence[Event]) -> tuple[Standing, int]:
+def stepped(compiled: Compiled, trace: Sequence[Event]) -> tuple[Standing, int]:
     """Returns a rule's status after a trace and the index of the violating event or -1, from its automaton alone."""
-    alphabet, automaton = one
+    alphabet, automaton = compiled
     state, violated_by = 0, -1
     for at, event in enumerate(trace):
         state = automaton.table[state][alphabet.index(event, ok=event.status == "ok")]

@@ -39,7 +39,7 @@ FORMS = {  # sort -> operators, with the sorts of their operands
     "Colour": "ite:Bool,Colour,Colour turned:Colour",
 }
 TABLE = {
-    sort: [(name.replace("~", " "), takes.split(",")) for name, takes in (one.split(":") for one in forms.split())]
+    sort: [(name.replace("~", " "), takes.split(",")) for name, takes in (part.split(":") for part in forms.split())]
     for sort, forms in FORMS.items()
 }
 LITERALS = {
@@ -92,17 +92,17 @@ class Maker:
             return f"(str.in_re {self.term('String', depth - 1)} {self.regex(2)})"
         name, takes = self.rng.choice(TABLE[sort])
         self.operators.add(name)
-        return f"({name} {' '.join(self.term(one, depth - 1) for one in takes)})"
+        return f"({name} {' '.join(self.term(take, depth - 1) for take in takes)})"
 
     def leaf(self, sort: str) -> str:
-        names = [name for name, found in VARIABLES.items() if found == sort]
+        names = [name for name, variable in VARIABLES.items() if variable == sort]
         return self.rng.choice(names if self.rng.random() < 0.65 else [*LITERALS[sort], *(["limit"] * (sort == "Int"))])
 
     def let(self, sort: str, depth: int) -> str:
         """Binds a name that may shadow a variable."""
         self.operators.add("let")
         other = self.rng.choice(list(VALUES))
-        name = next(name for name, found in VARIABLES.items() if found == other)
+        name = next(name for name, variable in VARIABLES.items() if variable == other)
         return f"(let (({name} {self.term(other, depth - 1)})) {self.term(sort, depth - 1)})"
 
     def regex(self, depth: int) -> str:
@@ -148,9 +148,9 @@ def literal(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    return '"' + "".join(f"\\u{{{ord(one):x}}}" for one in text) + '"'
+    return '"' + "".join(f"\\u{{{ord(character):x}}}" for character in text) + '"'
 
 
-def facts(found: dict[str, Any]) -> str:
+def facts(assignment: dict[str, Any]) -> str:
     """Returns assertions that the variables have these values."""
-    return "".join(f"(assert (= {name} {literal(value)}))\n" for name, value in found.items())
+    return "".join(f"(assert (= {name} {literal(value)}))\n" for name, value in assignment.items())

@@ -45,13 +45,15 @@ def test_equal_drafts_are_proved_equal(first: Any, second: Any) -> None:
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_a_witness_is_judged_differently(first: Any, second: Any) -> None:
     """Also when it is written to a file, and read again."""
-    found = compare_rules(first, second)
-    assert isinstance(found, Different)
-    assert replayed(found, first) == found.outcomes[0] != found.outcomes[1] == replayed(found, second)
+    comparison = compare_rules(first, second)
+    assert isinstance(comparison, Different)
+    assert (
+        replayed(comparison, first) == comparison.outcomes[0] != comparison.outcomes[1] == replayed(comparison, second)
+    )
 
 
-def replayed(found: Different, draft: Any) -> str:
-    policies, witness = ComparedDraft(draft).policies, found.witness
+def replayed(difference: Different, draft: Any) -> str:
+    policies, witness = ComparedDraft(draft).policies, difference.witness
     line = json.dumps(witness.record())
     if witness.is_case:
         return outcome(policies, read_case(line, "cases.jsonl", 1))
@@ -63,23 +65,24 @@ def replayed(found: Different, draft: Any) -> str:
 @pytest.mark.parametrize(("first", "second"), SAME)
 def test_equal_drafts_never_differ(first: Any, second: Any) -> None:
     """On random cases whose history can happen."""
-    found = compare_rules(first, second)
-    assert isinstance(found, Same)
-    assert differences(first, second, labels_only=found.labels_only) == []
+    comparison = compare_rules(first, second)
+    assert isinstance(comparison, Same)
+    assert differences(first, second, labels_only=comparison.labels_only) == []
 
 
 def differences(first: Any, second: Any, *, labels_only: bool) -> list[Any]:
     """Returns random cases on which drafts differ."""
-    one, other = ComparedDraft(first).policies, ComparedDraft(second).policies
+    first_policies, other = ComparedDraft(first).policies, ComparedDraft(second).policies
 
     def seen(policies: Any, case: Any) -> Any:
-        found = outcome(policies, case)
-        return found in ("denied", "unchecked") if labels_only else found
+        policies_outcome = outcome(policies, case)
+        return policies_outcome in ("denied", "unchecked") if labels_only else policies_outcome
 
     cases = islice(RandomCases(text_of([first, second]), Random(7)), RANDOM)  # noqa: S311 - a fixed seed
     return [
         case for case in cases
-        if seen(one, case) != seen(other, case) and can_happen(one, case) and can_happen(other, case)
+        if seen(first_policies, case) != seen(other, case)
+        and can_happen(first_policies, case) and can_happen(other, case)
     ]  # fmt: skip
 
 
@@ -90,19 +93,19 @@ def test_random_pairs() -> None:
     random, answers = Random(3), Counter[str]()  # noqa: S311 - a fixed seed
     for _ in range(150):
         first, second = random.choice(drafts), random.choice(drafts)
-        found = compare_rules(first, second)
-        answers[type(found).__name__] += 1
-        if isinstance(found, Different):
-            assert (replayed(found, first), replayed(found, second)) == found.outcomes
-        if isinstance(found, Same):
-            assert differences(first, second, labels_only=found.labels_only) == []
+        comparison = compare_rules(first, second)
+        answers[type(comparison).__name__] += 1
+        if isinstance(comparison, Different):
+            assert (replayed(comparison, first), replayed(comparison, second)) == comparison.outcomes
+        if isinstance(comparison, Same):
+            assert differences(first, second, labels_only=comparison.labels_only) == []
     assert answers["Undecided"] <= 8
 
 
 def test_messages_are_reported_apart() -> None:
     """They do not decide what happens."""
-    found = compare_rules(rule("G !tool:x"), rule("G !tool:x", message="Ask first."))
-    assert found == Same("identical", ("the messages differ: 'none' and 'Ask first.'",))
+    comparison = compare_rules(rule("G !tool:x"), rule("G !tool:x", message="Ask first."))
+    assert comparison == Same("identical", ("the messages differ: 'none' and 'Ask first.'",))
 
 
 @pytest.mark.slow
@@ -112,8 +115,8 @@ def test_messages_are_reported_apart() -> None:
 )
 def test_a_response_decides_what_happens(text: str, response: str, expected: str | None) -> None:
     """A person may approve a call only if every rule that it violates lets them."""
-    found = compare_rules(rule(text), rule(text, on_violation=response))
-    assert (found.outcomes[1] if isinstance(found, Different) else None) == expected
+    comparison = compare_rules(rule(text), rule(text, on_violation=response))
+    assert (comparison.outcomes[1] if isinstance(comparison, Different) else None) == expected
     both = [rule(text), rule(text, id="too", on_violation=response)]
     assert isinstance(compare_rules(rule(text), both), Same | Undecided) or response == "halt"
 
@@ -135,10 +138,10 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("first", "one", "second", "other"), NAMED)
-def test_names_do_not_matter(first: Any, one: str, second: Any, other: str) -> None:
+@pytest.mark.parametrize(("first", "first_name", "second", "other"), NAMED)
+def test_names_do_not_matter(first: Any, first_name: str, second: Any, other: str) -> None:
     """Neither of sets, constants, definitions nor counters."""
-    assert isinstance(compare_rules(named(first, one), named(second, other)), Same)
+    assert isinstance(compare_rules(named(first, first_name), named(second, other)), Same)
 
 
 DECLARED = [
@@ -203,18 +206,21 @@ The conversation ends. Is everything done that has to be done?
 @pytest.mark.parametrize(("expected", "first", "second"), paragraphs(QUESTIONS))
 def test_a_question_has_plain_words(expected: str, first: str, second: str) -> None:
     """From names, values and limits."""
-    found = compare_rules(first, second, tools=TOOLS)
-    assert isinstance(found, Different)
-    assert question(found.witness, TOOLS) == expected
-    assert question(found.witness, TOOLS, "No  exceptions.") == f'"No exceptions." {expected}'
+    comparison = compare_rules(first, second, tools=TOOLS)
+    assert isinstance(comparison, Different)
+    assert question(comparison.witness, TOOLS) == expected
+    assert question(comparison.witness, TOOLS, "No  exceptions.") == f'"No exceptions." {expected}'
 
 
 def test_an_answer_becomes_a_case() -> None:
     """A second answer to the same question replaces the first one."""
-    found = compare_rules("forall(pay(n=n), n <= 5)", "forall(pay(n=n), n < 5)")
-    assert isinstance(found, Different)
-    assert [(one.answer, one.allowed) for one in choices(found)] == [("allowed", True), ("not allowed", False)]
-    cases = with_answer([{"id": "a"}], ReviewerAnswer(found.witness, allowed=False))
-    cases = with_answer(cases, ReviewerAnswer(found.witness, allowed=True))
-    assert [one.get("label") for one in cases] == [None, 0]
+    comparison = compare_rules("forall(pay(n=n), n <= 5)", "forall(pay(n=n), n < 5)")
+    assert isinstance(comparison, Different)
+    assert [(choice.answer, choice.allowed) for choice in choices(comparison)] == [
+        ("allowed", True),
+        ("not allowed", False),
+    ]
+    cases = with_answer([{"id": "a"}], ReviewerAnswer(comparison.witness, allowed=False))
+    cases = with_answer(cases, ReviewerAnswer(comparison.witness, allowed=True))
+    assert [case.get("label") for case in cases] == [None, 0]
     assert read_case(json.dumps(cases[1]), "cases.jsonl", 1).label == 0

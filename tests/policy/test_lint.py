@@ -29,15 +29,15 @@ def linted(text: str, folder: Path) -> list[LintFinding]:
 
 
 def found(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
-    return {(one.kind, one.policy, one.tool) for one in linted(f"version: 1\n{text}", folder)}
+    return {(finding.kind, finding.policy, finding.tool) for finding in linted(f"version: 1\n{text}", folder)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_fault_is_found(case: Case, tmp_path: Path) -> None:
     """The finding has the kind, the rule, the tool and a message, and there is no other finding."""
     findings = linted(case.text, tmp_path)
-    assert {(one.kind, one.policy, one.tool) for one in findings} == case.found
-    assert all(one.message and one.example for one in findings)
+    assert {(finding.kind, finding.policy, finding.tool) for finding in findings} == case.found
+    assert all(finding.message and finding.example for finding in findings)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -172,7 +172,7 @@ def test_a_contradictory_tool_is_never_called(seed: int, tmp_path: Path) -> None
     path = tmp_path / "policies.yaml"
     rules = "".join(f"  - id: rule {at}\n    temporal: {text}\n" for at, text in enumerate(texts))
     path.write_text(f"version: 1\ntools: [a, b, c]\npolicies:\n{rules}")
-    contradictory = {one.tool for one in lint(path) if one.kind == "contradictory"}
+    contradictory = {finding.tool for finding in lint(path) if finding.kind == "contradictory"}
     well = [order for order, ends in kept_orders(path) if ends]
     never = {tool for tool in "abc" if not any(tool in order for order in well)}
     if not well:
@@ -194,8 +194,8 @@ def test_the_benchmark_leaves_only_tools_that_read(name: str) -> None:
     path = ROOT / "benchmarks" / "tau" / f"{name}.yaml"
     harmless = ("calculate", "find_", "get_", "list_all_", "search_", "think", "transfer_to_human_agents")
     findings = lint(path)
-    assert {one.kind for one in findings} == {"uncovered"}
-    assert all(one.tool is not None and one.tool.startswith(harmless) for one in findings)
+    assert {finding.kind for finding in findings} == {"uncovered"}
+    assert all(finding.tool is not None and finding.tool.startswith(harmless) for finding in findings)
 
 
 def test_the_starter_is_clean() -> None:
@@ -206,7 +206,7 @@ def test_the_starter_is_clean() -> None:
 def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path) -> None:
     """Two of its 15 policies imply four others, and there are no other findings."""
     rules = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
-    text = "".join(f"  - {json.dumps({'id': one['id'], 'temporal': one['dsl']})}\n" for one in rules)
+    text = "".join(f"  - {json.dumps({'id': rule['id'], 'temporal': rule['dsl']})}\n" for rule in rules)
     assert found(f"policies:\n{text}", tmp_path) == {
         ("shadowed", "email_requires_review", "draft_email"),
         ("shadowed", "no_delete_production", "delete_production_db"),
@@ -269,7 +269,7 @@ def test_the_command_prints_findings_as_text(run: Callable[..., CommandResult]) 
 
 def test_a_clean_file_exits_0(run: Callable[..., CommandResult]) -> None:
     """Standard output is empty; standard error has the number of checked rules."""
-    rules = ", ".join(f"{{id: {one}, temporal: 'G(tool:{one} -> O tool:login)'}}" for one in "ab")
+    rules = ", ".join(f"{{id: {tool_name}, temporal: 'G(tool:{tool_name} -> O tool:login)'}}" for tool_name in "ab")
     ran = run(f"policies: [{rules}]")
     assert (ran.status, ran.out) == (0, "")
     assert ran.err.endswith("no findings in 2 rules\n")

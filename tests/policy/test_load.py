@@ -53,7 +53,7 @@ def judged(policies: Policies, proposed: list[tuple[str, dict[str, int]]]) -> li
         if verdict.label == 0:
             session.record("done", permit=verdict.permit)
         verdicts.append(verdict)
-    return [(one.decision, one.rules, one.reasons) for one in (*verdicts, session.finish())]
+    return [(verdict.decision, verdict.rules, verdict.reasons) for verdict in (*verdicts, session.finish())]
 
 
 @given(documents, calls)

@@ -76,7 +76,7 @@ def test_it_agrees_with_the_evaluator(run: int) -> None:
 @pytest.mark.parametrize("run", slow_after(1, range(3)))
 def test_a_possible_completion_is_found(run: int) -> None:
     """A call can comply exactly if some combination of all values complies."""
-    found = Counter[bool | None]()
+    counts = Counter[bool | None]()
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case, names = played(seed), Random(seed).sample(sorted(DOMAIN), 1 + seed % 2)  # noqa: S311 - a fixed seed
         args = {name: value for name, value in case.call.args.items() if name not in names}
@@ -85,9 +85,9 @@ def test_a_possible_completion_is_found(run: int) -> None:
         opened = {name: Open(DOMAIN[name][0]) for name in names}
         answer = Reasoner(case.session, FUNCTIONS).can_comply(case.call.tool, {**args, **opened}, facts=case.call.facts)
         assert answer in (possible, None), f"seed {seed}"
-        found[answer] += 1
-    assert found[None] <= 3
-    assert min(found[True], found[False]) > 0.05 * TRIPLES
+        counts[answer] += 1
+    assert counts[None] <= 3
+    assert min(counts[True], counts[False]) > 0.05 * TRIPLES
 
 
 SHORT, SOME = Open({"type": "string", "maxLength": 3}), Open({"enum": ["a", "b"]})
@@ -111,7 +111,7 @@ COMPLETIONS: dict[str, tuple[list[str], dict[str, Any], bool | None, bool | None
 
 
 @pytest.mark.parametrize(
-    ("rules", "args", "alone", "more"), [pytest.param(*one, id=name) for name, one in COMPLETIONS.items()]
+    ("rules", "args", "alone", "more"), [pytest.param(*completion, id=name) for name, completion in COMPLETIONS.items()]
 )
 def test_completions(rules: list[str], args: dict[str, Any], alone: bool | None, more: bool | None) -> None:
     """The reasoner completes open arguments, and arguments that are still missing."""
@@ -125,10 +125,10 @@ def test_a_witness_is_allowed() -> None:
     session = session_of("before(pay(id=i, n=n), true, f:get(id=i), n <= output(f).k)", state=None)
     permit = session.check("get", {"id": "q"}).permit
     session.record({"k": 7.5}, permit=permit)
-    found = Reasoner(session).witness("pay", {"id": OPEN, "n": Open({"type": "number", "minimum": 7.25})})
-    assert found is not None
-    assert found["id"] == "q"
-    assert 7.25 <= found["n"] <= 7.5
+    witness = Reasoner(session).witness("pay", {"id": OPEN, "n": Open({"type": "number", "minimum": 7.25})})
+    assert witness is not None
+    assert witness["id"] == "q"
+    assert 7.25 <= witness["n"] <= 7.5
 
 
 def test_a_remedy_is_minimal() -> None:
@@ -144,8 +144,8 @@ def test_every_outcome_of_calls_in_flight_is_considered() -> None:
     """A call complies only if it does so for every outcome."""
     session = session_of("forall(pay(n=n), n > 1 && (failed(last(get())) -> n < 4) && (!failed(last(get())) -> n > 2))")
     session.check("get")
-    found = Reasoner(session).witness("pay", {"n": Open({"type": "integer"})})
-    assert found == {"n": 3}
+    witness = Reasoner(session).witness("pay", {"n": Open({"type": "integer"})})
+    assert witness == {"n": 3}
 
 
 def test_a_call_in_flight_leaves_some_open() -> None:
@@ -246,7 +246,7 @@ NEVER: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("faulty", "right"), [pytest.param(*one, id=name) for name, one in NEVER.items()])
+@pytest.mark.parametrize(("faulty", "right"), [pytest.param(*pair, id=name) for name, pair in NEVER.items()])
 def test_a_tool_that_can_never_be_called_is_proved(faulty: list[str], right: list[str]) -> None:
     """The contradiction is proved, but not for the corrected version."""
     assert PolicyAnalysis(compile_rules(faulty, functions=FUNCTIONS)).is_never_allowed("pay")
@@ -296,10 +296,10 @@ def test_an_example_names_the_conditions() -> None:
         ["forall(pay(n=n), n <= fact(limit))", "before(pay(n=n), n > 5, f:get(), output(f).k == n)"]
     )
     first, second = policies.rules
-    found = PolicyAnalysis(policies).example("pay", satisfied=[second], violated=[first])
-    assert found is not None
-    assert found.description.startswith(f"pay(n={json.dumps(found.args['n'])}")
-    assert "fact(limit) is " in found.description
+    example = PolicyAnalysis(policies).example("pay", satisfied=[second], violated=[first])
+    assert example is not None
+    assert example.description.startswith(f"pay(n={json.dumps(example.args['n'])}")
+    assert "fact(limit) is " in example.description
 
 
 @pytest.mark.parametrize("batch", slow_after(1, range(3)))

@@ -62,7 +62,7 @@ def test_an_invalid_file_is_reported_once_and_the_next_one_is_loaded(
     path.unlink() if broken is None else path.write_text(broken)
     for _ in range(4):
         watch.look()
-    assert [one.levelno for one in caplog.records] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "p.yaml" in caplog.text
     assert not allows(policies, 12)
     write(path, 20)

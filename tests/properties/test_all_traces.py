@@ -67,12 +67,12 @@ def nested(chance: random.Random, depth: int) -> temporal.Formula:
 def some_formulas() -> list[temporal.Formula]:
     """Two hundred different ones of depth up to four, over two atoms or three."""
     chance = random.Random(5)  # noqa: S311 - a fixed seed
-    found: dict[temporal.Formula, None] = {}
-    while len(found) < 200:
+    formulas: dict[temporal.Formula, None] = {}
+    while len(formulas) < 200:
         formula = nested(chance, 4)
         if len(temporal.atoms(formula)) > 1:
-            found[formula] = None
-    return list(found)
+            formulas[formula] = None
+    return list(formulas)
 
 
 def accepted(formula: temporal.Formula, length: int) -> Truths:

@@ -72,7 +72,7 @@ def passes(program: str, folder: Path) -> bool:
     path = folder / "program.py"
     path.write_text(program)
     report = verify(graph_of_source(path, "graph"), sensitive_tools=["refund"])
-    assert {one.check for one in report.findings} <= {"human_coverage"}
+    assert {finding.check for finding in report.findings} <= {"human_coverage"}
     return report.passed
 
 
@@ -92,5 +92,5 @@ def passes(program: str, folder: Path) -> bool:
 def test_approvals_in_the_metadata_of_a_graph(metadata: dict[str, object], covered: bool) -> None:
     """An approval that may be skipped covers a node only if the metadata says so."""
     graph = graph_of("start>h h>pay pay>end", kinds={"h": "human"}, tools={"pay": ["refund"]})
-    nodes = tuple(replace(one, metadata=metadata) if one.id == "h" else one for one in graph.nodes)
+    nodes = tuple(replace(node, metadata=metadata) if node.id == "h" else node for node in graph.nodes)
     assert verify(replace(graph, nodes=nodes), sensitive_tools=["refund"]).passed is covered

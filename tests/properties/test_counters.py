@@ -52,8 +52,8 @@ class Model:
 
     def allows(self, key: str, amount: Fraction, now: int) -> bool:
         latest = max(now, self.clocks.get(key, now))
-        counted = [one for one in self.paid if one.status not in ("failed", "withdrawn")]
-        spent = sum(one.amount for one in counted if one.key == key and latest - one.time <= WINDOW)
+        counted = [payment for payment in self.paid if payment.status not in ("failed", "withdrawn")]
+        spent = sum(payment.amount for payment in counted if payment.key == key and latest - payment.time <= WINDOW)
         return spent + amount <= LIMIT and len(counted) < 8
 
     def pay(self, key: str, amount: Fraction, now: int) -> Paid:

@@ -97,8 +97,8 @@ class ParallelRun:
     def _ask(self, call: Step) -> None:
         """Asserts that a fork gives the same verdict as the session."""
         expected, self._time = self._naive.check(self._history, self._now(call)), call.time
-        for one in (self._session, self._session.fork()):
-            verdict = one.check(call.tool, call.args, facts=call.facts, reserve=False)
+        for session in (self._session, self._session.fork()):
+            verdict = session.check(call.tool, call.args, facts=call.facts, reserve=False)
             self.answers.append(("check", expected, answer(verdict)))
         expected = self._naive.end(self._history, reported=self._reported)
         self.answers.append(("end", expected, answer(self._session.finish())))
@@ -132,8 +132,8 @@ def judges_later(naive: Naive) -> bool:
     """
     rule = naive.rule
     history = *ast.OF_HISTORY, ast.Before
-    speaks = any(isinstance(one, history) for one in ast.walk(rule))
-    later = any(isinstance(one, ast.Exists | ast.After | ast.Not | ast.AnyOf) for one in ast.walk(rule))
+    speaks = any(isinstance(node, history) for node in ast.walk(rule))
+    later = any(isinstance(node, ast.Exists | ast.After | ast.Not | ast.AnyOf) for node in ast.walk(rule))
     return speaks and later
 
 
@@ -143,8 +143,8 @@ def test_both_evaluators_agree(run: int) -> None:
     seen = {"check": Counter[Truth](), "end": Counter[Truth](), "in flight": Counter[Truth]()}
     for seed in range(run * TRIPLES, (run + 1) * TRIPLES):
         case = case_of(seed)
-        for question, expected, found in ParallelRun(case, begun=seed % 3 > 0, screened=seed % 2 > 0).play(case):
-            assert found is expected, f"{question}, seed {seed}: {case}"
+        for question, expected, actual in ParallelRun(case, begun=seed % 3 > 0, screened=seed % 2 > 0).play(case):
+            assert actual is expected, f"{question}, seed {seed}: {case}"
             seen[question][expected] += 1
     for counted in (seen["check"], seen["end"]):
         assert min(counted[value] for value in (True, False, UNKNOWN)) > LEAST * counted.total()
@@ -152,8 +152,8 @@ def test_both_evaluators_agree(run: int) -> None:
 
 @pytest.mark.slow
 def test_random_rules_have_every_function() -> None:
-    nodes = (one for seed in range(RULES) for one in ast.walk(read_rule(case_of(seed).rule)))
-    assert {one.function for one in nodes if isinstance(one, ast.Apply)} == {*rule_functions()}
+    nodes = (node for seed in range(RULES) for node in ast.walk(read_rule(case_of(seed).rule)))
+    assert {node.function for node in nodes if isinstance(node, ast.Apply)} == {*rule_functions()}
 
 
 def done(tool: str, status: Any = "ok", output: Any = None, **args: Any) -> Step:
@@ -213,7 +213,7 @@ FOUND = {
 
 # Disagreements: if one of these fails, the library is wrong.
 @pytest.mark.parametrize(
-    ("rule", "history", "call", "kept", "ended"), [pytest.param(*one, id=name) for name, one in FOUND.items()]
+    ("rule", "history", "call", "kept", "ended"), [pytest.param(*fields, id=name) for name, fields in FOUND.items()]
 )
 def test_small_differences_count(rule: str, history: list[Step], call: Step, kept: Truth, ended: Truth) -> None:
     """The evaluators once disagreed on these cases."""

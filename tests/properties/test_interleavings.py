@@ -252,38 +252,40 @@ class Alone(RuleBasedStateMachine):
     def use(self, at: int, which: int) -> None:
         """Uses a permit, also of a call that was denied, in another process, or twice."""
         process, call = self.one(at), newest(self.calls, which)
-        held = [one for one in self.permits if one.process == process and one.call.id == call.id]
-        permit = next((one for one in reversed(held) if one.call == call and not one.used), None)
+        held = [permit for permit in self.permits if permit.process == process and permit.call.id == call.id]
+        permit = next(
+            (candidate for candidate in reversed(held) if candidate.call == call and not candidate.used), None
+        )
         if permit is not None:
             args = self.guards[process].use(call.host_call(self.conversation))
             assert args == dict(call.host_call(self.conversation).args)
             permit.used = True
-        elif all(one.used for one in held):
+        elif all(candidate.used for candidate in held):
             with pytest.raises(InputError):
                 self.guards[process].use(call.host_call(self.conversation))
 
-    @precondition(lambda self: not all(one.used for one in self.permits))
+    @precondition(lambda self: not all(permit.used for permit in self.permits))
     @rule(which=SOME)
     def withdraw(self, which: int) -> None:
         """Withdraws a call that never runs: rules ignore it."""
-        permit = newest([one for one in self.permits if not one.used], which)
+        permit = newest([permit for permit in self.permits if not permit.used], which)
         self.guards[permit.process].withdraw(permit.call.host_call(self.conversation), "nobody wants it any more")
         self.permits.remove(permit)
         self.model.taken[permit.call.order] -= 1
 
-    @precondition(lambda self: any(one.used and not one.ran for one in self.permits))
+    @precondition(lambda self: any(permit.used and not permit.ran for permit in self.permits))
     @rule(which=SOME)
     def run(self, which: int) -> None:
-        ready = [one for one in self.permits if one.used and not one.ran]
+        ready = [permit for permit in self.permits if permit.used and not permit.ran]
         permit = newest(ready, which)
         permit.ran = True
         self.paid += [permit.call] if permit.call.tool == "refund" else []
 
-    @precondition(lambda self: any(one.ran for one in self.permits))
+    @precondition(lambda self: any(permit.ran for permit in self.permits))
     @rule(which=SOME, ends=st.sampled_from(["ok", "ok", "failed", "cancelled"]))
     def record(self, which: int, ends: str) -> None:
         """A cancelled call stays in flight."""
-        ready = [one for one in self.permits if one.ran]
+        ready = [permit for permit in self.permits if permit.ran]
         permit = newest(ready, which)
         outcome = {"ok": Outcome("done"), "failed": Outcome("no", failed=True)}.get(ends)
         outcome = outcome or Outcome.of_error(asyncio.CancelledError())
@@ -311,10 +313,10 @@ class Alone(RuleBasedStateMachine):
 
     @invariant()
     def nothing_ran_too_often(self) -> None:
-        large = Counter(one for one in self.paid if one.amount > NEEDS_A_PERSON)
+        large = Counter(payment for payment in self.paid if payment.amount > NEEDS_A_PERSON)
         assert set(large) <= self.model.answered
         assert max(large.values(), default=0) <= 1
-        assert max(Counter(one.order for one in self.paid).values(), default=0) <= AT_MOST
+        assert max(Counter(payment.order for payment in self.paid).values(), default=0) <= AT_MOST
 
 
 class Shared(Alone):
@@ -331,7 +333,7 @@ class Shared(Alone):
         """The crash may come before the tool runs, while it runs, or before its outcome is recorded."""
         process = self.one(at)
         self.guards[process] = self.started()
-        self.permits = [one for one in self.permits if one.process != process]
+        self.permits = [permit for permit in self.permits if permit.process != process]
 
 
 @pytest.mark.hypothesis

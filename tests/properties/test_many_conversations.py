@@ -54,24 +54,24 @@ PROPOSALS = st.lists(
 )
 
 
-def happens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
+def happens(tool_guard: ToolGuard, proposed: Proposed, seen: Seen) -> None:
     """Proposes a call, and runs it if it is allowed."""
     call = proposed.call()
-    verdict = one.before(call)
+    verdict = tool_guard.before(call)
     seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
     if verdict.label == 0:
-        one.use(call)
-        one.after(call, proposed.outcome())
+        tool_guard.use(call)
+        tool_guard.after(call, proposed.outcome())
 
 
-async def ahappens(one: ToolGuard, proposed: Proposed, seen: Seen) -> None:
+async def ahappens(tool_guard: ToolGuard, proposed: Proposed, seen: Seen) -> None:
     call = proposed.call()
-    verdict = await one.abefore(call)
+    verdict = await tool_guard.abefore(call)
     seen.setdefault(proposed.conversation, []).append((verdict.label, verdict.rules))
     if verdict.label == 0:
-        await one.ause(call)
+        await tool_guard.ause(call)
         await asyncio.sleep(0)
-        await one.aafter(call, proposed.outcome())
+        await tool_guard.aafter(call, proposed.outcome())
 
 
 def alone(proposals: Sequence[Proposed]) -> Seen:
@@ -84,18 +84,18 @@ def alone(proposals: Sequence[Proposed]) -> Seen:
 
 
 def by_conversation(proposals: Sequence[Proposed]) -> list[list[Proposed]]:
-    found: dict[str, list[Proposed]] = {}
+    proposeds: dict[str, list[Proposed]] = {}
     for proposed in proposals:
-        found.setdefault(proposed.conversation, []).append(proposed)
-    return list(found.values())
+        proposeds.setdefault(proposed.conversation, []).append(proposed)
+    return list(proposeds.values())
 
 
-def one_after_the_other(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+def one_after_the_other(tool_guard: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
     for proposed in proposals:
-        happens(one, proposed, seen)
+        happens(tool_guard, proposed, seen)
 
 
-def in_threads(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+def in_threads(tool_guard: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
     groups = by_conversation(proposals)
     if not groups:
         return
@@ -103,16 +103,16 @@ def in_threads(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> Non
 
     def converse(group: list[Proposed]) -> None:
         together.wait(10)
-        one_after_the_other(one, group, seen)
+        one_after_the_other(tool_guard, group, seen)
 
     with ThreadPoolExecutor(len(groups)) as pool:
         list(pool.map(converse, groups))
 
 
-def in_tasks(one: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
+def in_tasks(tool_guard: ToolGuard, proposals: Sequence[Proposed], seen: Seen) -> None:
     async def converse(group: list[Proposed]) -> None:
         for proposed in group:
-            await ahappens(one, proposed, seen)
+            await ahappens(tool_guard, proposed, seen)
 
     async def main() -> None:
         await asyncio.gather(*map(converse, by_conversation(proposals)))
@@ -132,27 +132,27 @@ def options(*, in_the_pool: bool) -> dict[str, Any]:
 def test_no_history_leaks(how: Callable[..., None], in_the_pool: bool, proposals: list[Proposed]) -> None:
     """Interleaved in any order, every conversation gets the verdicts that it gets alone."""
     seen: Seen = {}
-    one = guard(*RULES, **options(in_the_pool=in_the_pool))
-    how(one, proposals, seen)
+    tool_guard = guard(*RULES, **options(in_the_pool=in_the_pool))
+    how(tool_guard, proposals, seen)
     assert seen == alone(proposals)
     for name in seen:
-        assert all(event.tool in ("authenticate", "refund", "look") for event in one.session(name).history)
+        assert all(event.tool in ("authenticate", "refund", "look") for event in tool_guard.session(name).history)
 
 
 @pytest.mark.parametrize("in_the_pool", [False, True])
 def test_fifty_threads_of_one_conversation_pay_once(in_the_pool: bool) -> None:
     """Agents that share a conversation cannot evade a rule with concurrent calls."""
-    one = guard(ONCE, **options(in_the_pool=in_the_pool))
+    once_guard = guard(ONCE, **options(in_the_pool=in_the_pool))
     together, paid = threading.Barrier(50), []
 
     def pay(number: int) -> None:
         call = HostCall("refund", {"order": "W1", "amount": 1}, "c", agent=f"agent {number}")
         together.wait(10)
-        if one.before(call).label == 0:
-            paid.append(one.use(call))
-            one.after(call, Outcome())
+        if once_guard.before(call).label == 0:
+            paid.append(once_guard.use(call))
+            once_guard.after(call, Outcome())
 
     with ThreadPoolExecutor(50) as pool:
         list(pool.map(pay, range(50)))
     assert len(paid) == 1
-    assert len(one.session("c").history) == 1
+    assert len(once_guard.session("c").history) == 1

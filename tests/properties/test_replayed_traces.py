@@ -64,8 +64,8 @@ def _event(chance: Random, step: Step) -> Event:
 
 def remarkable(session: Session, steps: Sequence[TraceStep]) -> list[tuple[int, Verdict]]:
     """The verdicts of `observe` that `replay` has to report."""
-    found = [(at, session.observe(step.event, step.state, step.facts)) for at, step in enumerate(steps)]
-    return [(at, one) for at, one in found if one.decision is not Decision.ALLOW]
+    verdicts = [(at, session.observe(step.event, step.state, step.facts)) for at, step in enumerate(steps)]
+    return [(at, verdict) for at, verdict in verdicts if verdict.decision is not Decision.ALLOW]
 
 
 def shown(verdict: Verdict) -> dict[str, Any]:
@@ -84,21 +84,21 @@ def test_a_replay_agrees_with_a_session(run: int) -> None:
         case = maker.case(" ".join(rules))
         steps = steps_of(chance, case)
         options: dict[str, Any] = {"clock": lambda: None, "principal": case.principal}
-        one, other = (policies.session(case.state, case.facts, **options) for _ in range(2))
-        expected, found = remarkable(one, steps), list[tuple[int, Verdict]]()
-        other.replay(steps, lambda at, verdict, found=found: found.append((at, verdict)))  # type: ignore[misc]
-        assert [(at, shown(verdict)) for at, verdict in found] == [(at, shown(one)) for at, one in expected], seed
-        kept = [(event, same) for event, same in zip(other.history, one.history, strict=True) if event.tool]
+        session, other = (policies.session(case.state, case.facts, **options) for _ in range(2))
+        expected, reported = remarkable(session, steps), list[tuple[int, Verdict]]()
+        other.replay(steps, lambda at, verdict, found=reported: found.append((at, verdict)))  # type: ignore[misc]
+        assert [(at, shown(verdict)) for at, verdict in reported] == [(at, shown(one)) for at, one in expected], seed
+        kept = [(event, same) for event, same in zip(other.history, session.history, strict=True) if event.tool]
         assert all(event == same for event, same in kept), "apart from gaps"
-        assert other.status == one.status, seed
-        end = one.finish()
+        assert other.status == session.status, seed
+        end = session.finish()
         assert shown(other.finish()) == shown(end), seed
-        trace = Trace(seed, tuple(steps), case.state, case.facts, one.principal)
+        trace = Trace(seed, tuple(steps), case.state, case.facts, session.principal)
         [verdict] = judge_traces(policies, [trace])
         verdicts = [*(verdict for _, verdict in expected), end]
-        assert verdict.decision == max(one.decision for one in verdicts), seed
-        assert verdict.details["violations"].keys() == {rule for one in verdicts for rule in one.rules}, seed
-        assert len(verdict.violations) == sum(len(one.violations) for one in verdicts), seed
-        assert bool(verdict.errors) == any(one.errors for one in verdicts), seed
+        assert verdict.decision == max(verdict.decision for verdict in verdicts), seed
+        assert verdict.details["violations"].keys() == {rule for verdict in verdicts for rule in verdict.rules}, seed
+        assert len(verdict.violations) == sum(len(verdict.violations) for verdict in verdicts), seed
+        assert bool(verdict.errors) == any(verdict.errors for verdict in verdicts), seed
         clean += verdict.decision is Decision.ALLOW
     assert clean > TRACES // 20

@@ -137,7 +137,7 @@ class _RuleMaker:
 
     def _other(self) -> str:
         value, first = self._value(), self._literal()
-        literals = [first, *(one for one in (self._literal() for _ in range(4)) if _is_list(first, one))]
+        literals = [first, *(literal for literal in (self._literal() for _ in range(4)) if _is_list(first, literal))]
         return self._one([
             f"{value} in [{', '.join(literals)}]", f'{value} in ["a", "ab"]', f"{value} in [1, 0.5, 2]",
             f"{value} matches /a+b?/", f"{value} matches /[^a]*/", f"known({value})", f"{value}", "true",
@@ -156,7 +156,13 @@ class _RuleMaker:
 def _is_list(*literals: str) -> bool:
     """Whether literals are of one kind, as those of a list that `in` searches are."""
     return (
-        len({"text" if one[0] == '"' else "truth" if one in ("true", "false") else "number" for one in literals}) == 1
+        len(
+            {
+                "text" if literal[0] == '"' else "truth" if literal in ("true", "false") else "number"
+                for literal in literals
+            }
+        )
+        == 1
     )
 
 
@@ -179,7 +185,7 @@ def _compare(session: Session, call: SessionCall, seen: Counter[str], about: obj
     applicability = session.policies.applicability(call)
     context.refresh(call.facts)
     left = applicability.screen.remaining(context, call, memory)
-    assert list(left) == [one for one in applicability.monitors if one in left]
+    assert list(left) == [monitor for monitor in applicability.monitors if monitor in left]
     for number, monitor in applicability.monitors:
         if (number, monitor) not in left:
             seen["screened"] += 1
@@ -196,11 +202,13 @@ def _compare(session: Session, call: SessionCall, seen: Counter[str], about: obj
 
 def test_no_value_is_mistaken() -> None:
     """Each condition with each value, alone and negated."""
-    conditions = [f"a {operator} {one}" for one in LITERALS for operator in ("==", "!=", "<", "<=", ">", ">=")]
-    conditions += [f"a in [{one}, {other}]" for one in LITERALS for other in LITERALS[:9] if _is_list(one, other)]
+    conditions = [f"a {operator} {literal}" for literal in LITERALS for operator in ("==", "!=", "<", "<=", ">", ">=")]
+    conditions += [
+        f"a in [{literal}, {other}]" for literal in LITERALS for other in LITERALS[:9] if _is_list(literal, other)
+    ]
     conditions += ["known(a)", "known(a.k)", "known(args(f).x.s)", "a", "a matches /a*/", "len(a) == 1", "a.k == 1"]
-    rules = [f"forall(f:pay(x=a), {text})" for one in conditions for text in (one, f"!({one})")]
-    rules += [f"forall(f:pay(x={one}), false)" for one in LITERALS]
+    rules = [f"forall(f:pay(x=a), {text})" for condition in conditions for text in (condition, f"!({condition})")]
+    rules += [f"forall(f:pay(x={literal}), false)" for literal in LITERALS]
     session, seen = _policies(rules).session(), Counter[str]()
     for value in (*SCALARS, *ODD):
         _compare(session, SessionCall("pay", {"x": value}), seen, value)

@@ -116,7 +116,7 @@ def check_witness(case: ProofCase) -> None:
     assert len(result.witness) == 1 or is_path(graph, result.witness)
     last = result.witness[-1]
     whole = result.emitted[:-1] if result.mechanism == "bad_prefix" else result.emitted
-    assert all(can_be_called(case.paths, *one) for one in zip(result.witness, whole, strict=False))
+    assert all(can_be_called(case.paths, *pair) for pair in zip(result.witness, whole, strict=False))
     if result.mechanism == "postponed_by_cycle":
         assert is_path(graph, result.cycle)
         assert result.cycle[-1] == result.witness[-len(result.cycle) - 1] == last

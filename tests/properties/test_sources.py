@@ -44,8 +44,8 @@ class Maker:
             return self._chance.choice(LEAVES)
         if self._often(0.5):
             return [self.value(depth - 1) for _ in range(self._chance.choice([0, 1, 2]))]
-        found = {name: self.value(depth - 1) for name in ("to", "text") if self._often(0.7)}
-        return json.dumps(found) if self._often(0.3) else found
+        values = {name: self.value(depth - 1) for name in ("to", "text") if self._often(0.7)}
+        return json.dumps(values) if self._often(0.3) else values
 
     def step(self) -> Step:
         tool = self._chance.choice(["get", "list", "note", "other"])
@@ -59,8 +59,8 @@ class Maker:
 
     def condition(self, depth: int = 2) -> str:
         if depth and self._often(0.5):
-            one, other = self.condition(depth - 1), self.condition(depth - 1)
-            return self._chance.choice([f"({one} && {other})", f"({one} || {other})", f"!({one})"])
+            condition, other = self.condition(depth - 1), self.condition(depth - 1)
+            return self._chance.choice([f"({condition} && {other})", f"({condition} || {other})", f"!({condition})"])
         label = self._chance.choice([*LABELS, "model"])
         return self._chance.choice(
             [
@@ -74,8 +74,8 @@ class Maker:
         )
 
     def _set(self) -> str:
-        found = f"sources({self._chance.choice(['x', 'x', 'y', 'args(p)'])})"
-        return f"({found} {self._chance.choice('|&')} {self._some()})" if self._often(0.25) else found
+        sources = f"sources({self._chance.choice(['x', 'x', 'y', 'args(p)'])})"
+        return f"({sources} {self._chance.choice('|&')} {self._some()})" if self._often(0.25) else sources
 
     def _some(self) -> str:
         labels = self._chance.sample([*LABELS, "model"], self._chance.choice([1, 2, 2, 3]))
@@ -96,8 +96,8 @@ def check(seed: int) -> tuple[Truth, Truth, Any]:
             session.observe(Event(step.tool, step.args, step.output, step.status), judge=False)
     args = {"x": maker.value(), "y": maker.value(0)}
     expected = Naive(read_rule(rule, DECLARED), {}, {}, LABELS).check(steps, Step("pay", args))
-    found = answer(session.check("pay", args, reserve=False))
-    return expected, found, Reasoner(session, {}).judge("pay", args)["rule 1"]
+    actual = answer(session.check("pay", args, reserve=False))
+    return expected, actual, Reasoner(session, {}).judge("pay", args)["rule 1"]
 
 
 @pytest.mark.parametrize("run", slow_after(1, range(RUNS)))
@@ -105,8 +105,8 @@ def test_all_implementations_agree(run: int) -> None:
     """On every history and value; and each answer is frequent enough."""
     counted = Counter[Truth]()
     for seed in range(run * CASES, (run + 1) * CASES):
-        expected, found, logical = check(seed)
-        assert found is expected, f"seed {seed}"
+        expected, actual, logical = check(seed)
+        assert actual is expected, f"seed {seed}"
         assert logical == (None if expected is UNKNOWN else expected), f"seed {seed}, in the logic"
         counted[expected] += 1
     assert min(counted[value] for value in (True, False, UNKNOWN)) > 0.05 * CASES

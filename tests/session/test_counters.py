@@ -251,7 +251,7 @@ def test_a_clock_that_goes_back_frees_nothing(begin: Begin) -> None:
 def test_calls_that_are_proposed_together_count_each_other(begin: Begin, store: CounterStore) -> None:
     calls = [("refund", {"customer": "bob", "amount": amount}) for amount in (300, 300, 200)]
     assert [verdict.label for verdict in begin().check_all(calls)] == [0, 1, 0]
-    assert sum(one.amount for one in store.pending()) == 500
+    assert sum(entry.amount for entry in store.pending()) == 500
 
 
 def test_a_trial_changes_nothing(begin: Begin, store: CounterStore) -> None:
@@ -425,15 +425,15 @@ def test_a_store_that_cannot_be_written_denies(policies: Policies, tmp_path: Pat
     store = SqliteCounters(str(tmp_path / "counters.db"))
     with store._tables.connected() as db:  # the limit of pages holds for one connection
         db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
-    found = [
+    verdicts = [
         policies.session(counters=store).check("refund", {"customer": f"{n:0199}", "amount": 1}) for n in range(99)
     ]
-    last = next(verdict for verdict in found if verdict.label)
+    last = next(verdict for verdict in verdicts if verdict.label)
     assert last.errors == ("the counters cannot be written, so the call may not run",)
     assert last.denial is not None
     assert "counters.db" not in last.feedback()
     assert "database or disk is full" in last.denial.withheld[0]
-    assert len(store.pending()) == sum(verdict.label == 0 for verdict in found)
+    assert len(store.pending()) == sum(verdict.label == 0 for verdict in verdicts)
 
 
 def test_a_file_that_was_replaced_denies(policies: Policies, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_rollback_takes_the_times_of_trial_calls_back() -> None:
 
 def test_calls_proposed_together_are_judged_at_one_time_after_the_other() -> None:
     session = session_of(SetClock(), "forall(pay(), count(f:pay(), within 1h) < 2)")
-    assert [one.label for one in session.check_all([("pay", {})] * 3)] == [0, 0, 1]
+    assert [verdict.label for verdict in session.check_all([("pay", {})] * 3)] == [0, 0, 1]
 
 
 def test_an_approval_is_judged_at_its_own_time(tmp_path: Any) -> None:

@@ -55,7 +55,7 @@ def test_withdrawn_calls_leave_no_trace(  # noqa: C901 - three ways to end, in t
     ranked = sorted(range(len(reserved)), key=lambda at: order[at] if at < len(order) else 9)
     if restored:
         session = session.policies.restore(session.snapshot(KEY), KEY)
-        permits = dict(zip([one[0].place for one in reserved], session.in_flight, strict=True))
+        permits = dict(zip([reservation[0].place for reservation in reserved], session.in_flight, strict=True))
         reserved = [(permits[permit.place], *rest) for permit, *rest in reserved]
     for at in ranked:
         permit, _, _, end = reserved[at]
@@ -63,7 +63,7 @@ def test_withdrawn_calls_leave_no_trace(  # noqa: C901 - three ways to end, in t
             session.withdraw(permit, "not wanted")
         elif end != "s":
             session.record("x", failed=end == "f", permit=permit)
-    ran = [one for one in reserved if one[3] != "w"]
+    ran = [reservation for reservation in reserved if reservation[3] != "w"]
     calls = []
     for _, tool, number, _ in ran:
         verdict = plain.check(tool, {"n": number})
@@ -76,7 +76,7 @@ def test_withdrawn_calls_leave_no_trace(  # noqa: C901 - three ways to end, in t
     assert [event.tool for event in session.history] == [event.tool for event in plain.history]
     for tool in TOOLS:
         for number in range(3):
-            verdicts = [one.check(tool, {"n": number}, reserve=False) for one in (session, plain)]
+            verdicts = [side.check(tool, {"n": number}, reserve=False) for side in (session, plain)]
             assert summary(verdicts[0]) == summary(verdicts[1])
     assert summary(session.finish()) == summary(plain.finish())
     assert session.status == plain.status
@@ -106,7 +106,7 @@ def test_a_permit_that_expired_unused_is_void_and_its_call_withdrawn() -> None:
     now[0] = 301.0
     second = session.check("pay").permit
     assert second is not None
-    assert [one.place for one in session.lapsed()] == [1]
+    assert [permit.place for permit in session.lapsed()] == [1]
     with pytest.raises(InputError, match="expired"):
         session.use(first)
     session.use(second)

@@ -49,8 +49,8 @@ def path(tmp_path: Path) -> Path:
 
 def test_differences_are_reported_and_change_nothing(path: Path) -> None:
     """The candidate follows the same calls and outcomes: its third payment is one too many only after two that ran."""
-    found: list[ShadowDifference] = []
-    session = load_policies(path).session(id="s", on_difference=found.append)
+    shadow_differences: list[ShadowDifference] = []
+    session = load_policies(path).session(id="s", on_difference=shadow_differences.append)
     decisions = []
     for tool, args, failed in [("pay", 1, False), ("login", 1, False), ("pay", 60, True), *[("pay", 5, False)] * 3]:
         verdict = session.check(tool, {"n": args})
@@ -60,12 +60,24 @@ def test_differences_are_reported_and_change_nothing(path: Path) -> None:
     session.finish()
     wait_for_shadows()
     assert decisions == ["deny", *["allow"] * 5]
-    assert [(one.tool, dict(one.args), one.live["decision"], one.candidate["decision"]) for one in found] == [
+    assert [
+        (
+            shadow_difference.tool,
+            dict(shadow_difference.args),
+            shadow_difference.live["decision"],
+            shadow_difference.candidate["decision"],
+        )
+        for shadow_difference in shadow_differences
+    ] == [
         ("pay", {"n": 60}, "allow", "escalate"),
         ("pay", {"n": 5}, "allow", "deny"),
         ("", {}, "allow", "warn"),
     ]
-    assert [one.candidate["rules"] for one in found] == [("small",), ("once",), ("receipt",)]
+    assert [shadow_difference.candidate["rules"] for shadow_difference in shadow_differences] == [
+        ("small",),
+        ("once",),
+        ("receipt",),
+    ]
 
 
 def test_the_audit_log_gets_the_differences(path: Path, tmp_path: Path) -> None:
@@ -81,12 +93,15 @@ def test_the_audit_log_gets_the_differences(path: Path, tmp_path: Path) -> None:
             done(guard, call)
         wait_for_shadows()
     entries = [json.loads(line)["entry"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
-    found = [one for one in entries if one["kind"] == "shadow"]
-    assert [(one["call_id"], one["live"]["decision"], one["decision"], one["rules"]) for one in found] == [
+    differences = [entry for entry in entries if entry["kind"] == "shadow"]
+    assert [
+        (difference["call_id"], difference["live"]["decision"], difference["decision"], difference["rules"])
+        for difference in differences
+    ] == [
         ("call 1", "allow", "escalate", ["small"]),
         ("call 3", "allow", "deny", ["once"]),
     ]
-    assert all("redacted" in one["args"]["n"] for one in found)
+    assert all("redacted" in difference["args"]["n"] for difference in differences)
 
 
 @pytest.fixture
@@ -132,7 +147,7 @@ def test_a_slow_candidate_delays_nothing(toolbox: Any) -> None:
 def test_a_candidate_that_falls_behind_gives_up(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its queue is bounded. What it has missed would make its later answers wrong, so there are none."""
     policies, blocked = load_policies(path), threading.Event()
-    found: list[ShadowDifference] = []
+    shadow_differences: list[ShadowDifference] = []
     worker = WorkerThread(5)
 
     def wait() -> None:
@@ -140,27 +155,27 @@ def test_a_candidate_that_falls_behind_gives_up(path: Path, caplog: pytest.LogCa
 
     worker.submit(wait)
     assert policies.shadow is not None
-    candidate = SessionShadow(policies.shadow, "s", {}, found.append, worker)
+    candidate = SessionShadow(policies.shadow, "s", {}, shadow_differences.append, worker)
     for place in range(1, 9):
         candidate.check(SessionCall("pay", {"n": 60}, place), Verdict(Decision.ALLOW), None)
     blocked.set()
     worker.wait()
-    assert found == []
+    assert shadow_differences == []
     assert "no longer judges the session 's'" in caplog.text
 
 
 def test_a_candidate_follows_restored_and_shared_sessions(path: Path, tmp_path: Path) -> None:
     """It sees the calls from before the restoration, and those of other guards with the same ledger."""
-    found: list[ShadowDifference] = []
+    shadow_differences: list[ShadowDifference] = []
     policies, key = load_policies(path), b"sixteen bytes or more"
     first = policies.session(on_difference=False)
     for tool in ("login", "pay", "pay"):
         first.check(tool, {"n": 1})
         first.record("done")
-    second = policies.restore(first.snapshot(key), key, on_difference=found.append)
+    second = policies.restore(first.snapshot(key), key, on_difference=shadow_differences.append)
     second.check("pay", {"n": 1})
     wait_for_shadows()
-    assert [one.candidate["rules"] for one in found] == [("once",)]
+    assert [shadow_difference.candidate["rules"] for shadow_difference in shadow_differences] == [("once",)]
 
     ledger, log = SqliteLedger(tmp_path / "l.db"), MemoryLog()
     guards = [ToolGuard(path, ledger=ledger, log=log) for _ in range(2)]
@@ -171,18 +186,25 @@ def test_a_candidate_follows_restored_and_shared_sessions(path: Path, tmp_path: 
 
 
 def test_many_threads_and_sessions(path: Path) -> None:
-    found: list[ShadowDifference] = []
+    shadow_differences: list[ShadowDifference] = []
     policies = load_policies(path)
 
     def run(name: str) -> None:
-        session = policies.session(id=name, on_difference=found.append)
+        session = policies.session(id=name, on_difference=shadow_differences.append)
         for tool, n in [("login", 0), ("pay", 60), ("pay", 5), ("pay", 5)]:
             session.record("done", permit=session.check(tool, {"n": n}).permit)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, (f"s{at}" for at in range(8))))
     wait_for_shadows()
-    by_session = {f"s{at}": [one.candidate["rules"] for one in found if one.session == f"s{at}"] for at in range(8)}
+    by_session = {
+        f"s{at}": [
+            shadow_difference.candidate["rules"]
+            for shadow_difference in shadow_differences
+            if shadow_difference.session == f"s{at}"
+        ]
+        for at in range(8)
+    }
     assert set(map(str, by_session.values())) == {"[('small',), ('once',)]"}
 
 

@@ -192,8 +192,8 @@ class FinalLedger:
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs."""
-        found: str | None = self._ledger.policy_of(conversation)  # type: ignore[attr-defined]
-        return found
+        policy: str | None = self._ledger.policy_of(conversation)  # type: ignore[attr-defined]
+        return policy
 
 
 # --- histories
@@ -239,7 +239,7 @@ class ConversationJournal:
         self._known = 0  # the place of the last entry read or added here
 
     def news(self) -> Sequence[HistoryEntry]:
-        known, found = self._known, []
+        known, history_entries = self._known, []
         for place, policy, entry in self._ledger.entries(self._conversation, known):
             if entry is None:
                 if known or self.ends_for_good:
@@ -249,10 +249,10 @@ class ConversationJournal:
             elif policy != self._policy:
                 raise InputError(_OTHER_POLICY.format(self._conversation))
             else:
-                found.append(json.loads(entry, object_hook=_decode))
+                history_entries.append(json.loads(entry, object_hook=_decode))
             known = place
         self._known = known
-        return found
+        return history_entries
 
     def append(self, entry: HistoryEntry) -> None:
         placed = entry.get("placed")
@@ -267,7 +267,7 @@ class ConversationJournal:
 
     def unknown_call_ids(self, call_ids: Collection[str]) -> set[str]:
         """Returns the ids that were never proposed in this conversation."""
-        return {one for one in call_ids if not self._ledger.has_call_id(self._conversation, one)}
+        return {call_id for call_id in call_ids if not self._ledger.has_call_id(self._conversation, call_id)}
 
 
 def stored_name(text: str) -> str:

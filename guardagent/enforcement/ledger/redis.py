@@ -70,9 +70,9 @@ class RedisLedger:
         raise _contended(call)
 
     def recorded_request(self, call: HostCall) -> RecordedRequest | None:
-        found = _request(self._request_text(call))
-        self._require_unused(call.digest, found.root if found else call.digest)
-        return found
+        request = _request(self._request_text(call))
+        self._require_unused(call.digest, request.root if request else call.digest)
+        return request
 
     def reject(self, call: HostCall) -> None:
         self._put(call, RecordedRequest((), self._root(call), rejected=True), even_if_used=True)
@@ -80,13 +80,13 @@ class RedisLedger:
     def use(self, call: HostCall) -> None:
         for _ in range(MAX_TRIES):
             text = self._request_text(call)
-            found = _request(text)
-            used = sorted({call.digest, found.root if found else call.digest})
+            request = _request(text)
+            used = sorted({call.digest, request.root if request else call.digest})
             self._require_unused(*used)
-            if found is not None and found.rejected:
+            if request is not None and request.rejected:
                 raise InputError(REJECTED)
-            checks = [(self._requests(call), call.digest, text), *((self._used, one, None) for one in used)]
-            if not self._server.commit(checks, [("HSET", self._used, one, "1") for one in used]):
+            checks = [(self._requests(call), call.digest, text), *((self._used, digest, None) for digest in used)]
+            if not self._server.commit(checks, [("HSET", self._used, digest, "1") for digest in used]):
                 return
         raise _contended(call)
 
@@ -114,12 +114,14 @@ class RedisLedger:
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
-        (found,) = self._server.read(("HGET", self._server.key("conversation", stored_name(conversation)), "policy"))
-        return None if found is None else str(found)
+        (version,) = self._server.read(("HGET", self._server.key("conversation", stored_name(conversation)), "policy"))
+        return None if version is None else str(version)
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
-        (found,) = self._server.read(("XRANGE", self._server.key("history", stored_name(conversation)), after + 1, "+"))
-        return [(_place(at), fields.get("policy", ""), fields.get("entry")) for at, fields in found]
+        (entries,) = self._server.read(
+            ("XRANGE", self._server.key("history", stored_name(conversation)), after + 1, "+")
+        )
+        return [(_place(at), fields.get("policy", ""), fields.get("entry")) for at, fields in entries]
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
         name = stored_name(conversation)
@@ -153,16 +155,16 @@ class RedisLedger:
         return self._server.read(("HGET", self._requests(call), call.digest))[0]  # type: ignore[no-any-return]
 
     def _root(self, call: HostCall) -> str:
-        found = _request(self._request_text(call))
-        return found.root if found else call.digest
+        request = _request(self._request_text(call))
+        return request.root if request else call.digest
 
-    def _put(self, call: HostCall, one: RecordedRequest, *, even_if_used: bool = False) -> bool:
-        text = json.dumps([one.rules, one.root, one.rejected])
-        checks = [] if even_if_used else [(self._used, digest, None) for digest in {call.digest, one.root}]
+    def _put(self, call: HostCall, recorded_request: RecordedRequest, *, even_if_used: bool = False) -> bool:
+        text = json.dumps([recorded_request.rules, recorded_request.root, recorded_request.rejected])
+        checks = [] if even_if_used else [(self._used, digest, None) for digest in {call.digest, recorded_request.root}]
         return not self._server.commit(checks, [("HSET", self._requests(call), call.digest, text)])
 
     def _require_unused(self, *digests: str) -> None:
-        if any(self._server.read(*(("HGET", self._used, one) for one in digests))):
+        if any(self._server.read(*(("HGET", self._used, digest) for digest in digests))):
             raise InputError(USED)
 
 

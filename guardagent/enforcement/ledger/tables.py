@@ -61,9 +61,9 @@ class TableLedger(abc.ABC):
 
     def recorded_request(self, call: HostCall) -> RecordedRequest | None:
         with self._tables.connected() as db:
-            found = _recorded_request(db, call)
-            _require_unused(db, call.digest, found.root if found else call.digest)
-            return found
+            recorded_request = _recorded_request(db, call)
+            _require_unused(db, call.digest, recorded_request.root if recorded_request else call.digest)
+            return recorded_request
 
     def reject(self, call: HostCall) -> None:
         with self._tables.transaction(_conversation(call)) as db:
@@ -76,8 +76,8 @@ class TableLedger(abc.ABC):
             _require_unused(db, *used)
             if question is not None and question.rejected:
                 raise InputError(REJECTED)
-            for one in used:
-                db.execute("INSERT INTO used VALUES (?)", (one,))
+            for digest in used:
+                db.execute("INSERT INTO used VALUES (?)", (digest,))
 
     # --- conversations
 
@@ -99,8 +99,8 @@ class TableLedger(abc.ABC):
         """Returns the digest of the policy under which a conversation runs; None if it has not begun."""
         query = "SELECT policy FROM entries WHERE conversation = ? AND entry IS NOT NULL LIMIT 1"
         with self._tables.connected() as db:
-            found = db.execute(query, (stored_name(conversation),)).fetchone()
-        return None if found is None else str(found[0])
+            row = db.execute(query, (stored_name(conversation),)).fetchone()
+        return None if row is None else str(row[0])
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
         query = "SELECT place, policy, entry FROM entries WHERE conversation = ? AND place > ? ORDER BY place"
@@ -112,11 +112,9 @@ class TableLedger(abc.ABC):
         if self._add_entry((name, place, policy, entry), None if call_id is None else stored_name(call_id)):
             return
         with self._tables.connected() as db:
-            found = db.execute(
-                "SELECT entry FROM entries WHERE conversation = ? AND place = ?", (name, place)
-            ).fetchone()
+            row = db.execute("SELECT entry FROM entries WHERE conversation = ? AND place = ?", (name, place)).fetchone()
             last = _last(db, name)
-        if found is None or found[0] != entry:  # else it was added, and the answer was lost
+        if row is None or row[0] != entry:  # else it was added, and the answer was lost
             raise refused_place(conversation, place, last)
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
@@ -150,8 +148,14 @@ def _root(db: StatementRunner, call: HostCall) -> str:
     return question.root if question else call.digest
 
 
-def _put(db: StatementRunner, call: HostCall, one: RecordedRequest) -> None:
-    row = (call.digest, _conversation(call), one.root, json.dumps(one.rules), int(one.rejected))
+def _put(db: StatementRunner, call: HostCall, recorded_request: RecordedRequest) -> None:
+    row = (
+        call.digest,
+        _conversation(call),
+        recorded_request.root,
+        json.dumps(recorded_request.rules),
+        int(recorded_request.rejected),
+    )
     db.execute(
         """INSERT INTO questions VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE
            SET root = excluded.root, rules = excluded.rules, rejected = excluded.rejected""",

@@ -134,10 +134,10 @@ def read_only_verdict(value: Any) -> Verdict:
 
 def _approval_id(value: Any, _where: str) -> str | None:
     """The id of an approval, which the server gives alone or with the approval's other fields."""
-    found = value.get("id") if isinstance(value, dict) else value
-    if found is not None and not isinstance(found, str):
+    approval_id = value.get("id") if isinstance(value, dict) else value
+    if approval_id is not None and not isinstance(approval_id, str):
         raise WireError("approval", "has no id; expected a string")
-    return found
+    return approval_id
 
 
 def _frozen(value: Any, where: str) -> Any:
@@ -206,8 +206,8 @@ def token_source(token: str | None, token_file: Path | str | None) -> TokenSourc
 
         read()
         return read
-    found = checked_token(os.environ.get(TOKEN_VARIABLE) if token is None else token, "the token")
-    return lambda: found
+    token_text = checked_token(os.environ.get(TOKEN_VARIABLE) if token is None else token, "the token")
+    return lambda: token_text
 
 
 def checked_token(token: str | None, name: str) -> str:
@@ -367,10 +367,10 @@ class _Connections:
             headers={"user-agent": f"guardagent/{__version__}"},
             trust_env=trust_env,
         )
-        found = self._clients.setdefault(process, client)
-        if found is not client:  # another thread was faster
+        shared = self._clients.setdefault(process, client)
+        if shared is not client:  # another thread was faster
             client.close()
-        return found
+        return shared
 
     def close(self) -> None:
         """Closes the connections of this process."""
@@ -416,9 +416,9 @@ def _refusal(answer: Any, value: Any) -> RemoteError:
     """Returns the error of an answer that is none of success."""
     status, pause = answer.status_code, _retry_after(answer)
     retried = status in _RETRIED or (status == 409 and pause is not None)
-    found = value.get("error") if isinstance(value, dict) else None
-    message = found.get("message") if isinstance(found, dict) else None
-    where = found.get("where") if isinstance(found, dict) else None
+    error = value.get("error") if isinstance(value, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    where = error.get("where") if isinstance(error, dict) else None
     text = f"{where}: {message}" if isinstance(where, str) and where else message
     why = f": {text[:_MESSAGE]}" if isinstance(text, str) else ""
     return RemoteError(
@@ -505,8 +505,8 @@ class SessionClient:
         Raises:
             RemoteError: there is no usable answer.
         """
-        if (found := self.attached) is not None:
-            return found
+        if (attached_tools := self.attached) is not None:
+            return attached_tools
         tools = self._tools
         value = self._client.exchange("POST", "/v1/attachments", dumps(tools), deadline, key=_new_key())
         attached = _answer(read_attached, value)

@@ -123,7 +123,9 @@ class HeldPermits:
         if not held:
             raise InputError(f"no call {call.id!r} is in flight in conversation {call.conversation!r}")
         judged = hashable(freeze(call.args)) if len(held) > 1 else None
-        fits = [(one.tool == call.tool, hashable(freeze(one.args)) == judged, one.used is used) for one in held]
+        fits = [
+            (permit.tool == call.tool, hashable(freeze(permit.args)) == judged, permit.used is used) for permit in held
+        ]
         return held[max(range(len(held)), key=lambda at: (*fits[at], at))]
 
     def _remove(self, call_id: str, permit: HeldPermit) -> None:
@@ -259,10 +261,10 @@ class HostFacts:
         Raises:
             InputError: the host's function failed.
         """
-        found = _result("facts", self.facts, call)
-        if not isinstance(found, Mapping):
-            raise InputError(f"the facts are a {type(found).__name__}; expected a mapping of names to values")
-        return found
+        facts = _result("facts", self.facts, call)
+        if not isinstance(facts, Mapping):
+            raise InputError(f"the facts are a {type(facts).__name__}; expected a mapping of names to values")
+        return facts
 
     def state(self, conversation: str) -> dict[str, Any]:
         """Returns the field of a request with the state; empty if the server has its own.
@@ -270,8 +272,8 @@ class HostFacts:
         Raises:
             InputError: the host's function failed, or the state is not JSON.
         """
-        found = _result("state", self.sent_state, conversation)
-        return {} if self.sent_state is None else {"state": write_value(thaw(found), "state")}
+        sent_state = _result("state", self.sent_state, conversation)
+        return {} if self.sent_state is None else {"state": write_value(thaw(sent_state), "state")}
 
     def user(self, conversation: str) -> dict[str, Any]:
         """Returns the field of a request with the user; empty for the caller of the token.
@@ -279,8 +281,8 @@ class HostFacts:
         Raises:
             InputError: the host's function failed, or the user is not JSON.
         """
-        found = _result("user", self.on_behalf_of, conversation)
-        return {} if found is None else {"on_behalf_of": write_value(found, "on_behalf_of")}
+        principal = _result("user", self.on_behalf_of, conversation)
+        return {} if principal is None else {"on_behalf_of": write_value(principal, "on_behalf_of")}
 
 
 def _result(name: str, value: Any, about: Any) -> Any:

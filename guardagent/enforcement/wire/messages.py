@@ -326,7 +326,7 @@ def write_outcome(outcome: Outcome, where: str = "outcome") -> dict[str, Any]:
         except RecursionError:
             return drop((), WireError(f"{where}.output", "is nested too deep, or contains itself"))
 
-    outputs = [written_output(one) for one in (outcome.output, *outcome.other_outputs)]
+    outputs = [written_output(other_output) for other_output in (outcome.output, *outcome.other_outputs)]
     failed = outcome.failed if isinstance(outcome.failed, bool | None) else None
     if lost:
         _log.warning("an outcome is sent without a part of its output, so it counts as unknown: %s", lost[0])

@@ -80,28 +80,28 @@ def _settle_function(stub: ObjectStub) -> None:
     name = stub.attributes["name"]
     if name.known == (None,) or not (name.known or name.complete):
         stage = stub.interpreter.converter
-        names = [_name_of(stage, one) for one in stub.attributes["func"].known]
+        names = [_name_of(stage, value) for value in stub.attributes["func"].known]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
 
 
-def _name_of(stage: ValueConverter, one: object) -> str:
-    shown = stage.convert(one)
+def _name_of(stage: ValueConverter, value: object) -> str:
+    shown = stage.convert(value)
     return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
 
 
 def node(interpreter: Program, wrapped: Values, options: Arguments, line: int) -> Values:
     """The nodes that `node(...)` returns."""
     worker = options.get("parallel_worker")
-    stub = [_node_of(interpreter, one, options, line) for one in wrapped.known]
+    stub = [_node_of(interpreter, value, options, line) for value in wrapped.known]
     if worker is not None and worker.known != (False,):
-        stub = [_worker(interpreter, one, line) for one in stub]
+        stub = [_worker(interpreter, node_stub, line) for node_stub in stub]
     return Values(tuple(stub), wrapped.complete)
 
 
-def _worker(interpreter: Program, one: ObjectStub, line: int) -> ObjectStub:
+def _worker(interpreter: Program, object_stub: ObjectStub, line: int) -> ObjectStub:
     kind = interpreter.kinds.of(f"{ADK}.workflow._ParallelWorker")
     assert kind is not None
-    return make(interpreter, kind, Arguments((), {"name": exactly(one.name)}), line, _node=exactly(one))
+    return make(interpreter, kind, Arguments((), {"name": exactly(object_stub.name)}), line, _node=exactly(object_stub))
 
 
 def _node_of(interpreter: Program, one: object, options: Arguments, line: int) -> ObjectStub:
@@ -124,19 +124,19 @@ def _create(interpreter: Program, name: str, fields: dict[str, Values], line: in
     return make(interpreter, kind, Arguments((), fields), line)
 
 
-def _node_copy(one: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
+def _node_copy(object_stub: ObjectStub, changes: dict[str, Values]) -> ObjectStub:
     """A node as a workflow holds it: an agent with a model is copied, with its sub-agents."""
-    if not is_a(one, ADK, "LlmAgent"):
-        return copy_of(one, Arguments((), changes)) if changes else one
-    stub = copy_of(one, Arguments((), changes))
+    if not is_a(object_stub, ADK, "LlmAgent"):
+        return copy_of(object_stub, Arguments((), changes)) if changes else object_stub
+    stub = copy_of(object_stub, Arguments((), changes))
     parent = stub.attributes.get("parent_agent", exactly(None))
     adopt(stub)
     stub.attributes["parent_agent"] = parent
     if stub.attributes.get("mode", exactly(None)).known == (None,):
         stub.attributes["mode"] = exactly("single_turn" if parent.known == (None,) else "chat")
-    if one.attributes.get("parallel_worker", NOTHING).known == (True,):
+    if object_stub.attributes.get("parallel_worker", NOTHING).known == (True,):
         stub.attributes["parallel_worker"] = Values((False,))
-        return _worker(one.interpreter, stub, one.line)
+        return _worker(object_stub.interpreter, stub, object_stub.line)
     return stub
 
 
@@ -147,7 +147,7 @@ def adopt(stub: ObjectStub, copies: dict[int, ObjectStub] | None = None) -> None
     stub.attributes["parent_agent"] = exactly(None)
     if held is not None:
         stub.attributes["sub_agents"] = Values(
-            tuple(_child_copies(stub, one, copies) for one in held.known), held.complete
+            tuple(_child_copies(stub, value, copies) for value in held.known), held.complete
         )
 
 
@@ -155,19 +155,19 @@ def _child_copies(parent: ObjectStub, held: object, copies: dict[int, ObjectStub
     if not isinstance(held, Sequence):
         return held
     items = [
-        Values(tuple(_child_copy(parent, one, copies) for one in item.known), item.complete) for item in held.items
+        Values(tuple(_child_copy(parent, value, copies) for value in item.known), item.complete) for item in held.items
     ]  # fmt: skip
     return Sequence(tuple(items), held.ordered)
 
 
-def _child_copy(parent: ObjectStub, one: object, copies: dict[int, ObjectStub]) -> object:
-    if not isinstance(one, ObjectStub):
-        return one
-    if id(one) not in copies:
-        copies[id(one)] = copy_of(one, Arguments())
-        adopt(copies[id(one)], copies)
-        copies[id(one)].attributes["parent_agent"] = exactly(parent)
-    return copies[id(one)]
+def _child_copy(parent: ObjectStub, child: object, copies: dict[int, ObjectStub]) -> object:
+    if not isinstance(child, ObjectStub):
+        return child
+    if id(child) not in copies:
+        copies[id(child)] = copy_of(child, Arguments())
+        adopt(copies[id(child)], copies)
+        copies[id(child)].attributes["parent_agent"] = exactly(parent)
+    return copies[id(child)]
 
 
 # --- the graph of a workflow
@@ -203,12 +203,12 @@ class _EdgeParser:
     def _items(self, values: Values) -> Iterator[object]:
         """The values that lists can hold, in no order; records whether they are all."""
         self._incomplete = self._incomplete or not values.complete
-        for one in values.known:
-            if isinstance(one, Sequence):
-                for item in one.items:
+        for value in values.known:
+            if isinstance(value, Sequence):
+                for item in value.items:
                     self._incomplete = self._incomplete or not item.complete
                     yield from item.known
-            elif one is not None:
+            elif value is not None:
                 self._incomplete = True
 
     def _item(self, item: object) -> None:
@@ -222,15 +222,15 @@ class _EdgeParser:
                 self._pair(before, after)
         else:
             self._incomplete = True
-            for one in self._nodes_of(exactly(item)) if isinstance(item, Sequence) else ():
-                self._node(one)
+            for node in self._nodes_of(exactly(item)) if isinstance(item, Sequence) else ():
+                self._node(node)
 
     def _pair(self, before: Values, after: Values) -> None:
         sources = self._nodes_of(before)
-        plain = Values(tuple(one for one in after.known if not isinstance(one, Table)), after.complete)
+        plain = Values(tuple(value for value in after.known if not isinstance(value, Table)), after.complete)
         if plain.known or not plain.complete:
             self._connect(sources, self._nodes_of(plain), exactly(None))
-        for table in (one for one in after.known if isinstance(one, Table)):
+        for table in (value for value in after.known if isinstance(value, Table)):
             for route, target in table.items:
                 self._connect(sources, self._nodes_of(target), route)
 
@@ -246,32 +246,32 @@ class _EdgeParser:
             return route
         note = f"line {self._line}: the source does not determine a route of {self._workflow.name!r}"
         self._interpreter.converter.note(note)
-        known = [one for one in route.known if isinstance(one, str | int)]
+        known = [value for value in route.known if isinstance(value, str | int)]
         return exactly(Sequence(tuple(map(exactly, [*known, *([] if route.complete else ["a route"])]))))
 
     def _nodes_of(self, values: Values) -> list[ObjectStub]:
         """The nodes of an element of a chain."""
-        found: list[ObjectStub] = []
-        for one in values.known:
-            if isinstance(one, Sequence):
-                found += [each for item in one.items for each in self._nodes_of(item)]
-            elif isinstance(one, Table):
-                found += [each for _, item in one.items for each in self._nodes_of(item)]
-            elif one is not None:
-                found.append(self._node(one))
-        return found if values.complete else [*found, self._unknown_node()]
+        object_stubs: list[ObjectStub] = []
+        for value in values.known:
+            if isinstance(value, Sequence):
+                object_stubs += [each for item in value.items for each in self._nodes_of(item)]
+            elif isinstance(value, Table):
+                object_stubs += [each for _, item in value.items for each in self._nodes_of(item)]
+            elif value is not None:
+                object_stubs.append(self._node(value))
+        return object_stubs if values.complete else [*object_stubs, self._unknown_node()]
 
-    def _node(self, one: object) -> ObjectStub:
-        if one == _START:
+    def _node(self, value: object) -> ObjectStub:
+        if value == _START:
             key: object = _START
         else:
-            key = identity(one) if isinstance(one, Function | PartialFunction) else id(one)
+            key = identity(value) if isinstance(value, Function | PartialFunction) else id(value)
         if key not in self._nodes:
             start = {"name": exactly("__START__")}
             self._nodes[key] = (
                 _create(self._interpreter, "BaseNode", start, self._line)
-                if one == _START
-                else _node_of(self._interpreter, one, Arguments(), self._line)
+                if value == _START
+                else _node_of(self._interpreter, value, Arguments(), self._line)
             )
         return self._nodes[key]
 
@@ -295,7 +295,9 @@ class _EdgeParser:
         known = list(self._nodes.values())
         have = {(id(edge.from_node), id(edge.to_node)) for edge in self._edges}
         for source in known:
-            targets = [one for one in known if one.name != "__START__" and (id(source), id(one)) not in have]
+            targets = [
+                target for target in known if target.name != "__START__" and (id(source), id(target)) not in have
+            ]
             self._connect([source], targets, exactly("a route"))
 
 
@@ -375,21 +377,21 @@ def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> V
 
 def _settle_agent(stub: ObjectStub) -> None:
     """Makes an agent the parent of its sub-agents, and adds those that it calls like tools to its tools."""
-    for one in _framed(stub.attributes["sub_agents"]):
-        before = one.attributes.get("parent_agent", NOTHING) if stub.interpreter.depth else NOTHING
+    for object_stub in _framed(stub.attributes["sub_agents"]):
+        before = object_stub.attributes.get("parent_agent", NOTHING) if stub.interpreter.depth else NOTHING
         known = Values(tuple(parent for parent in before.known if parent is not None))
-        one.attributes["parent_agent"] = known | exactly(stub)
-        if is_a(stub, ADK, "LlmAgent") and is_a(one, ADK, "LlmAgent"):
-            _delegate(stub, one)
+        object_stub.attributes["parent_agent"] = known | exactly(stub)
+        if is_a(stub, ADK, "LlmAgent") and is_a(object_stub, ADK, "LlmAgent"):
+            _delegate(stub, object_stub)
 
 
-def _delegate(stub: ObjectStub, one: ObjectStub) -> None:
-    mode = one.attributes.get("mode", exactly(None))
+def _delegate(stub: ObjectStub, object_stub: ObjectStub) -> None:
+    mode = object_stub.attributes.get("mode", exactly(None))
     if mode.known == (None,):
-        one.attributes["mode"] = exactly("chat")
+        object_stub.attributes["mode"] = exactly("chat")
     for mode_name, name in _DELEGATED.items():
         if mode_name in [known for known in mode.known if isinstance(known, str)]:
-            tool = _instance(name, "google.adk.tools.agent_tool", _TOOL_TYPE, name=one.name)
+            tool = _instance(name, "google.adk.tools.agent_tool", _TOOL_TYPE, name=object_stub.name)
             tools = stub.attributes["tools"]
             grown = tuple(
                 Sequence((*held.items, exactly(tool)), held.ordered) if isinstance(held, Sequence) else held
@@ -400,8 +402,8 @@ def _delegate(stub: ObjectStub, one: ObjectStub) -> None:
 
 def _framed(values: Values) -> Iterable[ObjectStub]:
     """The stubs in all lists among some values."""
-    for one in values.known:
-        for item in one.items if isinstance(one, Sequence) else ():
+    for value in values.known:
+        for item in value.items if isinstance(value, Sequence) else ():
             yield from (each for each in item.known if isinstance(each, ObjectStub))
 
 
@@ -413,11 +415,11 @@ def _clone(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
 
 
 def _changes(agent: ObjectStub, arguments: Arguments) -> dict[str, Values]:
-    found: dict[str, Values] = {}
-    for one in (arguments.get("update", 0) or NOTHING).known:
-        for key, value in agent.interpreter.pairs(one) or ():
-            found |= dict.fromkeys(key.strings or (), value)
-    return found
+    values: dict[str, Values] = {}
+    for update in (arguments.get("update", 0) or NOTHING).known:
+        for key, value in agent.interpreter.pairs(update) or ():
+            values |= dict.fromkeys(key.strings or (), value)
+    return values
 
 
 def _settle_tool(stub: ObjectStub) -> None:
@@ -435,8 +437,8 @@ def _settle_adapted_tool(stub: ObjectStub) -> None:
     if stub.attributes["name"].known == (None,):
         stage = stub.interpreter.converter
         inner = stub.attributes["tool"]
-        names = [getattr(stage.convert(one), "name", "") or getattr(stage.convert(one), "__name__", "")
-                 for one in inner.known]  # fmt: skip
+        names = [getattr(stage.convert(value), "name", "") or getattr(stage.convert(value), "__name__", "")
+                 for value in inner.known]  # fmt: skip
         stub.attributes["name"] = Values(tuple(dict.fromkeys(filter(None, names))), inner.complete and all(names))
 
 
@@ -445,8 +447,8 @@ def _settle_function_tool(stub: ObjectStub) -> None:
     stub.attributes["_require_confirmation"] = stub.attributes.get("require_confirmation", _NO)
     if stub.attributes["name"].known == (None,):
         stage = stub.interpreter.converter
-        names = [str(getattr(stage.convert(one), "__name__", getattr(stage.convert(one), "name", "function")))
-                 for one in stub.attributes["func"].known]  # fmt: skip
+        names = [str(getattr(stage.convert(value), "__name__", getattr(stage.convert(value), "name", "function")))
+                 for value in stub.attributes["func"].known]  # fmt: skip
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
 
 
@@ -455,7 +457,8 @@ def _settle_agent_tool(stub: ObjectStub) -> None:
     if "name" not in stub.attributes or stub.attributes["name"].known == (None,):
         agents = stub.attributes["agent"]
         names = [
-            str(one.name) if isinstance(one, ObjectStub) else path_of(one).rpartition(".")[2] for one in agents.known
+            str(agent.name) if isinstance(agent, ObjectStub) else path_of(agent).rpartition(".")[2]
+            for agent in agents.known
         ]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
 
@@ -470,11 +473,11 @@ def _settle_runner(stub: ObjectStub) -> None:
     roots = agent if agent.known != (None,) else node
     if roots.known == (None,):
         roots = NOTHING
-        for one in app.known:
-            roots |= stub.interpreter.attribute(one, "root_agent")
+        for value in app.known:
+            roots |= stub.interpreter.attribute(value, "root_agent")
         roots = Values(roots.known, roots.complete and app.complete)
     stub.attributes["agent"] = roots
-    stub.interpreter.started += [one for one in roots.known if isinstance(one, ObjectStub)]
+    stub.interpreter.started += [root for root in roots.known if isinstance(root, ObjectStub)]
 
 
 def _settle_event(stub: ObjectStub) -> None:
@@ -596,19 +599,19 @@ def _shipped_tools() -> dict[str, object]:
         "google_search url_context enterprise_web_search load_artifacts load_memory preload_memory google_maps "
         "built_in_code_execution"
     ).split()
-    found: dict[str, object] = {
+    shipped_tools: dict[str, object] = {
         name: _instance(f"{name}_tool", "google.adk.tools", _TOOL_TYPE, name=name) for name in names
     }
-    found["google_maps_grounding"] = found.pop("google_maps")
+    shipped_tools["google_maps_grounding"] = shipped_tools.pop("google_maps")
     long_running = {"get_user_choice": "get_user_choice", "request_input": "adk_request_input"}
     for key, name in long_running.items():
-        found[key] = _instance(
+        shipped_tools[key] = _instance(
             "LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TYPE,
             name=name, func=print, _require_confirmation=False,
         )  # fmt: skip
-    found["exit_loop"] = _function("def exit_loop(tool_context):\n    tool_context.actions.escalate = True")
-    found["transfer_to_agent"] = _function("def transfer_to_agent(agent_name, tool_context): pass")
-    return found
+    shipped_tools["exit_loop"] = _function("def exit_loop(tool_context):\n    tool_context.actions.escalate = True")
+    shipped_tools["transfer_to_agent"] = _function("def transfer_to_agent(agent_name, tool_context): pass")
+    return shipped_tools
 
 
 _SHIPPED_TOOLS = _shipped_tools()

@@ -102,12 +102,12 @@ def called_step(interpreter: Interpreter, target: object, arguments: Arguments) 
     if not _is_decorator(callee):
         return None
     functions = arguments.get("func", 0)
-    if functions is None or not any(isinstance(one, Function | PartialFunction) for one in functions.known):
+    if functions is None or not any(isinstance(function, Function | PartialFunction) for function in functions.known):
         return None
     options = target.arguments if isinstance(target, CallResult) else Arguments()
     for owner in (options.get("workflow") or UNKNOWN).known:
         if isinstance(owner, Class):
-            _FREE.setdefault(interpreter, []).extend((owner, one, options) for one in functions.known)
+            _FREE.setdefault(interpreter, []).extend((owner, function, options) for function in functions.known)
     return functions
 
 
@@ -118,28 +118,28 @@ def _is_decorator(callee: object) -> bool:
 
 def _steps(workflow: ObjectStub, made_of: Class) -> Iterator[tuple[str, EventStep]]:
     interpreter = workflow.interpreter
-    found: dict[str, EventStep] = {}
-    for one in reversed(list(_lineage(interpreter, made_of))):
-        for node in one.tree.body:
+    event_steps: dict[str, EventStep] = {}
+    for base in reversed(list(_lineage(interpreter, made_of))):
+        for node in base.tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.pop(node.name, None)
-                options = _options(interpreter, one, node)
+                event_steps.pop(node.name, None)
+                options = _options(interpreter, base, node)
                 method = interpreter.member(made_of, node.name) if options is not None else None
                 if options is not None and isinstance(method, Function | PartialFunction):
                     bound = PartialFunction(method, Arguments((exactly(workflow),)))
-                    found[node.name] = _step(workflow, node.name, bound, options)
+                    event_steps[node.name] = _step(workflow, node.name, bound, options)
     for owner, function, options in _FREE.get(interpreter, []):
         if owner.tree is made_of.tree and isinstance(function, Function):
             name = str(getattr(function.tree, "name", "step"))
-            found[name] = _step(workflow, name, function, (options, "step"))
-    yield from found.items()
+            event_steps[name] = _step(workflow, name, function, (options, "step"))
+    yield from event_steps.items()
 
 
 def _lineage(interpreter: Any, made_of: Class, seen: tuple[Class, ...] = ()) -> Iterator[Class]:
     """A class of the program and its base classes of the program, nearest first."""
     yield made_of
     for base in bases_of(interpreter, made_of):
-        if isinstance(base, Class) and not any(base.tree is one.tree for one in (*seen, made_of)):
+        if isinstance(base, Class) and not any(base.tree is known_class.tree for known_class in (*seen, made_of)):
             yield from _lineage(interpreter, base, (*seen, made_of))
 
 
@@ -147,10 +147,10 @@ def _options(interpreter: Any, owner: Class, node: ast.FunctionDef | ast.AsyncFu
     """The options of the decorator that makes a method a step, with its name; None without one."""
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
-        for one in interpreter.value(call.func if call else decorator, owner.scope).known:
-            if _is_decorator(one):
+        for value in interpreter.value(call.func if call else decorator, owner.scope).known:
+            if _is_decorator(value):
                 options = interpreter.arguments(call, owner.scope) if call else Arguments()
-                return options, path_of(one).rpartition(".")[2]
+                return options, path_of(value).rpartition(".")[2]
     return None
 
 
@@ -180,25 +180,25 @@ def _only(values: Values | None, default: object) -> object:
 
 def _names(interpreter: Any, values: Values | None) -> list[str] | None:
     items = interpreter.ordered_elements(values) if values is not None else None
-    return None if items is None else [name for one in items for name in one.strings or ()]
+    return None if items is None else [name for item in items for name in item.strings or ()]
 
 
 def _read_parameters(interpreter: Any, function: Function, result: StepDeclaration) -> None:
     events: dict[str, list[Any]] = {}
     spec = function.tree.args
-    for one in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
-        if one.annotation is None or one.arg == "self":
+    for posonlyarg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
+        if posonlyarg.annotation is None or posonlyarg.arg == "self":
             continue
-        if (factory := _resource(interpreter, one.annotation, function)) is not None:
-            result.resources.append(DeclaredResource(one.arg, FactoryReference(factory)))
+        if (factory := _resource(interpreter, posonlyarg.annotation, function)) is not None:
+            result.resources.append(DeclaredResource(posonlyarg.arg, FactoryReference(factory)))
             continue
-        parts = list(annotated_types(interpreter, one.annotation, function.scope))
+        parts = list(annotated_types(interpreter, posonlyarg.annotation, function.scope))
         taken = [(interpreter.class_shown(part.type), part.within) for part in parts]
         listed = [kind for kind, within in taken if is_event(kind) and {"list", "List"} & set(within)]
         if listed:
-            result.collection_param = (one.arg, tuple(listed))
-        if found := listed or [kind for kind, within in taken if is_event(kind) and set(within) <= {"Annotated"}]:
-            events[one.arg] = found
+            result.collection_param = (posonlyarg.arg, tuple(listed))
+        if kinds := listed or [kind for kind, within in taken if is_event(kind) and set(within) <= {"Annotated"}]:
+            events[posonlyarg.arg] = kinds
     result.accepted_events = [kind for several in events.values() for kind in several]
     if len(events) > 1:
         result.collect_params = [(name, several[0]) for name, several in events.items()]
@@ -211,9 +211,9 @@ def _resource(interpreter: Any, annotation: ast.expr, function: Function) -> obj
             for mark in marks:
                 callee = mark.func if isinstance(mark, ast.Call) else None
                 if isinstance(mark, ast.Call) and getattr(callee, "id", getattr(callee, "attr", "")) == "Resource":
-                    made = [*mark.args[:1], *(one.value for one in mark.keywords if one.arg == "factory")]
-                    known = [one for node in made for one in interpreter.value(node, function.scope).known]
-                    functions = [one for one in known if isinstance(one, Function | PartialFunction)]
+                    made = [*mark.args[:1], *(keyword.value for keyword in mark.keywords if keyword.arg == "factory")]
+                    known = [value for node in made for value in interpreter.value(node, function.scope).known]
+                    functions = [candidate for candidate in known if isinstance(candidate, Function | PartialFunction)]
                     return interpreter.converter.function(functions[0]) if functions else UNKNOWN
     return None
 
@@ -221,7 +221,7 @@ def _resource(interpreter: Any, annotation: ast.expr, function: Function) -> obj
 def _read_results(interpreter: Any, function: Function, result: StepDeclaration) -> None:
     returns = getattr(function.tree, "returns", None)
     parts = list(annotated_types(interpreter, returns, function.scope)) if returns is not None else []
-    kept = [one for one in parts if one.type is not None or one.within]
+    kept = [part for part in parts if part.type is not None or part.within]
     kinds = [(interpreter.class_shown(one.type), {"list", "List"} & set(one.within)) for one in kept
              if path_of(one.type).rpartition(".")[2] not in {"list", "List"}]  # fmt: skip
     result.return_types = [kind for kind, _ in kinds] if parts else [object]
@@ -281,7 +281,11 @@ def called_agent(interpreter: Any, target: object, arguments: Arguments, line: i
     if name in {"FunctionTool.from_defaults", "QueryEngineTool.from_defaults"}:
         kind = FUNCTION_TOOL if name.startswith("F") else _QUERY_TOOL
         order = ("fn", "name", "description", "return_direct") if kind is FUNCTION_TOOL else ("query_engine", "name")
-        passed = {one: values for place, one in enumerate(order) if (values := arguments.get(one, place)) is not None}
+        passed = {
+            parameter: values
+            for place, parameter in enumerate(order)
+            if (values := arguments.get(parameter, place)) is not None
+        }
         passed |= {key: values for key, values in arguments.keywords.items() if key == "async_fn"}
         return exactly(make(interpreter, kind, Arguments((), passed), line))
     if name == "AgentWorkflow.from_tools_or_functions":
@@ -301,10 +305,12 @@ def _facts(names: Values | None, direct: Values | None, otherwise: str) -> ToolF
 
 def _settle_tool(stub: ObjectStub) -> None:
     """Sets the metadata of a tool: from an explicit name, else from its function."""
-    functions = [one for name in ("fn", "async_fn") for one in stub.attributes[name].known if one is not None]
-    explicit = [one for one in stub.attributes["metadata"].known if isinstance(one, ToolFacts)]
+    functions = [
+        attribute for name in ("fn", "async_fn") for attribute in stub.attributes[name].known if attribute is not None
+    ]
+    explicit = [value for value in stub.attributes["metadata"].known if isinstance(value, ToolFacts)]
     default = next(
-        (name for one in functions if (name := _name_of(stub, one))),
+        (name for function in functions if (name := _name_of(stub, function))),
         "query_engine_tool" if is_a(stub, CORE, "QueryEngineTool") else "tool",
     )
     own = _facts(stub.attributes["name"], stub.attributes["return_direct"], str(default))
@@ -314,9 +320,9 @@ def _settle_tool(stub: ObjectStub) -> None:
     stub.attributes["_fn"] = Values(tuple(functions[:1]))
 
 
-def _name_of(stub: ObjectStub, one: object) -> str:
-    known = isinstance(one, Function | PartialFunction)
-    return defined_name(stub.interpreter, one) if known else path_of(one).rpartition(".")[2]
+def _name_of(stub: ObjectStub, value: object) -> str:
+    known = isinstance(value, Function | PartialFunction)
+    return defined_name(stub.interpreter, value) if known else path_of(value).rpartition(".")[2]
 
 
 def _settle_code_agent(stub: ObjectStub) -> None:
@@ -324,14 +330,16 @@ def _settle_code_agent(stub: ObjectStub) -> None:
     options = {"fn": stub.attributes["code_execute_fn"], "name": exactly("execute")}
     tool = exactly(make(stub.interpreter, FUNCTION_TOOL, Arguments((), options), stub.line))
     held = stub.attributes["tools"]
-    lists = [Sequence((*one.items, tool), one.ordered) for one in held.known if isinstance(one, Sequence)]
+    lists = [Sequence((*value.items, tool), value.ordered) for value in held.known if isinstance(value, Sequence)]
     stub.attributes["tools"] = Values(tuple(lists) or (Sequence((tool,)),), held.complete)
 
 
 def _settle_team(stub: ObjectStub) -> None:
     """Collects the agents of a team by name; one that is not in the program is an agent with unknown tools."""
     members = list(_members(stub))
-    stub.attributes["agents"] = exactly(Table(tuple((exactly(str(one.name)), exactly(one)) for one in members)))
+    stub.attributes["agents"] = exactly(
+        Table(tuple((exactly(str(member.name)), exactly(member)) for member in members))
+    )
     root = stub.attributes["root_agent"]
     if root.known == (None,) and members:
         stub.attributes["root_agent"] = exactly(str(members[0].name))
@@ -339,12 +347,14 @@ def _settle_team(stub: ObjectStub) -> None:
 
 def _members(stub: ObjectStub) -> Iterable[ObjectStub]:
     listed = stub.attributes["agents"]
-    items = [item for one in listed.known for item in (one.items if isinstance(one, Sequence) else (exactly(one),))]
-    for one in [each for item in items for each in item.known]:
-        if isinstance(one, ObjectStub) and is_a(one, "llama_index", "BaseWorkflowAgent"):
-            yield one
+    items = [
+        item for value in listed.known for item in (value.items if isinstance(value, Sequence) else (exactly(value),))
+    ]
+    for member in [each for item in items for each in item.known]:
+        if isinstance(member, ObjectStub) and is_a(member, "llama_index", "BaseWorkflowAgent"):
+            yield member
         else:
-            yield _unknown_agent(stub, path_of(one).rpartition(".")[2] or "agent")
+            yield _unknown_agent(stub, path_of(member).rpartition(".")[2] or "agent")
     if not listed.complete or not all(item.complete for item in items):
         stub.interpreter.converter.note(f"line {stub.line}: not all agents of the team are known from the source")
         yield _unknown_agent(stub, "unknown")
@@ -402,7 +412,7 @@ def opened(interpreter: Interpreter, value: ObjectStub | Class) -> ObjectStub:
     """Returns a workflow; for a class, the object that the program makes of it, or one with unknown arguments."""
     if isinstance(value, ObjectStub):
         return value
-    made = [one for one in interpreter.objects if isinstance(one, ObjectStub) and one.made_of is value]
+    made = [item for item in interpreter.objects if isinstance(item, ObjectStub) and item.made_of is value]
     created = made[-1] if made else interpreter.make(value)
     assert isinstance(created, ObjectStub)
     return created
@@ -410,5 +420,5 @@ def opened(interpreter: Interpreter, value: ObjectStub | Class) -> ObjectStub:
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of a decorator or a function; None for other calls, as KINDS describes the classes."""
-    found = called_step(interpreter, target, arguments)
-    return called_agent(interpreter, target, arguments, line) if found is None else found
+    values = called_step(interpreter, target, arguments)
+    return called_agent(interpreter, target, arguments, line) if values is None else values

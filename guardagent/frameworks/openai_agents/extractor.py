@@ -94,18 +94,21 @@ def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
     names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
     yield from ((name, getattr(hooks, name)) for name in names)
     callbacks = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
-    callbacks += [("on_handoff", getattr(one, "on_invoke_handoff", None)) for one in agent.handoffs]
-    callbacks += [("is_enabled", getattr(one, "is_enabled", None)) for one in (*agent.tools, *agent.handoffs)]
+    callbacks += [("on_handoff", getattr(handoff, "on_invoke_handoff", None)) for handoff in agent.handoffs]
+    callbacks += [("is_enabled", getattr(tool, "is_enabled", None)) for tool in (*agent.tools, *agent.handoffs)]
     for name, value in callbacks:
         for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
-            yield from ((name, one) for one in (_captured_functions(part) if is_sdk(part) else [part]))
+            yield from (
+                (name, captured_function)
+                for captured_function in (_captured_functions(part) if is_sdk(part) else [part])
+            )
 
 
 def _captured_functions(function: object) -> Iterator[object]:
     """The program's functions in the closure of a function of the SDK."""
     if isinstance(function, FunctionType):
         captured = getclosurevars(function).nonlocals.values()
-        yield from (one for one in captured if isinstance(one, FunctionType | MethodType) and not is_sdk(one))
+        yield from (value for value in captured if isinstance(value, FunctionType | MethodType) and not is_sdk(value))
 
 
 def is_sdk(value: object) -> bool:
@@ -215,10 +218,10 @@ def agents_run_by(function: object) -> Iterable[tuple[Any, bool]]:
     code = FunctionCode(function, WORDS)
     for values, body, call in code.arguments_of(*_RUNS, names=("starting_agent",)):
         owners = code.evaluator.value(call.func.value, body.scope) if hasattr(call.func, "value") else None
-        if owners is None or not any(_is_runner(one) for one in owners.known):
+        if owners is None or not any(_is_runner(owner) for owner in owners.known):
             continue
-        known = [one for one in values.known if is_a(one, SDK, "AgentBase")]
-        yield from ((one, True) for one in known)
+        known = [value for value in values.known if is_a(value, SDK, "AgentBase")]
+        yield from ((agent, True) for agent in known)
         if not known or not values.complete or len(known) < len(values.known):
             yield None, False
 
@@ -263,7 +266,7 @@ def _server(box: AgentTools, server: Any, *, prefixed: bool) -> None:
     chosen = getattr(server, "tool_filter", None)
     allowed = chosen.get("allowed_tool_names") if isinstance(chosen, dict) else None
     blocked = (chosen.get("blocked_tool_names") or ()) if isinstance(chosen, dict) else ()
-    names = None if allowed is None else [one for one in allowed if one not in blocked]
+    names = None if allowed is None else [name for name in allowed if name not in blocked]
     _server_tools(box, str(server.name), names, gates, prefix=f"mcp_{_safe(server.name)}__" if prefixed else "")
 
 
@@ -271,8 +274,10 @@ def _server_tools(
     box: AgentTools, source: str, names: Iterable[str] | None, gates: dict[str, str | None], prefix: str = ""
 ) -> None:
     """Adds the tools of a server; `gates` maps each tool to its gate, and the empty name to the default."""
-    listed = [one for one in gates if one] if names is None else list(names or ())
-    known = [one for one in listed if isinstance(one, str)]  # the source does not determine the others
+    listed = [gate for gate in gates if gate] if names is None else list(names or ())
+    known = [
+        listed_name for listed_name in listed if isinstance(listed_name, str)
+    ]  # the source does not determine the others
     for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
     if names is None or isinstance(names, UnknownValue) or len(known) < len(listed):
@@ -287,18 +292,20 @@ def _policy(policy: Any) -> dict[str, str | None]:
         return {"": predicate(policy)}
     if not isinstance(policy, dict):
         return {"": None}
-    found: dict[str, str | None] = {"": None}
+    policies: dict[str, str | None] = {"": None}
     for name, needed in policy.items():
         if name in ("always", "never") and isinstance(needed, dict):
-            found |= dict.fromkeys(needed.get("tool_names") or (), "" if name == "always" else None)
+            policies |= dict.fromkeys(needed.get("tool_names") or (), "" if name == "always" else None)
         else:
-            found[name] = "" if needed in ("always", True) else None
-    return found
+            policies[name] = "" if needed in ("always", True) else None
+    return policies
 
 
 def _safe(name: str) -> str:
     """The part of a tool's name that the SDK derives from the name of a server or a tool."""
-    kept = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "_" for one in name)
+    kept = "".join(
+        character if character.isascii() and (character.isalnum() or character in "_-") else "_" for character in name
+    )
     return kept.strip("_-") or "tool"
 
 
@@ -341,7 +348,10 @@ class _RunGraph:
         return self._assembly.graph(name, FRAMEWORK, Region((RegionEntry(self._node(first)),)))
 
     def _add_run(self, agent: Any, afterwards: str, *, begins: bool) -> None:
-        if not any(agent is one and (afterwards, begins) == (to, starts) for one, to, starts in self._pending_runs):
+        if not any(
+            agent is pending_run and (afterwards, begins) == (to, starts)
+            for pending_run, to, starts in self._pending_runs
+        ):
             self._pending_runs.append((agent, afterwards, begins))
 
     def _member(self, agent: Any, afterwards: str, *, begins: bool) -> None:
@@ -378,7 +388,7 @@ class _RunGraph:
             )
             self._assembly.mark_unknown(node, EDGES, why)
             known = [_UnknownAgent(handoff.agent_name)]
-        return [(one, str(handoff.tool_name)) for one in known]
+        return [(agent, str(handoff.tool_name)) for agent in known]
 
     def _node(self, agent: Any) -> str:
         node = self._assembly.id(agent, agent.name)
@@ -465,21 +475,32 @@ def _known_targets(handoff: Any) -> list[Any] | None:
     if code.body is None:
         return None
     returned = code.evaluator.return_values(code.body.function, code.bound_arguments)
-    agents = [one for one in returned.known if is_a(one, SDK, "AgentBase")]
+    agents = [value for value in returned.known if is_a(value, SDK, "AgentBase")]
     return agents if agents and returned.complete and len(agents) == len(returned.known) else None
 
 
 def _sdk_target(function: Any) -> Any:
     """The only agent in the closure of a function of the SDK, as in a real-time hand-off; else None."""
     inner = [function, *function.args] if isinstance(function, partial) else [function]
-    own = [one for one in inner if isinstance(one, FunctionType) and one.__module__.partition(".")[0] == SDK]
-    agents = [value for one in own for value in getclosurevars(one).nonlocals.values() if is_a(value, SDK, "AgentBase")]
+    own = [
+        inner_function
+        for inner_function in inner
+        if isinstance(inner_function, FunctionType) and inner_function.__module__.partition(".")[0] == SDK
+    ]
+    agents = [
+        value
+        for inner_function in own
+        for value in getclosurevars(inner_function).nonlocals.values()
+        if is_a(value, SDK, "AgentBase")
+    ]
     return agents[0] if len(agents) == 1 else None
 
 
 def tool_name_of(name: str) -> str:
     """The default tool name of an agent, as the SDK derives it."""
-    return "".join(one if one.isascii() and (one.isalnum() or one == "_") else "_" for one in name).lower()
+    return "".join(
+        character if character.isascii() and (character.isalnum() or character == "_") else "_" for character in name
+    ).lower()
 
 
 def handoff_name(name: str) -> str:
@@ -499,16 +520,18 @@ def _agent_metadata(agent: Any, box: AgentTools) -> dict[str, Any]:
 
 
 def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(one.name if isinstance(one, UnknownValue) else str(one.get_name()) for one in guardrails)
+    return tuple(
+        guardrail.name if isinstance(guardrail, UnknownValue) else str(guardrail.get_name()) for guardrail in guardrails
+    )
 
 
 def _final_tools(agent: Any, box: AgentTools) -> tuple[str, ...]:
     """The tools whose output can end the run without another model call."""
     behaviour = getattr(agent, "tool_use_behavior", None)
     if isinstance(behaviour, dict):
-        return tuple(one for one in behaviour.get("stop_at_tool_names", ()) if one in box.names)
+        return tuple(name for name in behaviour.get("stop_at_tool_names", ()) if name in box.names)
     if behaviour == "stop_on_first_tool":
-        return tuple(one.name for one in agent.tools if is_a(one, SDK, "FunctionTool") and one.name in box.names)
+        return tuple(tool.name for tool in agent.tools if is_a(tool, SDK, "FunctionTool") and tool.name in box.names)
     return (f"what {getattr(behaviour, '__name__', 'a function')} decides",) if callable(behaviour) else ()
 
 
@@ -531,10 +554,10 @@ def is_silent(agent: Any, seen: frozenset[int] = frozenset()) -> bool:
     if box.names or box.opaque_calls or any(True for _ in _run_by_guardrails(agent, begins=True)):
         return False
     inside = seen | {id(agent)}
-    for one in agent.handoffs:
-        if isinstance(one, UnknownValue):
+    for handoff in agent.handoffs:
+        if isinstance(handoff, UnknownValue):
             return False
-        targets = _known_targets(one) if is_a(one, SDK, "Handoff") else [one]
+        targets = _known_targets(handoff) if is_a(handoff, SDK, "Handoff") else [handoff]
         if targets is None or not all(is_silent(target, inside) for target in targets):
             return False
     return True

@@ -58,19 +58,24 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if isinstance(target, ImportedName) and name in {"handoff", "realtime_handoff"} and interpreter.executing:
         return _handoff(interpreter, arguments, line)
     if isinstance(target, ImportedName) and name in {"StopAtTools", "create_static_tool_filter"}:
-        return exactly(Table(tuple((exactly(key), one) for key, one in arguments.keywords.items())))
-    functions = [one for one in (function or NOTHING).known if isinstance(one, Function | PartialFunction)]
+        return exactly(Table(tuple((exactly(key), keyword) for key, keyword in arguments.keywords.items())))
+    functions = [value for value in (function or NOTHING).known if isinstance(value, Function | PartialFunction)]
     if name == "function_tool":
         options = options if isinstance(target, CallResult) else arguments
-        return _map_functions(functions, lambda one: _function_tool(interpreter, one, options, line))
+        return _map_functions(
+            functions, lambda tool_function: _function_tool(interpreter, tool_function, options, line)
+        )
     if name in _GUARDRAILS:
         options = options if isinstance(target, CallResult) else arguments
-        return _map_functions(functions, lambda one: _guardrail(interpreter, _GUARDRAILS[name], one, options, line))
+        return _map_functions(
+            functions,
+            lambda guardrail_function: _guardrail(interpreter, _GUARDRAILS[name], guardrail_function, options, line),
+        )
     return None
 
 
 def _map_functions(functions: Iterable[object], change: Callable[[object], object]) -> Values | None:
-    return Values(tuple(change(one) for one in functions)) if functions else None
+    return Values(tuple(change(function) for function in functions)) if functions else None
 
 
 def _name_or(value: Values | None, otherwise: str) -> Values:
@@ -98,11 +103,11 @@ def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
     """The hand-offs of `handoff(agent)`, one for each possible agent."""
     agents = arguments.get("agent", 0) or UNKNOWN
-    known = [one for one in agents.known if is_workflow(one)]
-    created = [_handoff_to(interpreter, one, arguments, line) for one in known]
+    known = [agent for agent in agents.known if is_workflow(agent)]
+    created = [_handoff_to(interpreter, agent, arguments, line) for agent in known]
     if not agents.complete or len(known) < len(agents.known):
         unknown_name = (
-            next((path_of(one).rpartition(".")[2] for one in agents.known if one not in known), "") or "unknown"
+            next((path_of(agent).rpartition(".")[2] for agent in agents.known if agent not in known), "") or "unknown"
         )
         fields = {"agent_name": exactly(unknown_name), "tool_name": exactly(live.handoff_name(unknown_name))}
         created.append(make(interpreter, HANDOFF, Arguments((), {**fields, **_enabled(arguments)}), line))
@@ -139,11 +144,11 @@ def _clone(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _settle_guardrail(stub: ObjectStub) -> None:
     names = [
-        defined_name(stub.interpreter, one)
-        for one in stub.attributes["guardrail_function"].known
-        if isinstance(one, Function | PartialFunction)
+        defined_name(stub.interpreter, value)
+        for value in stub.attributes["guardrail_function"].known
+        if isinstance(value, Function | PartialFunction)
     ]
-    explicit_names = [one for one in stub.attributes["name"].known if isinstance(one, str)]
+    explicit_names = [value for value in stub.attributes["name"].known if isinstance(value, str)]
     stub.attributes["get_name"] = exactly(ReferenceStub((explicit_names or names or ["guardrail"])[0]))
 
 
@@ -161,13 +166,13 @@ def _settle_server(stub: ObjectStub) -> None:
 def _settle_hosted(stub: ObjectStub) -> None:
     """Converts a configuration created by its type to a dictionary."""
     config = stub.attributes["tool_config"]
-    stub.attributes["tool_config"] = Values(tuple(_as_table(one) for one in config.known), config.complete)
+    stub.attributes["tool_config"] = Values(tuple(_as_table(value) for value in config.known), config.complete)
 
 
-def _as_table(one: object) -> object:
-    if not isinstance(one, CallResult):
-        return one
-    return Table(tuple((exactly(key), value) for key, value in one.arguments.keywords.items()))
+def _as_table(config: object) -> object:
+    if not isinstance(config, CallResult):
+        return config
+    return Table(tuple((exactly(key), value) for key, value in config.arguments.keywords.items()))
 
 
 _BASE = ClassStub(

@@ -115,8 +115,8 @@ class Flow(PathWalker[FlowPoint]):
 
     def join(self, before: FlowPoint, ends: list[FlowPoint], *, whole: bool) -> FlowPoint:
         """Joins points: approval counts only if it is on every path."""
-        last = frozenset[int | None]().union(*(one.last for one in ends))
-        return FlowPoint(all(one.after_approval for one in ends), before.unconditional and whole, last)
+        last = frozenset[int | None]().union(*(end.last for end in ends))
+        return FlowPoint(all(end.after_approval for end in ends), before.unconditional and whole, last)
 
     def loop_state(self, begin: FlowPoint, end: FlowPoint, rounds: int) -> FlowPoint | None:  # noqa: ARG002 - repeats until nothing changes
         return None if end.last <= begin.last else replace(begin, last=begin.last | end.last)
@@ -154,31 +154,31 @@ class KnownStrings(NamedTuple):
     def of(cls, values: Values) -> KnownStrings:
         every = list(flat(values))
         return cls(
-            frozenset(plain_string(one) for one in every if isinstance(one, str)), all(map(_is_determined, every))
+            frozenset(plain_string(value) for value in every if isinstance(value, str)), all(map(_is_determined, every))
         )
 
 
 def flat(values: Values) -> Iterator[object]:
     """Yields all values and the elements of lists, and a marker if there can be other values."""
-    for one in values.known:
-        if isinstance(one, Sequence):
-            for item in one.items:
+    for value in values.known:
+        if isinstance(value, Sequence):
+            for item in value.items:
                 yield from flat(item)
-        elif isinstance(one, list | tuple | set | frozenset):
-            for item in one:
+        elif isinstance(value, list | tuple | set | frozenset):
+            for item in value:
                 yield from flat(exactly(item))
         else:
-            yield one
+            yield value
     if not values.complete:
         yield _MORE
 
 
-def _is_determined(one: object) -> bool:
+def _is_determined(value: object) -> bool:
     """Whether a value is certainly not an unknown string."""
-    if one is _MORE or isinstance(one, Instance | ImportedName | PartialFunction | Attribute):
+    if value is _MORE or isinstance(value, Instance | ImportedName | PartialFunction | Attribute):
         return False
-    if isinstance(one, CallResult):
-        kind = one.callee
+    if isinstance(value, CallResult):
+        kind = value.callee
         if isinstance(kind, ImportedName):
             return kind.path.rpartition(".")[2][:1].isupper()
         return isinstance(kind, Class) or (isinstance(kind, type) and not issubclass(kind, str))
@@ -331,12 +331,12 @@ class FunctionSummary:
 
         With `lists_tools`, the extractor adds `tools` to the graph, so that they are not opaque.
         """
-        found = {
+        opaque = {
             use.method: foreign(use.owner, own)
             for use in self.method_calls
             if use.method in RUN_METHODS - {"__call__"} and not (lists_tools and is_readable(use.owner))
         }
-        foreign_calls = (Unseen(f"what {name!r} of {package} runs") for name, package in found.items() if package)
+        foreign_calls = (Unseen(f"what {name!r} of {package} runs") for name, package in opaque.items() if package)
         return (*(self.unlisted_calls if lists_tools else self.opaque_calls), *foreign_calls)
 
 
@@ -430,8 +430,8 @@ def _class_definition(value: object) -> tuple[str | None, int | None]:
 
 
 def _constructor(kind: type) -> FunctionType | None:
-    found = inspect.getattr_static(kind, "__init__", None)
-    return found if isinstance(found, FunctionType) else None
+    constructor = inspect.getattr_static(kind, "__init__", None)
+    return constructor if isinstance(constructor, FunctionType) else None
 
 
 def _summarize_live(function: FunctionType, arguments: Arguments, names: FrameworkNames) -> FunctionSummary:
@@ -500,7 +500,7 @@ class BodyAnalysis:
             return_types=tuple(types.return_types(self.evaluator, function)),
             unknown=tuple(self.unknown), calls=tuple(dict.fromkeys(self.calls)),
             source_known=readable is not None,
-            opaque_calls=tuple(dict.fromkeys([*self.opaque_calls, *(one.unseen for one in self.tools)])),
+            opaque_calls=tuple(dict.fromkeys([*self.opaque_calls, *(tool.unseen for tool in self.tools)])),
             tools=tuple(dict.fromkeys(self.tools)), unlisted_calls=tuple(dict.fromkeys(self.opaque_calls)),
             is_placeholder=readable is not None and calls.is_placeholder(readable.tree),
             runs_unseen_agent=self.runs_unseen_agent, cut_short=self.evaluator.is_cut_short,
@@ -548,7 +548,7 @@ class BodyAnalysis:
         if self.names.asks_by(call, self.evaluator, scope):
             return True
         callee = self.evaluator.value(call.func, scope)
-        return bool(callee.known) and callee.complete and all(self._is_certain_to_ask(one) for one in callee.known)
+        return bool(callee.known) and callee.complete and all(self._is_certain_to_ask(value) for value in callee.known)
 
     def _is_certain_to_ask(self, target: object) -> bool:
         """Whether a call of `target` always asks for human approval."""
@@ -582,9 +582,9 @@ class BodyAnalysis:
                     FlowPoint(start.after_approval or here.after_approval, start.unconditional and here.unconditional),
                 )
             elif isinstance(node, ast.Attribute) and node.attr in RUN_METHODS and id(node) not in self._called:
-                for one in self.evaluator.value(node.value, scope).known:  # other code may call the method
-                    if not isinstance(one, ModuleType):
-                        self.method_calls.append(MethodCall(one, node.attr, unconditional=False, direct=False))
+                for value in self.evaluator.value(node.value, scope).known:  # other code may call the method
+                    if not isinstance(value, ModuleType):
+                        self.method_calls.append(MethodCall(value, node.attr, unconditional=False, direct=False))
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name | ast.Attribute):
                 self._target(self.evaluator.value(node.exc, scope), Arguments(), start)
 
@@ -606,15 +606,18 @@ class BodyAnalysis:
             unseen = Unseen(f"what {self.calls[-1]!r} runs", node.lineno, self._file)
             self.opaque_calls.append(_NOT_FOLLOWED if self.evaluator.exhausted else unseen)
         self._target(callee, self.evaluator.arguments(node, scope), point)
-        self.constructed += [one for one in self.evaluator.value(node, scope).known if isinstance(one, CallResult)]
+        self.constructed += [
+            value for value in self.evaluator.value(node, scope).known if isinstance(value, CallResult)
+        ]
         if isinstance(node.func, ast.Attribute):
-            found = self.evaluator.value(node.func.value, scope).known
-            owners = [one for one in found if not isinstance(one, ModuleType)]
+            callees = self.evaluator.value(node.func.value, scope).known
+            owners = [callee for callee in callees if not isinstance(callee, ModuleType)]
             sure = point.unconditional and len(owners) == 1
-            self.method_calls.extend(MethodCall(one, node.func.attr, point.after_approval, sure) for one in owners)
+            self.method_calls.extend(MethodCall(owner, node.func.attr, point.after_approval, sure) for owner in owners)
         else:
             self.method_calls.extend(
-                MethodCall(*one, point.after_approval, unconditional=False, direct=False) for one in _bound(callee)
+                MethodCall(*bound_method, point.after_approval, unconditional=False, direct=False)
+                for bound_method in _bound(callee)
             )
 
     def _target(self, callee: Values, arguments: Arguments, point: FlowPoint) -> None:
@@ -625,12 +628,12 @@ class BodyAnalysis:
                 point if len(callee.known) == 1 else FlowPoint(point.after_approval, unconditional=False),
             )
         for argument in (*arguments.positional, *arguments.keywords.values()):
-            for one in argument.known:
+            for value in argument.known:
                 maybe = FlowPoint(point.after_approval, unconditional=False)
-                if is_applied(one) or isinstance(one, Function | FunctionType):
-                    self.follow(one, Arguments(open=True), maybe)
-                elif isinstance(one, CallResult | Instance | Stub):
-                    self._follow_call_method(one, Arguments(open=True), maybe)
+                if is_applied(value) or isinstance(value, Function | FunctionType):
+                    self.follow(value, Arguments(open=True), maybe)
+                elif isinstance(value, CallResult | Instance | Stub):
+                    self._follow_call_method(value, Arguments(open=True), maybe)
 
     def follow(self, target: object, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
         """Follows a call."""
@@ -663,9 +666,9 @@ class BodyAnalysis:
 
     def _follow_call_method(self, target: object, arguments: Arguments, point: FlowPoint) -> None:
         """Follows a call of an object of a class of the program."""
-        for one in self.evaluator.attribute(target, "__call__").known:
-            if is_applied(one) or isinstance(one, Function):
-                self.follow(one, arguments, point)
+        for value in self.evaluator.attribute(target, "__call__").known:
+            if is_applied(value) or isinstance(value, Function):
+                self.follow(value, arguments, point)
 
     def visit_compiled(self, function: FunctionType) -> None:
         """Reads the names in the compiled code of a function whose source is not available."""
@@ -676,27 +679,27 @@ class BodyAnalysis:
         self.opaque_calls.append(Unseen(self.unknown[-1]))
         scope = LiveScope.of(function)
         for name in dict.fromkeys(_names_in(function.__code__)):
-            for one in self.evaluator.name(name, scope).known:
-                self._named(one)
+            for value in self.evaluator.name(name, scope).known:
+                self._named(value)
 
-    def _named(self, one: object) -> None:
-        self.named.append(one)
-        if isinstance(one, FunctionType | MethodType) or self.names.asks_human(one):
-            self.follow(one, Arguments(open=True))
+    def _named(self, value: object) -> None:
+        self.named.append(value)
+        if isinstance(value, FunctionType | MethodType) or self.names.asks_human(value):
+            self.follow(value, Arguments(open=True))
 
 
 def _bound(callee: Values) -> Iterator[tuple[object, str]]:
     """Yields the objects and method names that a call without a method name may run."""
-    for one in callee.known:
-        if isinstance(one, Attribute) and one.name in RUN_METHODS:
-            yield one.owner, one.name
+    for value in callee.known:
+        if isinstance(value, Attribute) and value.name in RUN_METHODS:
+            yield value.owner, value.name
         elif (
-            isinstance(one, PartialFunction)
-            and isinstance(one.function, FunctionType)
-            and one.function.__name__ in RUN_METHODS
+            isinstance(value, PartialFunction)
+            and isinstance(value.function, FunctionType)
+            and value.function.__name__ in RUN_METHODS
         ):
-            owners = one.arguments.positional[0].known if one.arguments.positional else ()
-            yield from ((owner, one.function.__name__) for owner in owners)
+            owners = value.arguments.positional[0].known if value.arguments.positional else ()
+            yield from ((owner, value.function.__name__) for owner in owners)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -70,19 +70,19 @@ def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -
         return _partial(arguments)
     if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
         return evaluator.elements(arguments.positional[-1])  # the first argument is the generator
-    found: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
-    if found is None:
+    function: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
+    if function is None:
         return None
-    if found is _field_default:
+    if function is _field_default:
         return _field_default(evaluator, arguments, UNKNOWN)
     if path == "builtins.dict" and arguments.keywords:
         first = first or exactly(Table(()))
-    return found(evaluator, arguments, first) if first is not None else _empty(path)
+    return function(evaluator, arguments, first) if first is not None else _empty(path)
 
 
 def _length(evaluator: EvaluatorProtocol, values: Values | None) -> Values | None:
     """Returns the number of elements of a list whose elements are known."""
-    if values is None or values.cyclic or not all(isinstance(one, Sequence | list | tuple) for one in values.known):
+    if values is None or values.cyclic or not all(isinstance(value, Sequence | list | tuple) for value in values.known):
         return None
     items = evaluator.ordered_elements(values)
     return small(len(items)) if items is not None else None
@@ -96,7 +96,7 @@ def _is_generator(owner: object) -> bool:
 def _is_instance(arguments: Arguments) -> bool | None:
     """Whether a literal is an instance of a type; None if that is unknown."""
     first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
-    if not all(one.complete and len(one.known) == 1 and not one.cyclic for one in (first, kinds)):
+    if not all(argument.complete and len(argument.known) == 1 and not argument.cyclic for argument in (first, kinds)):
         return None
     value, kind = first.known[0], kinds.known[0]
     if isinstance(kind, Class) and type(value) in _PLAIN:
@@ -150,8 +150,8 @@ def _one_of(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -
     if len(arguments.positional) == 1:
         return evaluator.elements(first) | (arguments.get("default") or NOTHING)
     result = arguments.get("default") or NOTHING
-    for one in arguments.positional:
-        result |= one
+    for argument in arguments.positional:
+        result |= argument
     return result
 
 
@@ -179,18 +179,18 @@ def _as_string(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Value
 
 
 def _as_table(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
-    pairs = [_pairs(evaluator, one) for one in first.known]
+    pairs = [_pairs(evaluator, value) for value in first.known]
     if not first.complete or None in pairs or arguments.open:
         return UNKNOWN
-    named = [(exactly(name), one) for name, one in arguments.keywords.items()]
+    named = [(exactly(name), keyword) for name, keyword in arguments.keywords.items()]
     return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
 
 
-def _pairs(evaluator: EvaluatorProtocol, one: object) -> list[tuple[Values, Values]] | None:
+def _pairs(evaluator: EvaluatorProtocol, value: object) -> list[tuple[Values, Values]] | None:
     """Returns the keys and values of a dictionary, or of a list of pairs."""
-    if not isinstance(one, list | tuple | Sequence):
-        return evaluator.pairs(one)
-    items = evaluator.ordered_elements(exactly(one))
+    if not isinstance(value, list | tuple | Sequence):
+        return evaluator.pairs(value)
+    items = evaluator.ordered_elements(exactly(value))
     both = [evaluator.ordered_elements(item) for item in items] if items is not None else [None]
     if any(pair is None or len(pair) != 2 for pair in both):
         return None
@@ -201,33 +201,37 @@ def _getattr(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) 
     names = (arguments.get("", 1) or UNKNOWN).strings
     if not names or not first.complete:
         return UNKNOWN
-    found = arguments.get("", 2) or NOTHING
+    values = arguments.get("", 2) or NOTHING
     for owner, name in itertools.product(first.known, names):
-        found |= evaluator.attribute(owner, name)
-    return found
+        values |= evaluator.attribute(owner, name)
+    return values
 
 
 def _enumerate(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     ordered = evaluator.ordered_elements(first)
     if ordered is not None and len(arguments.positional) == 1 and not arguments.keywords:
-        pairs = (Sequence((exactly(place), one)) for place, one in enumerate(ordered))
+        pairs = (Sequence((exactly(place), element)) for place, element in enumerate(ordered))
         return exactly(Sequence(tuple(map(exactly, pairs))))
     return _each(Sequence((UNKNOWN, evaluator.elements(first))))
 
 
 def _range(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
-    numbers = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
-    if len(numbers) != len(arguments.positional) or not all(type(one) is int for one in numbers) or 0 in numbers[2:]:
+    numbers = [argument.known[0] for argument in arguments.positional if argument.complete and len(argument.known) == 1]
+    if (
+        len(numbers) != len(arguments.positional)
+        or not all(type(number) is int for number in numbers)
+        or 0 in numbers[2:]
+    ):
         return exactly(Sequence((UNKNOWN,), ordered=False))
     return exactly(range(*numbers))
 
 
 def _zip(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
-    several = [evaluator.ordered_elements(one) for one in arguments.positional]
+    several = [evaluator.ordered_elements(argument) for argument in arguments.positional]
     if None not in several and not arguments.open:
-        rows = zip(*(one or () for one in several), strict=False)
+        rows = zip(*(column or () for column in several), strict=False)
         return exactly(Sequence(tuple(exactly(Sequence(row)) for row in rows)))
-    return _each(Sequence(tuple(evaluator.elements(one) for one in arguments.positional)))
+    return _each(Sequence(tuple(evaluator.elements(argument) for argument in arguments.positional)))
 
 
 def _pairwise(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
@@ -238,15 +242,15 @@ def _pairwise(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values
 
 
 def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
-    several = [evaluator.ordered_elements(one) for one in arguments.positional[1:]]
+    several = [evaluator.ordered_elements(argument) for argument in arguments.positional[1:]]
     if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
-        rows = zip(*(one or () for one in several), strict=False)
+        rows = zip(*(column or () for column in several), strict=False)
         return exactly(Sequence(tuple(evaluator.call(first.known[0], Arguments(row)) for row in rows)))
-    items = Arguments(tuple(evaluator.elements(one) for one in arguments.positional[1:]))
-    found = NOTHING if first.complete else UNKNOWN
-    for one in first.known:
-        found |= evaluator.call(one, items)
-    return exactly(Sequence((found,), ordered=False))
+    items = Arguments(tuple(evaluator.elements(argument) for argument in arguments.positional[1:]))
+    values = NOTHING if first.complete else UNKNOWN
+    for value in first.known:
+        values |= evaluator.call(value, items)
+    return exactly(Sequence((values,), ordered=False))
 
 
 def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
@@ -254,10 +258,10 @@ def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) 
 
 
 def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
-    found = NOTHING
-    for one in arguments.positional:
-        found |= evaluator.elements(one)
-    return exactly(Sequence((found,), ordered=False))
+    values = NOTHING
+    for argument in arguments.positional:
+        values |= evaluator.elements(argument)
+    return exactly(Sequence((values,), ordered=False))
 
 
 def _field_default(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
@@ -266,15 +270,15 @@ def _field_default(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: 
     return UNKNOWN if default is None or default.known == (...,) else default
 
 
-def _each(one: Sequence) -> Values:
-    return exactly(Sequence((exactly(one),), ordered=False))
+def _each(sequence: Sequence) -> Values:
+    return exactly(Sequence((exactly(sequence),), ordered=False))
 
 
 def _partial(arguments: Arguments) -> Values:
     if not arguments.positional:
         return UNKNOWN
     function, rest = arguments.positional[0], Arguments(arguments.positional[1:], arguments.keywords, arguments.open)
-    return Values(tuple(PartialFunction(one, rest) for one in function.known), function.complete)
+    return Values(tuple(PartialFunction(value, rest) for value in function.known), function.complete)
 
 
 def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Arguments) -> Values | None:
@@ -315,24 +319,24 @@ def _string_method(evaluator: EvaluatorProtocol, owner: str, name: str, argument
 
 def _parts(owner: str, name: str, arguments: Arguments) -> Values:
     """Returns the parts of a string, if the arguments are known."""
-    plain = [one.known[0] for one in arguments.positional if one.complete and len(one.known) == 1]
-    if len(plain) < len(arguments.positional) or not all(isinstance(one, str | int) for one in plain):
+    plain = [argument.known[0] for argument in arguments.positional if argument.complete and len(argument.known) == 1]
+    if len(plain) < len(arguments.positional) or not all(isinstance(value, str | int) for value in plain):
         return UNKNOWN
     try:
-        found = getattr(plain_string(owner), name)(*plain)
+        parts = getattr(plain_string(owner), name)(*plain)
     except (TypeError, ValueError):
         return UNKNOWN
-    return exactly(found if isinstance(found, str) else Sequence(tuple(map(exactly, found))))
+    return exactly(parts if isinstance(parts, str) else Sequence(tuple(map(exactly, parts))))
 
 
 def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -> Values:
     """Evaluates `"{}_node".format(x)`, if each argument has one value."""
     passed = [*arguments.positional, *arguments.keywords.values()]
-    if any(evaluator.strings([one]) == UNKNOWN or len(one.known) != 1 for one in passed):
+    if any(evaluator.strings([argument]) == UNKNOWN or len(argument.known) != 1 for argument in passed):
         return UNKNOWN
     try:
-        named = {name: one.known[0] for name, one in arguments.keywords.items()}
-        return exactly(plain_string(owner).format(*(one.known[0] for one in arguments.positional), **named))
+        named = {name: keyword.known[0] for name, keyword in arguments.keywords.items()}
+        return exactly(plain_string(owner).format(*(argument.known[0] for argument in arguments.positional), **named))
     except (IndexError, KeyError, ValueError, AttributeError):
         return UNKNOWN
 
@@ -344,7 +348,7 @@ def _result_method(owner: CallResult, name: str, arguments: Arguments) -> Values
         return arguments.get("future", 0)
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
         schema = owner.arguments.get("schema", 0) or UNKNOWN
-        wanted = tuple(Instance(one) for one in schema.known if isinstance(one, type | Class))
+        wanted = tuple(Instance(value) for value in schema.known if isinstance(value, type | Class))
         return Values(wanted, schema.complete) if wanted else UNKNOWN
     return UNKNOWN if not isinstance(maker, type | Class | ImportedName) and name not in BINDS else None
 
@@ -383,8 +387,8 @@ def members_of(owner: type) -> tuple[object, ...] | None:
 
 def call_method(target: object) -> MethodType | None:
     """Returns the `__call__` method of a live object, if its class defines one in Python."""
-    found = inspect.getattr_static(type(target), "__call__", None)
-    return MethodType(found, target) if isinstance(found, FunctionType) else None
+    method = inspect.getattr_static(type(target), "__call__", None)
+    return MethodType(method, target) if isinstance(method, FunctionType) else None
 
 
 def wrapped_by(target: object) -> object | None:
@@ -403,10 +407,10 @@ def _of_live(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
         return exactly(owner.__members__[name])
     if isinstance(owner, Enum) and name in {"value", "name"}:
         return exactly(owner.value if name == "value" else owner.name)
-    for one in (name, *_mangled(owner, name)):
-        found = inspect.getattr_static(owner, one, _MISSING)
-        if found is not _MISSING:
-            return _unwrapped(evaluator, owner, one, found)
+    for spelling in (name, *_mangled(owner, name)):
+        attribute = inspect.getattr_static(owner, spelling, _MISSING)
+        if attribute is not _MISSING:
+            return _unwrapped(evaluator, owner, spelling, attribute)
     return UNKNOWN
 
 
@@ -418,20 +422,22 @@ def _mangled(owner: object, name: str) -> list[str]:
     return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
 
 
-def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, found: object) -> Values:
+def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, attribute: object) -> Values:
     """Returns the value of an attribute that was found on an object or its class."""
-    if isinstance(found, staticmethod):
-        return exactly(found.__func__)
-    if isinstance(found, classmethod):
-        return exactly(PartialFunction(found.__func__, _bound_to(owner if isinstance(owner, type) else type(owner))))
-    if isinstance(found, property | functools.cached_property):
-        getter = found.fget if isinstance(found, property) else found.func
+    if isinstance(attribute, staticmethod):
+        return exactly(attribute.__func__)
+    if isinstance(attribute, classmethod):
+        return exactly(
+            PartialFunction(attribute.__func__, _bound_to(owner if isinstance(owner, type) else type(owner)))
+        )
+    if isinstance(attribute, property | functools.cached_property):
+        getter = attribute.fget if isinstance(attribute, property) else attribute.func
         return evaluator.call(getter, _bound_to(owner)) if getter is not None else UNKNOWN
-    if isinstance(found, FunctionType) and not isinstance(owner, type) and name not in _instance_dict(owner):
-        return exactly(PartialFunction(found, _bound_to(owner)))
-    if isinstance(found, MemberDescriptorType):
-        return exactly(found.__get__(owner)) if not isinstance(owner, type) else UNKNOWN
-    return UNKNOWN if isinstance(found, GetSetDescriptorType) else exactly(found)
+    if isinstance(attribute, FunctionType) and not isinstance(owner, type) and name not in _instance_dict(owner):
+        return exactly(PartialFunction(attribute, _bound_to(owner)))
+    if isinstance(attribute, MemberDescriptorType):
+        return exactly(attribute.__get__(owner)) if not isinstance(owner, type) else UNKNOWN
+    return UNKNOWN if isinstance(attribute, GetSetDescriptorType) else exactly(attribute)
 
 
 def _instance_dict(owner: object) -> dict[str, object]:
@@ -453,11 +459,11 @@ def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Va
         return declared_value
     if name in {"get", "pop", "setdefault"}:
         return exactly(Attribute(owner, name))
-    found = inspect.getattr_static(owner.of, name, _MISSING) if isinstance(owner.of, type) else _MISSING
-    if isinstance(found, FunctionType):
-        return exactly(PartialFunction(found, Arguments((exactly(owner),))))
-    if isinstance(found, property) and found.fget is not None:
-        return evaluator.call(found.fget, Arguments((exactly(owner),)))
+    attribute = inspect.getattr_static(owner.of, name, _MISSING) if isinstance(owner.of, type) else _MISSING
+    if isinstance(attribute, FunctionType):
+        return exactly(PartialFunction(attribute, Arguments((exactly(owner),))))
+    if isinstance(attribute, property) and attribute.fget is not None:
+        return evaluator.call(attribute.fget, Arguments((exactly(owner),)))
     return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
 
 
@@ -465,13 +471,13 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     """Looks up an attribute of a class in code, then of its base classes."""
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
-        found = evaluator.name(name, scope)
+        values = evaluator.name(name, scope)
         is_enum = any("Enum" in ast_name for ast_name in _bases(owner))
-        return exactly(*found.known) if is_enum and found.complete else found
+        return exactly(*values.known) if is_enum and values.complete else values
     for base in owner.tree.bases:
         for parent in evaluator.value(base, owner.scope).known:
-            if isinstance(parent, Class) and (found := _of_class(evaluator, parent, name)).known:
-                return found
+            if isinstance(parent, Class) and (values := _of_class(evaluator, parent, name)).known:
+                return values
     return UNKNOWN
 
 
@@ -481,9 +487,9 @@ def _bases(owner: Class) -> list[str]:
 
 def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
     """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
-    found = _of_class(evaluator, maker, name)
-    if found.known:
-        return Values(tuple(_bound_method(owner, one) for one in found.known), found.complete)
+    values = _of_class(evaluator, maker, name)
+    if values.known:
+        return Values(tuple(_bound_method(owner, value) for value in values.known), values.complete)
     if any("Enum" in base for base in _bases(maker)):
         return UNKNOWN
     return types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
@@ -491,15 +497,15 @@ def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, na
 
 def _of_live_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
     """Looks up an attribute of an object of a live class of the program."""
-    found = inspect.getattr_static(maker, name, _MISSING)
-    if isinstance(found, FunctionType):
-        return exactly(PartialFunction(found, _bound_to(owner)))
-    if isinstance(found, property):
-        return evaluator.call(found.fget, _bound_to(owner)) if found.fget is not None else UNKNOWN
+    attribute = inspect.getattr_static(maker, name, _MISSING)
+    if isinstance(attribute, FunctionType):
+        return exactly(PartialFunction(attribute, _bound_to(owner)))
+    if isinstance(attribute, property):
+        return evaluator.call(attribute.fget, _bound_to(owner)) if attribute.fget is not None else UNKNOWN
     constructed = types.constructed_attribute(evaluator, owner, maker, name)
     if constructed is not None:
         return constructed
-    return exactly(Attribute(owner, name)) if found is _MISSING else _of_live(evaluator, maker, name)
+    return exactly(Attribute(owner, name)) if attribute is _MISSING else _of_live(evaluator, maker, name)
 
 
 def is_library(kind: type) -> bool:
@@ -507,5 +513,5 @@ def is_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
-def _bound_method(owner: CallResult, found: object) -> object:
-    return PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found
+def _bound_method(owner: CallResult, attribute: object) -> object:
+    return PartialFunction(attribute, Arguments((exactly(owner),))) if isinstance(attribute, Function) else attribute

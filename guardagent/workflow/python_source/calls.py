@@ -133,54 +133,54 @@ def tools_run_by(
         runs: the methods that run tools and agents.
         own: the packages whose agents the extractor reads itself.
     """
-    found = LibraryTools()
+    library_tools = LibraryTools()
     if not isinstance(call.func, ast.Attribute):
-        return found
+        return library_tools
     owner = evaluator.value(call.func.value, scope)
     if call.func.attr == "call_tool" and call.args:
-        _called_by_name(evaluator.value(call.args[0], scope), found)
-        return found
-    for one in owner.known:
-        path = _path(one)
-        if is_readable(one) and path.partition(".")[0] in own:
-            found.known = True
+        _called_by_name(evaluator.value(call.args[0], scope), library_tools)
+        return library_tools
+    for value in owner.known:
+        path = _path(value)
+        if is_readable(value) and path.partition(".")[0] in own:
+            library_tools.known = True
         elif call.func.attr in runs or effect_of(path) == "tools":
-            _run(one, path, found, evaluator, 0)
-    found.known = found.known and owner.complete and all(_is_read(one) for one in owner.known)
-    return found
+            _run(value, path, library_tools, evaluator, 0)
+    library_tools.known = library_tools.known and owner.complete and all(_is_read(one) for one in owner.known)
+    return library_tools
 
 
-def _called_by_name(names: Values, found: LibraryTools) -> None:
+def _called_by_name(names: Values, library_tools: LibraryTools) -> None:
     """Records the tools of a server, which a call names."""
-    found.names += [plain_string(one) for one in names.known if isinstance(one, str)]
-    found.known = bool(found.names) and names.strings is not None
+    library_tools.names += [plain_string(name) for name in names.known if isinstance(name, str)]
+    library_tools.known = bool(library_tools.names) and names.strings is not None
 
 
-def _path(one: object) -> str:
-    return path_of(one.callee if isinstance(one, CallResult) else one)
+def _path(value: object) -> str:
+    return path_of(value.callee if isinstance(value, CallResult) else value)
 
 
-def _is_read(one: object) -> bool:
-    return isinstance(one, CallResult | ImportedName)
+def _is_read(value: object) -> bool:
+    return isinstance(value, CallResult | ImportedName)
 
 
-def _run(one: object, path: str, found: LibraryTools, evaluator: Evaluator, depth: int) -> None:
+def _run(one: object, path: str, library_tools: LibraryTools, evaluator: Evaluator, depth: int) -> None:
     """Records what running an object calls."""
     if isinstance(one, CallResult) and effect_of(path) == "agents" and is_readable(one):
-        found.known, found.model_chooses = True, not path.endswith(".ToolNode")
-        _agent(one, found, evaluator, depth)
+        library_tools.known, library_tools.model_chooses = True, not path.endswith(".ToolNode")
+        _agent(one, library_tools, evaluator, depth)
     elif effect_of(path) == "tools":
-        found.known = True
-        found.names.append(library_name(path))
+        library_tools.known = True
+        library_tools.names.append(library_name(path))
     elif isinstance(one, ImportedName) and effect_of(path) is None:
-        found.names.append(library_name(path))
-        found.unseen.append(f"the declared name of {path!r}, which is defined elsewhere")
+        library_tools.names.append(library_name(path))
+        library_tools.unseen.append(f"the declared name of {path!r}, which is defined elsewhere")
 
 
-def is_readable(one: object) -> bool:
+def is_readable(value: object) -> bool:
     """Whether an object is an agent whose tools its construction shows."""
-    maker = _path(one).rpartition(".")[2]
-    return isinstance(one, CallResult) and (maker in AGENT_TOOLS or maker == "Crew")
+    maker = _path(value).rpartition(".")[2]
+    return isinstance(value, CallResult) and (maker in AGENT_TOOLS or maker == "Crew")
 
 
 def library_name(path: str) -> str:
@@ -188,57 +188,57 @@ def library_name(path: str) -> str:
     return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
 
 
-def _agent(made: CallResult, found: LibraryTools, evaluator: Evaluator, depth: int) -> None:
+def _agent(made: CallResult, library_tools: LibraryTools, evaluator: Evaluator, depth: int) -> None:
     """Records the tools that the code gives an agent, and those of the agents in it."""
     maker = _path(made).rpartition(".")[2]
     tools = made.arguments.get("tools", AGENT_TOOLS.get(maker))
-    _elements(tools, found, evaluator, depth, "tools")
+    _elements(tools, library_tools, evaluator, depth, "tools")
     parts = [part for part in _PARTS if made.arguments.get(part) is not None]
     for part in parts:
-        _elements(made.arguments.get(part), found, evaluator, depth, part)
+        _elements(made.arguments.get(part), library_tools, evaluator, depth, part)
     if maker == "Crew" and not any(evaluator.elements(made.arguments.get(part) or NOTHING).known for part in parts):
-        found.unseen.append("no agent of its crew is known")
+        library_tools.unseen.append("no agent of its crew is known")
 
 
-def _elements(values: Values | None, found: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
+def _elements(values: Values | None, library_tools: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
     if values is None or values.known == (None,):
         return
     elements = values if what == "agent" else evaluator.elements(values)
     if not elements.complete:
-        found.unseen.append(f"not all its {what} are known")
-    for one in elements.known:
-        _element(one, found, evaluator, depth, what)
+        library_tools.unseen.append(f"not all its {what} are known")
+    for element in elements.known:
+        _element(element, library_tools, evaluator, depth, what)
 
 
-def _element(one: object, found: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
+def _element(one: object, library_tools: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
     if what != "tools":
         if isinstance(one, CallResult) and effect_of(_path(one)) == "agents" and depth < _MOST_DEPTH:
-            _agent(one, found, evaluator, depth + 1)
+            _agent(one, library_tools, evaluator, depth + 1)
         elif not isinstance(one, Stub):
-            found.unseen.append(f"not all its {what} are known")
+            library_tools.unseen.append(f"not all its {what} are known")
         return
     names = list(_names_of(one))
-    found.names += names
+    library_tools.names += names
     if not names or (effect_of(_path(one)) is None and isinstance(one, ImportedName | CallResult)):
         known = isinstance(one, Stub)  # its extractor names it
-        found.unseen += (
+        library_tools.unseen += (
             [] if known else [f"the declared name of {_path(one) or 'a tool'!r}, which is defined elsewhere"]
         )
 
 
-def _names_of(one: object) -> Iterator[str]:
+def _names_of(value: object) -> Iterator[str]:
     """Yields the name of a tool in a list."""
-    if isinstance(one, Function):
-        yield getattr(one.tree, "name", "lambda")
-    elif isinstance(one, FunctionType):
-        yield one.__name__
-    elif path := _path(one):
+    if isinstance(value, Function):
+        yield getattr(value.tree, "name", "lambda")
+    elif isinstance(value, FunctionType):
+        yield value.__name__
+    elif path := _path(value):
         yield library_name(path)
 
 
-def unseen_of(found: LibraryTools, line: int, file: str) -> list[Unseen]:
+def unseen_of(library_tools: LibraryTools, line: int, file: str) -> list[Unseen]:
     """Returns what a call can run besides the named tools."""
-    return [Unseen(reason, line, file) for reason in dict.fromkeys(found.unseen)]
+    return [Unseen(reason, line, file) for reason in dict.fromkeys(library_tools.unseen)]
 
 
 # --- calls of models, and placeholders
@@ -283,7 +283,7 @@ def calls_model(calls: Iterable[str], runs: Iterable[tuple[object, str]]) -> boo
         calls: its callees, as in the source.
         runs: the objects and names of its method calls.
     """
-    models = (isinstance(one, CallResult) and _is_model(one) for one, method in runs if method in _INVOKES)
+    models = (isinstance(run, CallResult) and _is_model(run) for run, method in runs if method in _INVOKES)
     return any(map(_is_model_call, calls)) or any(models)
 
 
@@ -295,7 +295,7 @@ def runs_named_tools(calls: Iterable[str]) -> bool:
 def is_placeholder(tree: FunctionTree) -> bool:
     """Returns whether a function computes nothing: it only chooses among constants and parts of its arguments."""
     statements: Iterable[ast.AST] = [tree.body] if isinstance(tree, ast.Lambda) else tree.body
-    nodes = (node for one in statements for node in ast.walk(one))
+    nodes = (node for statement in statements for node in ast.walk(statement))
     return all(isinstance(node, _PLAIN) or (isinstance(node, ast.Call) and _is_plain(node)) for node in nodes)
 
 
@@ -305,9 +305,9 @@ def _is_plain(call: ast.Call) -> bool:
     return name == "get" or name[:1].isupper()
 
 
-def _is_model(one: CallResult) -> bool:
-    name = path_of(one.callee).rpartition(".")[2]
-    return effect_of(path_of(one.callee)) == "model" and bool(_words(name) & _MODELS)
+def _is_model(call_result: CallResult) -> bool:
+    name = path_of(call_result.callee).rpartition(".")[2]
+    return effect_of(path_of(call_result.callee)) == "model" and bool(_words(name) & _MODELS)
 
 
 def _is_model_call(call: str) -> bool:
@@ -339,7 +339,7 @@ def _is_tool_call(call: str) -> bool:
 
 def _words(text: str) -> set[str]:
     """The words in some code, in lower case: `ChatModel.call_llm` has chat, model, call, llm."""
-    return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)}
+    return {match.lower() for match in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)}
 
 
 # --- opaque calls
@@ -363,7 +363,7 @@ def is_opaque(call: ast.Call, callee: Values, evaluator: Evaluator, scope: NameS
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr in RUN_METHODS:
         return not _is_transparent(function.value, evaluator, scope, opens)
-    if any(path_of(one) in _FROM_TEXT or _is_missing_import(one) for one in callee.known):
+    if any(path_of(value) in _FROM_TEXT or _is_missing_import(value) for value in callee.known):
         return True
     named = isinstance(function, ast.Name | ast.Subscript | ast.Call)
     return named and not callee.known and not callee.cyclic
@@ -377,23 +377,23 @@ def _is_transparent(owner: ast.expr, evaluator: Evaluator, scope: NameScope, ope
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _is_transparent(left, evaluator, scope, opens) and _is_transparent(right, evaluator, scope, opens)
     values = evaluator.value(owner, scope)
-    seen = bool(values.known) and all(_is_identified(one, opens) for one in values.known)
-    return seen and (values.complete or all(isinstance(one, CallResult) for one in values.known))
+    seen = bool(values.known) and all(_is_identified(value, opens) for value in values.known)
+    return seen and (values.complete or all(isinstance(value, CallResult) for value in values.known))
 
 
-def _is_identified(one: object, opens: frozenset[str]) -> bool:
-    if isinstance(one, CallResult):
-        if isinstance(one.callee, Attribute):
+def _is_identified(value: object, opens: frozenset[str]) -> bool:
+    if isinstance(value, CallResult):
+        if isinstance(value.callee, Attribute):
             # A model returns a model or a string.
-            return one.callee.owner is None or _is_identified(one.callee.owner, opens)
-        path = path_of(one.callee)
+            return value.callee.owner is None or _is_identified(value.callee.owner, opens)
+        path = path_of(value.callee)
         name = path.rpartition(".")[2]
-        return isinstance(one.callee, Class) or name in BINDS | opens or _is_known(path)
-    if isinstance(one, Instance):
-        return isinstance(one.of, Class) or _runs_nothing(path_of(one.of))
-    if isinstance(one, ImportedName):
-        return _is_known(one.path)
-    return not isinstance(one, Attribute | Function | FunctionType)  # a decorated function can be anything
+        return isinstance(value.callee, Class) or name in BINDS | opens or _is_known(path)
+    if isinstance(value, Instance):
+        return isinstance(value.of, Class) or _runs_nothing(path_of(value.of))
+    if isinstance(value, ImportedName):
+        return _is_known(value.path)
+    return not isinstance(value, Attribute | Function | FunctionType)  # a decorated function can be anything
 
 
 def _is_known(path: str) -> bool:
@@ -417,16 +417,16 @@ def foreign(owner: object, own: tuple[str, ...]) -> str | None:
     if isinstance(owner, Stub) and not own:
         return "the program"
     kind = owner.callee if isinstance(owner, CallResult) else owner.of if isinstance(owner, Instance) else owner
-    found = _agents(path_of(kind) or type(kind).__module__)
-    return None if found is None or (own and found.startswith(own)) else found
+    agents = _agents(path_of(kind) or type(kind).__module__)
+    return None if agents is None or (own and agents.startswith(own)) else agents
 
 
 def _agents(path: str) -> str | None:
-    return next((one for one in _AGENTS if path == one or path.startswith(f"{one}.")), None)
+    return next((agent for agent in _AGENTS if path == agent or path.startswith(f"{agent}.")), None)
 
 
-def _is_missing_import(one: object) -> bool:
+def _is_missing_import(function: object) -> bool:
     """Whether a function is from a module that is neither readable nor in the table of libraries."""
-    if not isinstance(one, ImportedName) or one.path.rpartition(".")[2][:1].isupper():
+    if not isinstance(function, ImportedName) or function.path.rpartition(".")[2][:1].isupper():
         return False
-    return effect_of(one.path) is None
+    return effect_of(function.path) is None

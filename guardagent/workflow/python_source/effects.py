@@ -102,8 +102,8 @@ class Effects:
                 items = self._program.ordered_elements(values)
                 fits = items is not None and len(items) == len(parts)
                 for place, part in enumerate(parts):
-                    one = items[place] if fits and items is not None else self._program.elements(values)
-                    self.assign(part, one, scope)
+                    item = items[place] if fits and items is not None else self._program.elements(values)
+                    self.assign(part, item, scope)
             case ast.Starred(value=inner):
                 self.assign(inner, UNKNOWN, scope)
             case ast.Subscript():
@@ -145,14 +145,14 @@ class Effects:
         owners, key = self._program.value(target.value, scope), self._program.value(target.slice, scope)
         if isinstance(target.slice, ast.Slice):
             key, values = UNKNOWN, self._program.elements(values)
-        for one in owners.known:
-            if isinstance(one, Namespace):
-                self._set_name(one, key, values)
+        for owner in owners.known:
+            if isinstance(owner, Namespace):
+                self._set_name(owner, key, values)
             elif (
-                isinstance(one, ProgramObject)
-                and (method := self._program.member(one.made_of, "__setitem__")) is not None
+                isinstance(owner, ProgramObject)
+                and (method := self._program.member(owner.made_of, "__setitem__")) is not None
             ):
-                self._program.call(method, Arguments((exactly(one), key, values)))
+                self._program.call(method, Arguments((exactly(owner), key, values)))
         self.change(target.value, owners, lambda old: self._stored(old, key, values), scope)
 
     def _set_name(self, names: Namespace, key: Values, values: Values) -> None:
@@ -165,14 +165,14 @@ class Effects:
 
     def change(self, held: ast.expr | None, owners: Values, change: Callable[[Collection], Any], scope: Any) -> None:
         """Changes the collections among some values, which an expression has in a scope."""
-        changed = {id(one): (one, change(one)) for one in owners.known if isinstance(one, Collection)}
+        changed = {id(owner): (owner, change(owner)) for owner in owners.known if isinstance(owner, Collection)}
         changed = {key: (old, self._next(old, new, len(changed))) for key, (old, new) in changed.items()}
         if not changed:
             return
         if isinstance(held, ast.Name) and isinstance(scope, FlowScope):
             where = scope if held.id in scope.names else None
             where = where or holder_of(held.id, scope, outermost=False) or scope_of(held.id, scope)
-            new = (changed[id(one)][1] if id(one) in changed else one for one in owners.known)
+            new = (changed[id(owner)][1] if id(owner) in changed else owner for owner in owners.known)
             where.names[held.id] = Values(tuple(new), owners.complete)
         self._replace(changed, scope)
 
@@ -195,18 +195,18 @@ class Effects:
         """Replaces changed collections under their other names, in enclosing functions and in objects."""
         self.changes += 1
         self._program.budget.spend(
-            sum(len(one.names) for one in self._program.modules) // _NAMES_AT_ONCE
+            sum(len(module.names) for module in self._program.modules) // _NAMES_AT_ONCE
             + len(self._program.objects) // _NAMES_AT_ONCE
         )
         own = scope.names if isinstance(scope, FlowScope) else {}
         for held in (
             own,
-            *(one.names for one in self._program.scopes),
-            *(one.names for one in self._program.modules),
+            *(scope.names for scope in self._program.scopes),
+            *(module.names for module in self._program.modules),
         ):
             _replace_in(held, changed, both=bool(self._program.depth) and held is not own)
-        for one in self._program.objects:
-            _replace_in(one.attributes, changed, both=bool(self._program.depth))
+        for item in self._program.objects:
+            _replace_in(item.attributes, changed, both=bool(self._program.depth))
 
     def open(self, known: Iterable[object]) -> None:
         """Allows for any changes of some objects and collections by code that is not followed."""
@@ -250,7 +250,7 @@ class Effects:
         first = method == "appendleft" or (len(arguments.positional) > 1 and arguments.positional[0].known == (0,))
         if arguments.open or REST in arguments.keywords:
             added.append(UNKNOWN)
-        named = {name: one for name, one in arguments.keywords.items() if name != REST}
+        named = {name: keyword for name, keyword in arguments.keywords.items() if name != REST}
         if named and method == "update":
             added.append(exactly(Table(tuple((exactly(name), one) for name, one in named.items()))))
         elif named:
@@ -268,8 +268,8 @@ class Effects:
             self.change(held, owners, lambda old: self._stored(old, key, values), scope)
             return exactly(None)
         found = NOTHING
-        for one in owners.known:
-            found |= self._program.item(one, key)
+        for owner in owners.known:
+            found |= self._program.item(owner, key)
         if found.known and key.strings and owners.complete:
             return found
         self.change(
@@ -290,7 +290,7 @@ class Effects:
 
     def _grown_by(self, old: Collection, method: str, values: Values, *, first: bool = False) -> Any:
         if isinstance(old, Table):
-            pairs = [self._program.pairs(one) for one in values.known]
+            pairs = [self._program.pairs(value) for value in values.known]
             if not values.complete or None in pairs:
                 return Table((*old.items, (UNKNOWN, UNKNOWN)))
             added_pairs = [pair for some in pairs for pair in some or ()]
@@ -318,8 +318,8 @@ class Effects:
         if path in _BY_NAME:
             return self._by_name(arguments, node, scope)
         if path == "importlib.reload":
-            self.open(Namespace(one.scope) for one in (arguments.get("", 0) or UNKNOWN).known
-                      if isinstance(one, ModuleObject) and one.scope is not None)  # fmt: skip
+            self.open(Namespace(value.scope) for value in (arguments.get("", 0) or UNKNOWN).known
+                      if isinstance(value, ModuleObject) and value.scope is not None)  # fmt: skip
         if path in _CODE:
             self._run_code(arguments, node, scope)
         elif path in _PLUGINS:
@@ -330,15 +330,15 @@ class Effects:
 
     def _copied(self, arguments: Arguments) -> Values | None:
         first = arguments.get("", 0) or UNKNOWN
-        if not first.known or not all(isinstance(one, ObjectStub) for one in first.known):
+        if not first.known or not all(isinstance(value, ObjectStub) for value in first.known):
             return None
-        return Values(tuple(copy_of(one, Arguments((), arguments.keywords)) for one in first.known), first.complete)
+        return Values(tuple(copy_of(value, Arguments((), arguments.keywords)) for value in first.known), first.complete)
 
     def _namespace(self, path: str, arguments: Arguments, scope: NameScope) -> Values | None:
         found = arguments.get("", 0) if path == "builtins.vars" else None
         if found is not None:
-            held = tuple(Namespace(one.scope if isinstance(one, ModuleObject) and one.scope else one)
-                         for one in found.known if isinstance(one, ProgramObject))  # fmt: skip
+            held = tuple(Namespace(value.scope if isinstance(value, ModuleObject) and value.scope else value)
+                         for value in found.known if isinstance(value, ProgramObject))  # fmt: skip
             return Values(held, complete=False)
         of = file_scope(scope) if path == "builtins.globals" else _flow(scope)
         return exactly(Namespace(of)) if of is not None else None
@@ -350,23 +350,23 @@ class Effects:
             self._open_files(node, scope)
             return UNKNOWN
         modules = {name: self._program.modules.module(name, scope) for name in names}
-        return Values(tuple(one or self._program.resolved_import(name).known[0] for name, one in modules.items()))
+        return Values(tuple(module or self._program.resolved_import(name).known[0] for name, module in modules.items()))
 
     def _open_files(self, node: ast.AST, scope: NameScope) -> None:
         """Allows for any changes of objects of imported files, and of collections, by plugins that are not known."""
         note = self._note_of("loads modules that the source does not determine", node, scope)
         self._program.modules.open()
-        for one in (*self._program.objects, *self._program.graphs):
-            if getattr(one, "file", str(self._program.file)) != str(self._program.file):
-                one.leave_unfinished(note)
+        for item in (*self._program.objects, *self._program.graphs):
+            if getattr(item, "file", str(self._program.file)) != str(self._program.file):
+                item.leave_unfinished(note)
         for held in self._program.scopes:
             held.leave_unfinished()
 
     def open_all(self, node: ast.AST, scope: NameScope) -> None:
         """Allows for any changes of all names and objects."""
         note = self._note_of("runs code that is not in the source", node, scope)
-        for one in (*self._program.objects, *self._program.graphs):
-            one.leave_unfinished(note)
+        for item in (*self._program.objects, *self._program.graphs):
+            item.leave_unfinished(note)
         for held in (*self._program.modules, *self._program.scopes):
             held.open_names()
             held.leave_unfinished()
@@ -374,8 +374,8 @@ class Effects:
 
     def _run_code(self, arguments: Arguments, node: ast.AST, scope: NameScope) -> None:
         """Allows for the effects of code in a string: on the names that it is passed, or on all names."""
-        own_names = [one for each in arguments.positional[1:] for one in each.known]
-        if own_names and all(isinstance(one, Table) for one in own_names):
+        own_names = [value for each in arguments.positional[1:] for value in each.known]
+        if own_names and all(isinstance(name, Table) for name in own_names):
             held = (each for table in own_names for _, values in table.items for each in values.known)
             self.open([*own_names, *(one for one in held if not isinstance(one, Class))])
         else:
@@ -393,10 +393,10 @@ class Effects:
 
     def passed(self, callee: Values, arguments: Arguments, node: ast.Call) -> None:
         """Allows for the changes by a callee outside of the program: of its arguments, and by functions in them."""
-        unknown = not callee.complete or any(isinstance(one, ImportedName) for one in callee.known)
+        unknown = not callee.complete or any(isinstance(value, ImportedName) for value in callee.known)
         if not unknown and callee.known:
             return
-        values = [one for each in (*arguments.positional, *arguments.keywords.values()) for one in each.known]
+        values = [value for each in (*arguments.positional, *arguments.keywords.values()) for value in each.known]
         for one in values:
             if isinstance(one, Function | PartialFunction):
                 self.changes_later(one, Arguments(arguments.positional[:1], open=True))
@@ -404,9 +404,11 @@ class Effects:
                 self.open([one.owner] if isinstance(one.owner, Sequence | Table) else [])
         named = bool(callee.known) or not isinstance(node.func, ast.Attribute)  # not a method of an unknown object
         if named and all(map(self._is_foreign_function, callee.known)):
-            self.open(one for one in values if isinstance(one, Sequence | Table | ObjectStub | Namespace))
-            graphs = {id(one) for one in values if getattr(one, "compiled_from", None) is None}
-            for graph in [one for one in self._program.graphs if id(one) in graphs]:  # a compiled one cannot change
+            self.open(value for value in values if isinstance(value, Sequence | Table | ObjectStub | Namespace))
+            graphs = {id(value) for value in values if getattr(value, "compiled_from", None) is None}
+            for graph in [
+                graph for graph in self._program.graphs if id(graph) in graphs
+            ]:  # a compiled one cannot change
                 graph.leave_unfinished(
                     self._note_of("passes a graph to code that the source does not show", node, None)
                 )
@@ -425,16 +427,16 @@ class Effects:
             arguments = Arguments(known.positional, known.keywords, open=True)
         if not isinstance(function, Function):
             return
-        found = changes_of(function.tree)
-        if not found:
+        changes = changes_of(function.tree)
+        if not changes:
             return
         self.changes += 1
         scope = self._program.body_scope(function, arguments)
         with self._program.switched(executing=False):
-            for change in found.places:
+            for change in changes.places:
                 self._open_place(self._held(change.held, scope), change.name)
         file = file_scope(function.scope)
-        for name in found.names if file is not None else ():
+        for name in changes.names if file is not None else ():
             if file is not None and name in file.names:
                 file.names[name] = Values(file.names[name].known, complete=False)
 
@@ -453,20 +455,20 @@ class Effects:
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
         called = self._program.value(node.func, scope) if isinstance(node.func, ast.Name) else UNKNOWN
-        paths = [path_of(one) if isinstance(one, ImportedName) else "" for one in called.known]
+        paths = [path_of(value) if isinstance(value, ImportedName) else "" for value in called.known]
         return called.complete and all(
             path.rpartition(".")[2][:1].isupper() and self._program.modules.is_framework(path.partition(".")[0])
             for path in paths
         )
 
     def _open_place(self, owners: Values, name: str) -> None:
-        for one in owners.known:
-            if name and isinstance(one, ProgramObject) and not isinstance(one, ModuleObject):
-                one.attributes[name] = Values(one.attributes.get(name, UNKNOWN).known, complete=False)
-            elif name and isinstance(one, ModuleObject) and one.scope is not None and name in one.scope.names:
-                one.scope.names[name] = Values(one.scope.names[name].known, complete=False)
-            elif isinstance(one, Sequence | Table | Namespace):
-                self.open([one])
+        for owner in owners.known:
+            if name and isinstance(owner, ProgramObject) and not isinstance(owner, ModuleObject):
+                owner.attributes[name] = Values(owner.attributes.get(name, UNKNOWN).known, complete=False)
+            elif name and isinstance(owner, ModuleObject) and owner.scope is not None and name in owner.scope.names:
+                owner.scope.names[name] = Values(owner.scope.names[name].known, complete=False)
+            elif isinstance(owner, Sequence | Table | Namespace):
+                self.open([owner])
 
 
 def scope_of(name: str, scope: FlowScope) -> FlowScope:
@@ -478,14 +480,14 @@ def scope_of(name: str, scope: FlowScope) -> FlowScope:
 
 def holder_of(name: str, scope: FlowScope, *, outermost: bool) -> FlowScope | None:
     """Returns the enclosing scope that has a name, or the outermost one."""
-    found, here = None, scope.parent
+    flow_scope, here = None, scope.parent
     while isinstance(here, FlowScope):
         if outermost or name in here.names:
-            found = here
+            flow_scope = here
             if not outermost:
                 break
         here = here.parent
-    return found
+    return flow_scope
 
 
 def _replace_in(held: dict[str, Values], changed: dict[int, tuple[Any, Any]], *, both: bool) -> None:
@@ -493,17 +495,17 @@ def _replace_in(held: dict[str, Values], changed: dict[int, tuple[Any, Any]], *,
     for name, values in list(held.items()):
         if isinstance(values, DeferredValues) and values.computed is None:
             continue
-        if any(id(one) in changed for one in values.known):
-            new = Values(tuple(changed[id(one)][1] if id(one) in changed else one for one in values.known))
+        if any(id(value) in changed for value in values.known):
+            new = Values(tuple(changed[id(value)][1] if id(value) in changed else value for value in values.known))
             again = values | new if both else new
             held[name] = unordered(Values(again.known, values.complete, values.cyclic))
 
 
 def unordered(values: Values) -> Values:
     """Returns one unordered collection for too many alternatives."""
-    if len(values.known) <= MOST_CONTENTS or not all(isinstance(one, Sequence) for one in values.known):
+    if len(values.known) <= MOST_CONTENTS or not all(isinstance(value, Sequence) for value in values.known):
         return values
-    origins = {id(one.origin): one.origin for one in values.known}
+    origins = {id(value.origin): value.origin for value in values.known}
     merged = replace(_merged(values.known), origin=next(iter(origins.values())) if len(origins) == 1 else None)
     return Values((merged,), values.complete, values.cyclic)
 
@@ -514,7 +516,7 @@ def _merged(contents: Iterable[Any]) -> Any:
     if isinstance(several[0], Table):
         pairs = {id(pair[1]): pair for one in several for pair in one.items}
         return Table(tuple(pairs.values()))
-    items = {id(one): one for held in several for item in held.items for one in item.known}
+    items = {id(value): value for held in several for item in held.items for value in item.known}
     complete = all(item.complete for held in several for item in held.items)
     return Sequence((Values(tuple(items.values()), complete),), ordered=False)
 

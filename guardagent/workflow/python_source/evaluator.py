@@ -78,7 +78,9 @@ def underlying(target: object, arguments: Arguments | None = None) -> tuple[obje
             case PartialFunction(function=inner, arguments=first):
                 pass
             case functools.partial(func=inner, args=args, keywords=keywords):
-                first = Arguments(tuple(map(exactly, args)), {name: exactly(one) for name, one in keywords.items()})
+                first = Arguments(
+                    tuple(map(exactly, args)), {name: exactly(keyword) for name, keyword in keywords.items()}
+                )
             case MethodType(__func__=inner, __self__=owner):
                 first = Arguments((exactly(owner),))
             case _:
@@ -183,7 +185,7 @@ class Evaluator:
 
     def elements(self, values: Values) -> Values:
         """Returns the possible elements of a collection."""
-        return _union((self._elements(one) for one in values.known), values)
+        return _union((self._elements(value) for value in values.known), values)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         """Returns the possible results of a call."""
@@ -196,9 +198,9 @@ class Evaluator:
         if isinstance(target, FunctionType):
             return self._call_live(target, arguments)
         if isinstance(target, CallResult):
-            found = self.attribute(target, "__call__")
-            callable_ = [one for one in found.known if not isinstance(one, Attribute)]
-            return _union((self.call(one, arguments, line) for one in callable_), found) if callable_ else UNKNOWN
+            attribute = self.attribute(target, "__call__")
+            callable_ = [value for value in attribute.known if not isinstance(value, Attribute)]
+            return _union((self.call(one, arguments, line) for one in callable_), attribute) if callable_ else UNKNOWN
         if isinstance(target, type | ImportedName | Class | Attribute):
             return exactly(CallResult(target, arguments, line))
         inner = self.call_target(target)
@@ -230,7 +232,7 @@ class Evaluator:
         scope = self.body_scope(function, Arguments(open=True) if again else arguments)
         self._calls.append(function.tree)
         try:
-            return _union((self.value(one, scope) for one in _results(function)), NOTHING)
+            return _union((self.value(expression, scope) for expression in _results(function)), NOTHING)
         finally:
             self._calls.pop()
 
@@ -255,8 +257,8 @@ class Evaluator:
                 keywords[REST] = keywords.get(REST, NOTHING) | more
             else:
                 positional.extend(items)
-        keywords |= {one.arg: self.value(one.value, scope) for one in node.keywords if one.arg}
-        for splat in (one for one in node.keywords if not one.arg):
+        keywords |= {keyword.arg: self.value(keyword.value, scope) for keyword in node.keywords if keyword.arg}
+        for splat in (keyword for keyword in node.keywords if not keyword.arg):
             pairs, whole = _keyword_arguments(self.value(splat.value, scope))
             is_open = is_open or not whole
             keywords |= pairs
@@ -275,7 +277,7 @@ class Evaluator:
 
     def attributes_of(self, owner: Values, name: str) -> Values:
         """Returns the possible values of an attribute of some values."""
-        return _union((self.attribute(one, name) for one in owner.known), owner)
+        return _union((self.attribute(value, name) for value in owner.known), owner)
 
     def attribute(self, owner: object, name: str) -> Values:
         """Returns the possible values of an attribute of one value."""
@@ -285,18 +287,18 @@ class Evaluator:
         owner = self.value(node.value, scope)
         if isinstance(node.slice, ast.Slice):
             return self._sliced(owner, node.slice, scope)
-        if any(isinstance(one, ImportedName) and one.path.startswith(_TYPING) for one in owner.known):
+        if any(isinstance(value, ImportedName) and value.path.startswith(_TYPING) for value in owner.known):
             return exactly(Alias(node, scope))
         key = self.value(node.slice, scope)
-        found = _union((self.item(one, key) for one in owner.known), owner)
-        return labelled(found, *key.strings) if key.strings and len(key.strings) == 1 else found
+        union = _union((self.item(value, key) for value in owner.known), owner)
+        return labelled(union, *key.strings) if key.strings and len(key.strings) == 1 else union
 
     def _sliced(self, owner: Values, part: ast.Slice, scope: NameScope) -> Values:
         """Evaluates a slice of a collection; if the bounds are unknown, any of its elements."""
         items = self.ordered_elements(owner)
-        ends = [self.value(one, scope).known if one else (None,) for one in (part.lower, part.upper, part.step)]
-        if items is not None and not owner.cyclic and all(len(one) == 1 and _is_place(one[0]) for one in ends):
-            return exactly(Sequence(tuple(items[slice(*(one[0] for one in ends))])))
+        ends = [self.value(limit, scope).known if limit else (None,) for limit in (part.lower, part.upper, part.step)]
+        if items is not None and not owner.cyclic and all(len(end) == 1 and _is_place(end[0]) for end in ends):
+            return exactly(Sequence(tuple(items[slice(*(end[0] for end in ends))])))
         inner = self.elements(owner)
         return Values((Sequence((inner,), ordered=False),), cyclic=inner.cyclic)
 
@@ -307,7 +309,7 @@ class Evaluator:
             return _union((types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
         pairs = self.pairs(owner)
         if pairs is not None and isinstance(owner, Sequence | list | tuple):
-            key = Values(tuple(_from_start(one, len(pairs)) for one in key.known), key.complete, key.cyclic)
+            key = Values(tuple(_from_start(value, len(pairs)) for value in key.known), key.complete, key.cyclic)
         return _pick(pairs, key)
 
     def pairs(self, owner: object) -> list[tuple[Values, Values]] | None:
@@ -315,17 +317,17 @@ class Evaluator:
         if isinstance(owner, Table):
             return list(owner.items)
         if isinstance(owner, Sequence):
-            return [(exactly(place) if owner.ordered else UNKNOWN, one) for place, one in enumerate(owner.items)]
+            return [(exactly(place) if owner.ordered else UNKNOWN, item) for place, item in enumerate(owner.items)]
         if isinstance(owner, Mapping) and isinstance(owner, dict):
-            return [(exactly(key), exactly(one)) for key, one in dict.items(owner)]
+            return [(exactly(key), exactly(value)) for key, value in dict.items(owner)]
         if isinstance(owner, list | tuple):
-            return [(exactly(place), exactly(one)) for place, one in enumerate(owner)]
+            return [(exactly(place), exactly(value)) for place, value in enumerate(owner)]
         return None
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
         test = self.value(node.test, scope)
-        settled = test.complete and not test.cyclic and not any(isinstance(one, str) for one in test.known)
-        truth = {is_true(one) for one in test.known} if settled else set()
+        settled = test.complete and not test.cyclic and not any(isinstance(value, str) for value in test.known)
+        truth = {is_true(value) for value in test.known} if settled else set()
         if truth in ({True}, {False}):
             return self.value(node.body if True in truth else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
@@ -335,8 +337,8 @@ class Evaluator:
         if isinstance(node.op, ast.And):
             return self.value(node.values[-1], scope) | exactly(None)
         result = NOTHING
-        for one in node.values[:-1]:
-            values = self.value(one, scope)
+        for value in node.values[:-1]:
+            values = self.value(value, scope)
             result |= Values(tuple(v for v in values.known if is_true(v) is not False), values.complete, values.cyclic)
             if values.complete and values.known and not values.cyclic and all(map(is_true, values.known)):
                 return result
@@ -351,9 +353,11 @@ class Evaluator:
             return _BOOLEANS
         if isinstance(node.ops[0], ast.Is | ast.IsNot) and right.known[0] is None:
             return exactly((left.known[0] is None) == isinstance(node.ops[0], ast.Is))
-        if type(node.ops[0]) in _ORDERS and {type(one) for one in both} == {int}:
+        if type(node.ops[0]) in _ORDERS and {type(operand) for operand in both} == {int}:
             return exactly(_ORDERS[type(node.ops[0])](left.known[0], right.known[0]))
-        if not isinstance(node.ops[0], ast.Eq | ast.NotEq) or any(type(one) not in {str, int, bool} for one in both):
+        if not isinstance(node.ops[0], ast.Eq | ast.NotEq) or any(
+            type(operand) not in {str, int, bool} for operand in both
+        ):
             return _BOOLEANS
         return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq))
 
@@ -387,7 +391,9 @@ class Evaluator:
         if not decorators.complete:  # an unknown decorator usually leaves the function unchanged
             return function
         line = getattr(node, "lineno", 0)
-        results = _union((self.call(one, Arguments((function,)), line) for one in decorators.known), NOTHING)
+        results = _union(
+            (self.call(decorator, Arguments((function,)), line) for decorator in decorators.known), NOTHING
+        )
         return results if results.complete else function
 
     def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
@@ -396,13 +402,13 @@ class Evaluator:
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: NameScope) -> Values:
         items: list[Values] = []
         ordered = not isinstance(node, ast.Set)
-        for one in node.elts:
-            if isinstance(one, ast.Starred):
-                parts = self.ordered_elements(self.value(one.value, scope))
+        for elt in node.elts:
+            if isinstance(elt, ast.Starred):
+                parts = self.ordered_elements(self.value(elt.value, scope))
                 ordered = ordered and parts is not None
-                items.extend(parts if parts is not None else [self.elements(self.value(one.value, scope))])
+                items.extend(parts if parts is not None else [self.elements(self.value(elt.value, scope))])
             else:
-                items.append(self.value(one, scope))
+                items.append(self.value(elt, scope))
         return exactly(Sequence(tuple(items), ordered))
 
     _tuple = _set = _list
@@ -414,16 +420,16 @@ class Evaluator:
                 items.append((self.value(key, scope), self.value(value, scope)))
                 continue
             merged = self.value(value, scope)
-            found = [self.pairs(one) for one in merged.known]
-            if not merged.complete or None in found:
+            merged_pairs = [self.pairs(value) for value in merged.known]
+            if not merged.complete or None in merged_pairs:
                 items.append((UNKNOWN, UNKNOWN))
-            items.extend(pair for pairs in found for pair in pairs or ())
+            items.extend(pair for pairs in merged_pairs for pair in pairs or ())
         return exactly(Table(tuple(items)))
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
         rounds = self._rounds_of(node, scope)
         if rounds is not None:
-            items = tuple(self.value(node.elt, one) for one in rounds)
+            items = tuple(self.value(node.elt, round_scope) for round_scope in rounds)
             return exactly(Sequence(items, ordered=not isinstance(node, ast.SetComp)))
         return exactly(Sequence((self.value(node.elt, LoopScope(node, scope)),), ordered=False))
 
@@ -432,7 +438,14 @@ class Evaluator:
     def _dictcomp(self, node: ast.DictComp, scope: NameScope) -> Values:
         rounds = self._rounds_of(node, scope)
         if rounds is not None:
-            return exactly(Table(tuple((self.value(node.key, one), self.value(node.value, one)) for one in rounds)))
+            return exactly(
+                Table(
+                    tuple(
+                        (self.value(node.key, round_scope), self.value(node.value, round_scope))
+                        for round_scope in rounds
+                    )
+                )
+            )
         inner = LoopScope(node, scope)
         return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
 
@@ -453,14 +466,14 @@ class Evaluator:
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
         items = self.ordered_elements(values)
         whole = (
-            items is not None and len(items) == len(parts) and not any(isinstance(one, ast.Starred) for one in parts)
+            items is not None and len(items) == len(parts) and not any(isinstance(part, ast.Starred) for part in parts)
         )
-        found: dict[str, Values] = {}
+        unpacked: dict[str, Values] = {}
         for place, part in enumerate(parts):
-            found |= self._unpacked(part, items[place] if whole and items is not None else UNKNOWN)
+            unpacked |= self._unpacked(part, items[place] if whole and items is not None else UNKNOWN)
         if isinstance(target, ast.Starred) and isinstance(target.value, ast.Name):
-            found[target.value.id] = UNKNOWN
-        return found
+            unpacked[target.value.id] = UNKNOWN
+        return unpacked
 
     def _joinedstr(self, node: ast.JoinedStr, scope: NameScope) -> Values:
         return self.strings([self.value(part, scope) for part in node.values])
@@ -473,18 +486,18 @@ class Evaluator:
         total = 1
         for part in parts:
             total *= len(part.known)
-            whole = part.complete and all(isinstance(one, str | int) for one in part.known)
+            whole = part.complete and all(isinstance(value, str | int) for value in part.known)
             if part.cyclic or not whole or total > MOST_STRINGS:
                 return UNKNOWN
         texts = ("".join(map(str, chosen)) for chosen in itertools.product(*(part.known for part in parts)))
-        if sum(len(str(one)) for part in parts for one in part.known) > MOST_LETTERS:
+        if sum(len(str(value)) for part in parts for value in part.known) > MOST_LETTERS:
             return UNKNOWN
         return Values(tuple(texts))
 
     def _binop(self, node: ast.BinOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.BitOr):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
-            if any(isinstance(one, type | Class | Alias) for one in (*left.known, *right.known)):
+            if any(isinstance(value, type | Class | Alias) for value in (*left.known, *right.known)):
                 return exactly(Alias(node, scope))
             return self._merged(left, right)
         if not isinstance(node.op, ast.Add | ast.Sub):
@@ -495,9 +508,9 @@ class Evaluator:
         if isinstance(node.op, ast.Sub):
             return UNKNOWN
         both = left.known + right.known
-        if any(isinstance(one, Sequence | list | tuple) for one in both):
+        if any(isinstance(operand, Sequence | list | tuple) for operand in both):
             return self._chained(left, right)
-        return self.strings([left, right]) if all(isinstance(one, str) for one in both) else UNKNOWN
+        return self.strings([left, right]) if all(isinstance(operand, str) for operand in both) else UNKNOWN
 
     def _chained(self, left: Values, right: Values) -> Values:
         """Concatenates two lists."""
@@ -510,10 +523,10 @@ class Evaluator:
 
     def _merged(self, left: Values, right: Values) -> Values:
         """Merges two dictionaries."""
-        found = [self.pairs(one) for one in left.known + right.known]
-        if not (left.complete and right.complete) or None in found:
+        merged_pairs = [self.pairs(value) for value in left.known + right.known]
+        if not (left.complete and right.complete) or None in merged_pairs:
             return UNKNOWN
-        return exactly(Table(tuple(pair for pairs in found for pair in pairs or ())))
+        return exactly(Table(tuple(pair for pairs in merged_pairs for pair in pairs or ())))
 
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of any model
@@ -535,11 +548,13 @@ class Evaluator:
         return UNKNOWN
 
     def _import(self, node: ast.Import, name: str) -> Values:
-        alias = next(one for one in node.names if (one.asname or one.name.partition(".")[0]) == name)
+        alias = next(
+            candidate for candidate in node.names if (candidate.asname or candidate.name.partition(".")[0]) == name
+        )
         return self.resolved_import(alias.name if alias.asname else alias.name.partition(".")[0])
 
     def _importfrom(self, node: ast.ImportFrom, name: str, package: str) -> Values:
-        alias = next(one for one in node.names if (one.asname or one.name) == name)
+        alias = next(candidate for candidate in node.names if (candidate.asname or candidate.name) == name)
         parents = package.split(".")[: 1 - node.level or None] if node.level else []
         return self.resolved_import(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
 
@@ -565,11 +580,13 @@ class Evaluator:
 
     def _changed(self, name: str, values: Values, scope: NameScope) -> Values:
         """Adds unknown elements to a collection that escapes in its function."""
-        if not isinstance(scope, CodeScope) or not any(isinstance(one, Sequence | Table) for one in values.known):
+        if not isinstance(scope, CodeScope) or not any(isinstance(value, Sequence | Table) for value in values.known):
             return values
         if not escapes(scope.tree, name, lambda call: self._leaves_unchanged(call, scope)):
             return values
-        return Values(tuple(self.with_elements(one, [UNKNOWN]) for one in values.known), values.complete, values.cyclic)
+        return Values(
+            tuple(self.with_elements(value, [UNKNOWN]) for value in values.known), values.complete, values.cyclic
+        )
 
     def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves its arguments unchanged."""
@@ -577,7 +594,7 @@ class Evaluator:
         if name in HARMLESS_NAMES:
             return True
         callee = self.value(call.func, scope)
-        trees = [self._tree_of(one) for one in callee.known]
+        trees = [self._tree_of(value) for value in callee.known]
         return bool(trees) and callee.complete and all(tree is not None and mutates_nothing(tree) for tree in trees)
 
     def _tree_of(self, target: object) -> ast.AST | None:
@@ -611,14 +628,14 @@ class Evaluator:
         added = [self._added(binding, scope) for binding in bindings if binding.grows]
         if not added:
             return values
-        return Values(tuple(self.with_elements(one, added) for one in values.known), values.complete, values.cyclic)
+        return Values(tuple(self.with_elements(value, added) for value in values.known), values.complete, values.cyclic)
 
     def _added(self, binding: Binding, scope: NameScope) -> Values:
         source = binding.source
         values = source if isinstance(source, Values) else self.value(source, scope)
         if ADDED not in binding.steps:
             return self._stepped(values, binding.steps)
-        pairs = [self.pairs(one) if isinstance(one, Table | dict) else None for one in values.known]
+        pairs = [self.pairs(value) if isinstance(value, Table | dict) else None for value in values.known]
         if None in pairs or not pairs:
             return self.elements(values)
         return _union((value for some in pairs for _, value in some or ()), values)
@@ -626,7 +643,7 @@ class Evaluator:
     def with_elements(self, collection: object, added: list[Values]) -> object:
         if isinstance(collection, Table | dict):
             pairs = self.pairs(collection) or []
-            return Table((*pairs, *((UNKNOWN, one) for one in added)))
+            return Table((*pairs, *((UNKNOWN, values) for values in added)))
         if isinstance(collection, Sequence | list | set | tuple):
             return Sequence((self._elements(collection), *added), ordered=False)
         return collection
@@ -637,17 +654,17 @@ class Evaluator:
                 values = self.elements(values)
             else:
                 key = exactly(step)
-                values = _union((self.item(one, key) for one in values.known), values)
+                values = _union((self.item(value, key) for value in values.known), values)
         return values
 
-    def _elements(self, one: object) -> Values:
-        if isinstance(one, Table | dict):
-            return _union((key for key, _ in self.pairs(one) or ()), NOTHING)
-        if isinstance(one, Sequence):
-            return _union(one.items, NOTHING)
-        if isinstance(one, list | tuple | set | frozenset) or _is_short(one):
-            return Values(tuple(one))
-        if isinstance(one, type) and (members := builtins.members_of(one)) is not None:
+    def _elements(self, value: object) -> Values:
+        if isinstance(value, Table | dict):
+            return _union((key for key, _ in self.pairs(value) or ()), NOTHING)
+        if isinstance(value, Sequence):
+            return _union(value.items, NOTHING)
+        if isinstance(value, list | tuple | set | frozenset) or _is_short(value):
+            return Values(tuple(value))
+        if isinstance(value, type) and (members := builtins.members_of(value)) is not None:
             return Values(members)
         return UNKNOWN
 
@@ -655,15 +672,15 @@ class Evaluator:
         """Returns the elements of a collection in order; None if their number or order is unknown."""
         if len(values.known) != 1 or not values.complete:
             return None
-        one = values.known[0]
-        if isinstance(one, Sequence):
-            return list(one.items) if one.ordered else None
-        if isinstance(one, Table):
-            keys = [key for key, _ in one.items]
+        value = values.known[0]
+        if isinstance(value, Sequence):
+            return list(value.items) if value.ordered else None
+        if isinstance(value, Table):
+            keys = [key for key, _ in value.items]
             return keys if all(key.strings and len(key.strings) == 1 for key in keys) else None
-        if _is_short(one):
-            return [exactly(item) for item in one]
-        return [exactly(item) for item in one] if isinstance(one, list | tuple) else None
+        if _is_short(value):
+            return [exactly(item) for item in value]
+        return [exactly(item) for item in value] if isinstance(value, list | tuple) else None
 
     # Calls.
 
@@ -678,10 +695,10 @@ class Evaluator:
 
     def _parameters(self, function: Function, arguments: Arguments) -> dict[str, Values]:
         spec = function.tree.args
-        names = [one.arg for one in (*spec.posonlyargs, *spec.args)]
+        names = [posonlyarg.arg for posonlyarg in (*spec.posonlyargs, *spec.args)]
         bound = dict(zip(names, arguments.positional, strict=False))
-        parameter_names = {*names, *(one.arg for one in spec.kwonlyargs)}
-        bound |= {name: one for name, one in arguments.keywords.items() if name in parameter_names}
+        parameter_names = {*names, *(kwonlyarg.arg for kwonlyarg in spec.kwonlyargs)}
+        bound |= {name: keyword for name, keyword in arguments.keywords.items() if name in parameter_names}
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             if parameter.arg not in bound:
                 more = REST in arguments.keywords and parameter not in spec.kwonlyargs
@@ -694,7 +711,9 @@ class Evaluator:
             bound[spec.vararg.arg] = UNKNOWN if arguments.open else listed
         if spec.kwarg:
             named = [
-                (exactly(name), one) for name, one in arguments.keywords.items() if name not in {*parameter_names, REST}
+                (exactly(name), keyword)
+                for name, keyword in arguments.keywords.items()
+                if name not in {*parameter_names, REST}
             ]
             unnamed = [(UNKNOWN, UNKNOWN)] if arguments.open else []
             bound[spec.kwarg.arg] = exactly(Table((*named, *unnamed))) if named or not unnamed else UNKNOWN
@@ -752,8 +771,8 @@ def _package(scope: NameScope | None) -> str:
 def _union(several: Iterable[Values], base: Values) -> Values:
     """Returns the union of some values; incomplete if `base` is incomplete."""
     result = Values((), base.complete, base.cyclic) if base is not NOTHING else NOTHING
-    for one in several:
-        result |= one
+    for values in several:
+        result |= values
     return result
 
 
@@ -797,23 +816,27 @@ def _results(function: Function) -> Iterator[ast.AST | None]:
 def _live_defaults(function: FunctionType) -> dict[str, Values]:
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
-    found: dict[str, Any] = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    return {name: exactly(one) for name, one in (found | (function.__kwdefaults__ or {})).items()}
+    arguments: dict[str, Any] = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return {name: exactly(argument) for name, argument in (arguments | (function.__kwdefaults__ or {})).items()}
 
 
 def _keyword_arguments(values: Values) -> tuple[dict[str, Values], bool]:
     """Returns the known keyword arguments of `**values`, and whether they are complete."""
-    found: dict[str, Values] = {}
+    keywords: dict[str, Values] = {}
     whole = values.complete
-    for one in values.known:
-        if not isinstance(one, Table | dict):
+    for mapping in values.known:
+        if not isinstance(mapping, Table | dict):
             whole = False
             continue
-        pairs = one.items if isinstance(one, Table) else [(exactly(key), exactly(value)) for key, value in one.items()]
+        pairs = (
+            mapping.items
+            if isinstance(mapping, Table)
+            else [(exactly(key), exactly(value)) for key, value in mapping.items()]
+        )
         for key, value in pairs:
             if key.strings is None or len(key.strings) != 1:
                 whole = False
                 continue
             name = next(iter(key.strings))
-            found[name] = found.get(name, NOTHING) | value
-    return found, whole
+            keywords[name] = keywords.get(name, NOTHING) | value
+    return keywords, whole

@@ -74,9 +74,9 @@ class Interpreter(Program):
     def __init__(self, file: Path) -> None:
         super().__init__(file)
         self._frameworks = {name: one for name, one in FRAMEWORKS.load_all() if one.PACKAGES}
-        self._unread = {package for one in self._frameworks.values() for package in one.PACKAGES}
+        self._unread = {package for framework in self._frameworks.values() for package in framework.PACKAGES}
         self._loaded: dict[str, ModuleType] = {}
-        shared = (module for one in self._frameworks.values() for module in one.OBJECTS if "." in module)
+        shared = (module for framework in self._frameworks.values() for module in framework.OBJECTS if "." in module)
         self.modules = ProgramFiles(self._read, self._run_file, self._unread, shared)
         self.effects = Effects(self)
         self._statements = Statements(self, self.effects, self._end)
@@ -94,8 +94,8 @@ class Interpreter(Program):
         if not fresh:
             return
         self._unread -= fresh
-        for name, one in self._frameworks.items():
-            if name not in self._loaded and not fresh.isdisjoint(one.PACKAGES):
+        for name, framework in self._frameworks.items():
+            if name not in self._loaded and not fresh.isdisjoint(framework.PACKAGES):
                 reader = self._loaded[name] = SOURCES.load(name)
                 self.constants.update(reader.CONSTANTS)
                 self.kinds.add(getattr(reader, "KINDS", ()))
@@ -125,10 +125,10 @@ class Interpreter(Program):
 
     def _allow_for_others(self) -> None:
         """Allows for the changes by functions that the script has not called: they may run later."""
-        for function in [one for one in self._functions if id(one.tree) not in self._called]:
+        for function in [function for function in self._functions if id(function.tree) not in self._called]:
             self._allow_for(function)
         for made_of in list(self._classes.values()):
-            objects = Values(tuple(one for one in self.objects if one.made_of is made_of))
+            objects = Values(tuple(item for item in self.objects if item.made_of is made_of))
             for node in made_of.tree.body:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and id(node) not in self._called:
                     owner = exactly(made_of) if _is_of_class(node) else objects
@@ -189,8 +189,8 @@ class Interpreter(Program):
         where = os.path.relpath(file, self.file.parent)
         note = f"not followed further: the budget ended in {where!r} line {line}"
         self.not_followed[note] = None
-        for one in (*self.objects[self._since[0] :], *self.graphs[self._since[1] :]):
-            one.leave_unfinished(note)
+        for item in (*self.objects[self._since[0] :], *self.graphs[self._since[1] :]):
+            item.leave_unfinished(note)
         for scope in (*self.modules, *self.scopes):
             scope.leave_unfinished()
 
@@ -270,7 +270,9 @@ class Interpreter(Program):
 
     def inside_flow(self, function: Function, arguments: Arguments) -> FlowScope:
         parameters = self.body_scope(function, arguments).parameters.items()
-        return FlowScope(function.tree, function.scope, {name: labelled(one, name) for name, one in parameters})
+        return FlowScope(
+            function.tree, function.scope, {name: labelled(parameter, name) for name, parameter in parameters}
+        )
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values:
         values = super().value(node, scope)
@@ -279,19 +281,19 @@ class Interpreter(Program):
         return current(values, inner=not isinstance(node, ast.Name | ast.Attribute))
 
     def name(self, name: str, scope: NameScope | None) -> Values:
-        found = super().name(name, scope)
-        if found is UNKNOWN and self.starred and not _is_bound(name, scope):
+        resolved = super().name(name, scope)
+        if resolved is UNKNOWN and self.starred and not _is_bound(name, scope):
             return self.resolved_import(f"{self.starred[-1]}.{name}")
-        return found
+        return resolved
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         if (made := self._called_by_reader(target, arguments, line)) is not None:
             self.effects.changes += 1
             return made
-        if self.executing and (found := self._of_framework(target, arguments, line)) is not None:
-            return found
-        if self.executing and (found := self.effects.changed_by(target, arguments)) is not None:
-            return found
+        if self.executing and (values := self._of_framework(target, arguments, line)) is not None:
+            return values
+        if self.executing and (values := self.effects.changed_by(target, arguments)) is not None:
+            return values
         if isinstance(target, ProgramObject):
             return self._call_object(target, arguments, line)
         if isinstance(target, Class) and not _is_declaration(target):
@@ -305,7 +307,7 @@ class Interpreter(Program):
             if made is not None:
                 return made
         first = arguments.get("", 0) or NOTHING
-        if target is staticmethod and any(isinstance(one, ObjectStub) for one in first.known):
+        if target is staticmethod and any(isinstance(value, ObjectStub) for value in first.known):
             return first
         if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps" and first.known:
             if isinstance(inner := underlying(first.known[0])[0], Function):
@@ -316,8 +318,8 @@ class Interpreter(Program):
     def call_at(self, target: object, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
         if self.executing:
             self.current_file, self.current_call = self._file_of(scope), node
-            if (found := self.effects.of_unseen(target, arguments, node, scope)) is not None:
-                return found
+            if (values := self.effects.of_unseen(target, arguments, node, scope)) is not None:
+                return values
             if isinstance(target, ImportedName):
                 self.effects.passed(exactly(target), arguments, node)
         return super().call_at(target, arguments, node, scope)
@@ -346,8 +348,8 @@ class Interpreter(Program):
         return super().called(callee, node, scope)
 
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
-        if self.executing and (found := self._of_super(node, scope)) is not None:
-            return found
+        if self.executing and (values := self._of_super(node, scope)) is not None:
+            return values
         if self.executing and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
             return self._call_change(node.func, node, scope)
         return super()._call(node, scope)
@@ -357,8 +359,8 @@ class Interpreter(Program):
         owners = self.value(called.value, scope)
         if not owners.known and not owners.complete and node.args and isinstance(scope, FlowScope):
             self.effects.grows_from_unknown(called.value, self.value(node.args[-1], scope), called.attr, scope)
-        self.effects.open(one for one in owners.known if isinstance(one, Namespace))
-        kept = [one for one in owners.known if not isinstance(one, Sequence | Table)]
+        self.effects.open(owner for owner in owners.known if isinstance(owner, Namespace))
+        kept = [owner for owner in owners.known if not isinstance(owner, Sequence | Table)]
         result = NOTHING
         if len(kept) < len(owners.known):
             result = self.effects.change_by_method(
@@ -404,14 +406,14 @@ class Interpreter(Program):
             name = next(alias.name for alias in source.names if (alias.asname or alias.name) == bound)
             found = self.modules.imported(source, name, scope)
             return found if found is not None else self._importfrom(source, bound, _package(scope))
-        alias = next(one for one in source.names if (one.asname or one.name.partition(".")[0]) == bound)
+        alias = next(name for name in source.names if (name.asname or name.name.partition(".")[0]) == bound)
         own = self.modules.module(alias.name if alias.asname else bound, scope)
         return exactly(own) if own is not None else self._import(source, bound)
 
     def _file_of(self, scope: NameScope | None) -> Path:
         """Returns the file of a scope."""
-        found = file_scope(scope)
-        return found.file if found is not None else self.file
+        scope_of_file = file_scope(scope)
+        return scope_of_file.file if scope_of_file is not None else self.file
 
     # Objects, classes and functions of the program.
 
@@ -433,7 +435,7 @@ class Interpreter(Program):
     def _of_base(self, around: Any, owner: Values, name: str, arguments: Arguments, line: int) -> Values | None:
         """Evaluates a call of an inherited method."""
         outside = around.parent or around
-        bases = [one for base in around.tree.bases for one in self.value(base, outside).known]
+        bases = [value for base in around.tree.bases for value in self.value(base, outside).known]
         for base in bases:
             if isinstance(base, Class) and (method := self.member(base, name)) is not None:
                 return self.call(method, Arguments((owner,)).then(arguments), line)
@@ -446,13 +448,13 @@ class Interpreter(Program):
     def _base_method(self, owner: Values, kind: ClassStub, name: str, arguments: Arguments, line: int) -> Values:
         """Evaluates a call of a method of a framework's class by a class of the program."""
         result = exactly(None) if name == "__init__" else UNKNOWN
-        for one in owner.known:
-            if not isinstance(one, ObjectStub):
+        for value in owner.known:
+            if not isinstance(value, ObjectStub):
                 continue
             if name == "__init__":
-                stubs.construct(one, kind, arguments)
-            elif (found := self._of_framework(Attribute(one, name), arguments, line)) is not None:
-                result = found
+                stubs.construct(value, kind, arguments)
+            elif (values := self._of_framework(Attribute(value, name), arguments, line)) is not None:
+                result = values
         return result
 
     def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
@@ -462,9 +464,9 @@ class Interpreter(Program):
         created = framed or ProgramObject(made_of)
         if framed is None and self.executing:
             self.objects.append(created)
-        found = self.member(made_of, "__init__")
-        if found is not None and isinstance(found, Function):
-            self.call_function(found, Arguments((exactly(created),)).then(arguments))
+        member = self.member(made_of, "__init__")
+        if member is not None and isinstance(member, Function):
+            self.call_function(member, Arguments((exactly(created),)).then(arguments))
         elif framed is not None:
             stubs.construct(framed, framed.kind, arguments)
         else:
@@ -500,7 +502,7 @@ class Interpreter(Program):
             case ast.Attribute(value=ast.Name(id="sys"), attr="modules") if self.executing:
                 self.effects.open_all(node, scope)
         owner = self.value(node.value, scope)
-        if owner.known and all(isinstance(one, Class) or stubs.kind_of(self, one) for one in owner.known):
+        if owner.known and all(isinstance(value, Class) or stubs.kind_of(self, value) for value in owner.known):
             return owner  # a class with its parameters, as in `Agent[Context]`
         return super()._subscript(node, scope)
 
@@ -528,10 +530,10 @@ class Interpreter(Program):
     def _is_foreign(self, decorated: Values) -> bool:
         """Whether a decorator is not from a known framework, so it counts as leaving the function unchanged."""
         return any(
-            isinstance(one, CallResult)
-            and isinstance(one.callee, ImportedName)
-            and not self.modules.is_framework(one.callee.path.partition(".")[0])
-            for one in decorated.known
+            isinstance(value, CallResult)
+            and isinstance(value.callee, ImportedName)
+            and not self.modules.is_framework(value.callee.path.partition(".")[0])
+            for value in decorated.known
         )
 
     def _namedexpr(self, node: ast.NamedExpr, scope: NameScope) -> Values:
@@ -553,7 +555,7 @@ class Interpreter(Program):
 def _is_of_class(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a method has its class as its first argument."""
     return node.name in {"__init_subclass__", "__new__"} or any(
-        isinstance(one, ast.Name) and one.id == "classmethod" for one in node.decorator_list
+        isinstance(decorator, ast.Name) and decorator.id == "classmethod" for decorator in node.decorator_list
     )
 
 
@@ -572,8 +574,8 @@ def _is_declaration(made_of: Class) -> bool:
 
 
 def _package(scope: NameScope | None) -> str:
-    found = file_scope(scope)
-    return found.package if found is not None else ""
+    scope_of_file = file_scope(scope)
+    return scope_of_file.package if scope_of_file is not None else ""
 
 
 def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) -> NameScope:
@@ -591,12 +593,12 @@ def unseen_arguments(function: object) -> Arguments:
     if not isinstance(function, Function):
         return Arguments()
     spec = function.tree.args
-    empty = {name: one | UNKNOWN for name, one in (function.defaults or {}).items() if _is_empty(one)}
+    empty = {name: default | UNKNOWN for name, default in (function.defaults or {}).items() if _is_empty(default)}
     return Arguments((), empty, open=spec.vararg is not None or spec.kwarg is not None)
 
 
 def _is_empty(default: Values) -> bool:
-    return any(one is None or (isinstance(one, Sequence | Table) and not one.items) for one in default.known)
+    return any(value is None or (isinstance(value, Sequence | Table) and not value.items) for value in default.known)
 
 
 def _method_around(scope: NameScope) -> Any:

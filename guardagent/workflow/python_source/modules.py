@@ -66,7 +66,7 @@ class FlowScope:
     def open_names(self) -> None:
         """Allows for any further values of each name, but what it imports."""
         for name, values in self.names.items():
-            if not all(isinstance(one, ImportedName) for one in _computed(values)):
+            if not all(isinstance(value, ImportedName) for value in _computed(values)):
                 self.names[name] = Values(values.known, complete=False, cyclic=values.cyclic)
 
     @cached_property
@@ -168,9 +168,11 @@ class ProgramObject(Stub):
     def leave_unfinished(self, why: str) -> None:
         """Allows for further values of each attribute, since the rest of the program is not followed."""
         for name, values in self.attributes.items():
-            graphs = [one for one in values.known if hasattr(one, "unclear")]  # they say themselves what is unknown
-            for one in graphs:
-                one.leave_unfinished(why)
+            graphs = [
+                value for value in values.known if hasattr(value, "unclear")
+            ]  # they say themselves what is unknown
+            for graph in graphs:
+                graph.leave_unfinished(why)
             if not graphs:
                 self.attributes[name] = Values(values.known, complete=False, cyclic=values.cyclic)
 
@@ -213,13 +215,13 @@ def _computed(values: Values) -> tuple[object, ...]:
 
 def can_change(values: Values) -> bool:
     """Whether another file can change a value: a collection, an object, a workflow, or a class with these."""
-    return any(_is_collection(one) or _is_object(one) for one in _computed(values))
+    return any(_is_collection(value) or _is_object(value) for value in _computed(values))
 
 
 def _is_object(value: object) -> bool:
     if isinstance(value, Class):
-        held = [one.value for one in value.tree.body if isinstance(one, ast.Assign | ast.AnnAssign)]
-        return any(isinstance(one, ast.List | ast.Dict | ast.Set | ast.Call) for one in held)
+        held = [statement.value for statement in value.tree.body if isinstance(statement, ast.Assign | ast.AnnAssign)]
+        return any(isinstance(expression, ast.List | ast.Dict | ast.Set | ast.Call) for expression in held)
     return hasattr(type(value), "leave_unfinished") and not isinstance(value, ModuleObject)
 
 
@@ -250,7 +252,7 @@ class ProgramFiles:
     def __init__(self, read: Read, run: Run, packages: Iterable[str], shared: Iterable[str]) -> None:
         self._read, self._run_statements = read, run
         self.packages = frozenset(packages)
-        self._shared = [one.split(".") for one in shared]
+        self._shared = [module_name.split(".") for module_name in shared]
         self._loaded: dict[Path, FileScope | None] = {}
         self._objects: dict[Path, ModuleObject] = {}
         self._found: dict[tuple[Path, tuple[str, ...], int], list[Path]] = {}
@@ -284,12 +286,14 @@ class ProgramFiles:
                 self._acting, whole = acting_files(self._main.file, _text(self._main.file), self._imported_files)
                 if not whole:
                     self.open()
-        self._is_wanted = self._is_wanted or can_change(values) or any(one.patches for one in self._acting)
+        self._is_wanted = (
+            self._is_wanted or can_change(values) or any(acting_file.patches for acting_file in self._acting)
+        )
         if self._acting and self._is_wanted and not self._running:  # no assignment is left half done
             acting, self._acting = self._acting, []
-            for one in acting:
-                if (scope := self.load(one.path)) is not None:
-                    scope.run_effects(one.names)
+            for acting_module in acting:
+                if (scope := self.load(acting_module.path)) is not None:
+                    scope.run_effects(acting_module.names)
 
     def _run(self, scope: FileScope, statements: list[ast.stmt]) -> None:
         self._running += 1
@@ -308,8 +312,8 @@ class ProgramFiles:
         base = file_of(scope).parent
         for folder in (base, *list(base.parents)[:MOST_ABOVE]):
             for part in parts:
-                if part.strip("./") and (found := folder / part).is_dir():
-                    self._added[found] = None
+                if part.strip("./") and (sub_folder := folder / part).is_dir():
+                    self._added[sub_folder] = None
         self._found.clear()
 
     def is_framework(self, name: str) -> bool:
@@ -339,8 +343,8 @@ class ProgramFiles:
     def _named(self, files: list[Path], name: str, own: Path | None = None) -> Values | None:
         """Returns the value of a name of one of some files; a package that imports from itself means its modules."""
         for path in files:
-            if (found := self._module_in(path, name) if path == own else self.attribute(path, name)) is not None:
-                return found
+            if (module := self._module_in(path, name) if path == own else self.attribute(path, name)) is not None:
+                return module
         return None
 
     def all_imported(self, node: ast.ImportFrom, scope: NameScope) -> dict[str, Values] | None:
@@ -356,8 +360,8 @@ class ProgramFiles:
         module = self.load(path) if path.suffix == ".py" else None
         if path.suffix == ".py" and module is None:
             return UNKNOWN
-        if module is not None and (found := module.get(name)) is not None:
-            return found
+        if module is not None and (values := module.get(name)) is not None:
+            return values
         if path.suffix == ".py" and path.name != "__init__.py":
             return None
         return self._module_in(path, name)
@@ -390,11 +394,11 @@ class ProgramFiles:
         key = (importing, tuple(parts), level)
         if key not in self._found:
             own_layout = not parts or not self.is_framework(parts[0])  # else it is the framework's own source
-            known = not level and any(parts[: len(one)] == one for one in self._shared)
+            known = not level and any(parts[: len(prefix)] == prefix for prefix in self._shared)
             roots = [] if known else self._roots(key[0].parent, level, own_layout=own_layout)
-            found = (_file_in(root, parts) for root in roots)
+            files = (_file_in(root, parts) for root in roots)
             own = None if level else importing
-            self._found[key] = [path for path in dict.fromkeys(found) if path is not None and path != own]
+            self._found[key] = [path for path in dict.fromkeys(files) if path is not None and path != own]
         return self._found[key]
 
     def _roots(self, base: Path, level: int, *, own_layout: bool) -> Iterable[Path]:
@@ -424,7 +428,9 @@ def _has_code(folder: Path) -> bool:
 def _public(module: FileScope) -> list[str]:
     """Returns the names that `import *` binds."""
     listed = module.get("__all__")
-    items = [one for values in (listed.known if listed is not None else ()) for one in getattr(values, "items", ())]
+    items = [
+        member for values in (listed.known if listed is not None else ()) for member in getattr(values, "items", ())
+    ]
     names = [name for item in items for name in item.strings or ()]
     starred = [name for name in module.top_level.names if name == "*"]
     if starred:
@@ -434,8 +440,8 @@ def _public(module: FileScope) -> list[str]:
 
 def file_of(scope: NameScope | None) -> Path:
     """Returns the file of the code of a scope."""
-    found = file_scope(scope)
-    return found.file if found is not None else Path()
+    scope_of_file = file_scope(scope)
+    return scope_of_file.file if scope_of_file is not None else Path()
 
 
 def file_scope(scope: NameScope | None) -> FileScope | None:

@@ -87,15 +87,15 @@ class Outcomes(Evaluator):
         agreed = self._agreed(self.value(node, scope))
         return agreed if self.known_reads > before else None
 
-    def is_true(self, one: object) -> bool | None:
+    def is_true(self, value: object) -> bool | None:
         """Returns the truth of one value; None if it is unknown."""
-        if isinstance(one, _PLAIN):
-            return bool(one)
-        return bool(one.items) if isinstance(one, Sequence) and one.ordered else None
+        if isinstance(value, _PLAIN):
+            return bool(value)
+        return bool(value.items) if isinstance(value, Sequence) and value.ordered else None
 
     def _agreed(self, values: Values) -> bool | None:
         """Returns the truth of all values; None if they differ or are incomplete."""
-        found = {self.is_true(one) for one in values.known}
+        found = {self.is_true(value) for value in values.known}
         return found.pop() if values.complete and not values.cyclic and len(found) == 1 else None
 
     def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
@@ -114,25 +114,25 @@ class Outcomes(Evaluator):
             several = self.elements(right)
             if not _is_plain(left) or not _is_plain(several):
                 return None
-            return {(one in several.known) == isinstance(op, ast.In) for one in left.known}
+            return {(value in several.known) == isinstance(op, ast.In) for value in left.known}
         compare = _COMPARED.get(type(op))
         if compare is None or not _is_plain(left) or not _is_plain(right):
             return None
-        return {compare(one, other) for one, other in itertools.product(left.known, right.known)}
+        return {compare(left_value, other) for left_value, other in itertools.product(left.known, right.known)}
 
     def _stays(self, node: ast.AST, scope: NameScope) -> bool:
         """Whether a collection keeps its elements of the code, or of now, at run time."""
-        found = self.value(node, scope).known
-        if len(found) != 1:
+        values = self.value(node, scope).known
+        if len(values) != 1:
             return False
-        one = found[0]
-        if isinstance(one, Sequence):
-            return all(len(item.known) == 1 for item in one.items)
-        if isinstance(one, Table):
-            return all(len(key.known) == 1 for key, _ in one.items)
-        if isinstance(one, tuple | frozenset):
+        value = values[0]
+        if isinstance(value, Sequence):
+            return all(len(item.known) == 1 for item in value.items)
+        if isinstance(value, Table):
+            return all(len(key.known) == 1 for key, _ in value.items)
+        if isinstance(value, tuple | frozenset):
             return True
-        return isinstance(one, list | set | dict) and isinstance(node, ast.Name)
+        return isinstance(value, list | set | dict) and isinstance(node, ast.Name)
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
         holds = self.truth(node.test, scope)
@@ -224,8 +224,8 @@ class Outcomes(Evaluator):
             values = self.value(pattern.value, scope)
             return set(values.known) if _is_plain(values) else None
         if isinstance(pattern, ast.MatchOr):
-            found = [self._case_values(one, scope) for one in pattern.patterns]
-            return None if None in found else {value for one in found for value in one or ()}
+            case_values = [self._case_values(pattern, scope) for pattern in pattern.patterns]
+            return None if None in case_values else {value for case_value in case_values for value in case_value or ()}
         return None
 
 
@@ -247,9 +247,9 @@ def ends(node: ast.stmt) -> bool:
         case ast.With(body=body) | ast.AsyncWith(body=body):
             return _any(body)
         case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
-            return _any(final) or (_any([*body, *orelse]) and all(_any(one.body) for one in handlers))
+            return _any(final) or (_any([*body, *orelse]) and all(_any(handler.body) for handler in handlers))
         case ast.While(test=ast.Constant(value=True)):
-            return not any(isinstance(one, ast.Break) for one in _own_statements(node))
+            return not any(isinstance(statement, ast.Break) for statement in _own_statements(node))
         case ast.Match(cases=cases):
             return any(takes_all(case) for case in cases) and all(_any(case.body) for case in cases)
     return False
@@ -271,7 +271,7 @@ def _own_statements(loop: ast.While) -> Iterable[ast.AST]:
 
 def _is_plain(values: Values) -> bool:
     enough = values.complete and not values.cyclic and 0 < len(values.known) <= MOST_PAIRS
-    return enough and all(isinstance(one, _PLAIN) for one in values.known)
+    return enough and all(isinstance(value, _PLAIN) for value in values.known)
 
 
 def _mutated_around(scope: NameScope | None) -> frozenset[str]:

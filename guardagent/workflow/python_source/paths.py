@@ -93,8 +93,8 @@ class PathWalker(ABC, Generic[S]):
 
     def on_raise_point(self, state: S) -> None:
         """Records a state in which an exception can be raised."""
-        for one in self._tries:
-            one.append(state)
+        for try_states in self._tries:
+            try_states.append(state)
 
     # Functions and blocks.
 
@@ -138,7 +138,9 @@ class PathWalker(ABC, Generic[S]):
         return result
 
     def _plain(self, node: ast.AST, state: S) -> S | None:
-        return self._each((one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)), state)
+        return self._each(
+            (child_node for child_node in ast.iter_child_nodes(node) if isinstance(child_node, ast.expr)), state
+        )
 
     def _functiondef(self, _node: ast.stmt, state: S) -> S:
         return state
@@ -174,7 +176,11 @@ class PathWalker(ABC, Generic[S]):
 
     def _match(self, node: ast.Match, state: S) -> S | None:
         begin = now = self.expression(node.subject, state)
-        if begin is None or now is None or not self.matters([one for case in node.cases for one in case.body]):
+        if (
+            begin is None
+            or now is None
+            or not self.matters([statement for case in node.cases for statement in case.body])
+        ):
             return begin
         left, ends = len(self.jumps), list[S | None]()
         for case in node.cases:
@@ -190,7 +196,7 @@ class PathWalker(ABC, Generic[S]):
 
     def _merged(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
         """Joins paths; `left` is the number of early exits before them."""
-        found = [one for one in ends if one is not None]
+        found = [end for end in ends if end is not None]
         return self.join(before, found, whole=len(self.jumps) == left) if found else None
 
     # Loops.
@@ -236,7 +242,7 @@ class PathWalker(ABC, Generic[S]):
     # Exceptions.
 
     def _with(self, node: ast.With | ast.AsyncWith, state: S) -> S | None:
-        now = self._each((one.context_expr for one in node.items), state)
+        now = self._each((item.context_expr for item in node.items), state)
         return self.block(node.body, now)
 
     _asyncwith = _with
@@ -248,7 +254,7 @@ class PathWalker(ABC, Generic[S]):
         self.block(node.finalbody, raised if raised is None else self.uncaught(raised))
         for before, jumped in ((self.jumps.returns, inner.returns), (self.jumps.breaks, inner.breaks),
                                (self.jumps.continues, inner.continues)):  # fmt: skip
-            before += [end for one in jumped if (end := self.block(node.finalbody, one)) is not None]
+            before += [end for jump_state in jumped if (end := self.block(node.finalbody, jump_state)) is not None]
         met = self._merged(state, after, left)
         return self.block(node.finalbody, met)
 
@@ -260,7 +266,7 @@ class PathWalker(ABC, Generic[S]):
         inside = self.after_choice(BranchChoice(node, holds=True), state) if node.handlers else state
         body = self.block(node.body, inside)
         raised = self.after_choice(BranchChoice(node, holds=False), self.exception_state(state, self._tries.pop()))
-        handled = [self.block(one.body, raised) for one in node.handlers]
+        handled = [self.block(handler.body, raised) for handler in node.handlers]
         return [self.block(node.orelse, body), *handled], raised
 
     # Expressions, in evaluation order.
@@ -285,17 +291,17 @@ class PathWalker(ABC, Generic[S]):
 
     def _each(self, nodes: Iterable[ast.expr], state: S) -> S | None:
         now: S | None = state
-        for one in nodes:
-            now = None if now is None else self.expression(one, now)
+        for node in nodes:
+            now = None if now is None else self.expression(node, now)
         return now
 
     def _either(self, node: ast.IfExp, body: ast.expr, orelse: ast.expr, begin: S) -> S | None:
         ways = [
-            (self.after_choice(BranchChoice(node, holds=holds), begin), one)
-            for holds, one in ((True, body), (False, orelse))
+            (self.after_choice(BranchChoice(node, holds=holds), begin), branch)
+            for holds, branch in ((True, body), (False, orelse))
         ]
         return self._merged(
-            begin, [None if one is None else self.expression(part, one) for one, part in ways], len(self.jumps)
+            begin, [None if way is None else self.expression(part, way) for way, part in ways], len(self.jumps)
         )
 
     def _short_circuit(self, node: ast.BoolOp, first: ast.expr, rest: list[ast.expr], state: S) -> S | None:
@@ -304,14 +310,14 @@ class PathWalker(ABC, Generic[S]):
         if begin is None or not self.matters(rest):
             return begin
         ends = [now]
-        for one in rest:
+        for operand in rest:
             entered = None if now is None else self.after_choice(BranchChoice(node, holds=True), now)
-            now = None if entered is None else self.expression(one, entered)
+            now = None if entered is None else self.expression(operand, entered)
             ends.append(now)
         return self._merged(begin, ends, len(self.jumps))
 
     def _comprehension(self, node: _Comprehension, state: S) -> S | None:
-        first, *others = [one for part in node.generators for one in (part.iter, *part.ifs)]
+        first, *others = [expression for part in node.generators for expression in (part.iter, *part.ifs)]
         parts = [*others, *([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])]
         begin = start = self.expression(first, state)
         ends, rounds = [begin], 0

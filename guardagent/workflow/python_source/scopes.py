@@ -77,16 +77,16 @@ class CodeScope:
 @lru_cache(maxsize=2048)
 def _names_in(tree: ast.AST) -> tuple[dict[str, list[Binding]], frozenset[str]]:
     """Returns the bindings of the names in some code, and the names that it declares global or nonlocal."""
-    found: dict[str, list[Binding]] = {}
+    bindings: dict[str, list[Binding]] = {}
     outer: set[str] = set()
     for node in statements(tree):
         for name, binding in _bound_by(node):
-            found.setdefault(name, []).append(binding)
+            bindings.setdefault(name, []).append(binding)
         for name in changed_inside(node) if isinstance(node, _INNER) else ():
-            found.setdefault(name, []).append(Binding(None, grows=True))
+            bindings.setdefault(name, []).append(Binding(None, grows=True))
         if isinstance(node, ast.Global | ast.Nonlocal):
             outer.update(node.names)
-    return found, frozenset(outer)
+    return bindings, frozenset(outer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,8 @@ def _changed_by(node: ast.Call, method: str) -> list[Binding]:
     if method in values.ADDS and node.args:
         return [Binding(node.args[-1], grows=True)]
     if method in values.ADDS_ALL:
-        named = [Binding(one.value, () if one.arg else (ADDED,), grows=True) for one in node.keywords]
-        return [*(Binding(one, (ADDED,), grows=True) for one in node.args), *named]
+        named = [Binding(keyword.value, () if keyword.arg else (ADDED,), grows=True) for keyword in node.keywords]
+        return [*(Binding(argument, (ADDED,), grows=True) for argument in node.args), *named]
     return []
 
 
@@ -183,15 +183,17 @@ def bound_names(node: ast.AST) -> list[str]:
 
 def bound_name(tree: ast.AST, line: int) -> str:
     """Returns the name that the result of the call on a line is bound to, or the function that returns it."""
-    found = ""
+    bound_name = ""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            returned = [one for one in ast.walk(node) if isinstance(one, ast.Return) and _is_call_at(one.value, line)]
-            found = node.name if returned else found
+            returned = [
+                node for node in ast.walk(node) if isinstance(node, ast.Return) and _is_call_at(node.value, line)
+            ]
+            bound_name = node.name if returned else bound_name
         elif isinstance(node, ast.Assign | ast.AnnAssign) and _is_call_at(node.value, line):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            found = getattr(target, "id", getattr(target, "attr", found))
-    return found
+            bound_name = getattr(target, "id", getattr(target, "attr", bound_name))
+    return bound_name
 
 
 def _is_call_at(value: ast.expr | None, line: int) -> bool:
@@ -208,17 +210,17 @@ def _functions(source: str) -> dict[int, list[FunctionTree]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[int, list[FunctionTree]] = {}
+    function_trees: dict[int, list[FunctionTree]] = {}
     for node in ast.walk(tree):
         if isinstance(node, FunctionTree):
-            found.setdefault(_first_line(node), []).append(node)
-    return found
+            function_trees.setdefault(_first_line(node), []).append(node)
+    return function_trees
 
 
 def _first_line(node: FunctionTree) -> int:
     """Returns the first line of a function as the compiler counts it: the line of its first decorator."""
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    return min(node.lineno, *(one.lineno for one in decorators), node.lineno)
+    return min(node.lineno, *(decorator.lineno for decorator in decorators), node.lineno)
 
 
 def find_tree(code: CodeType) -> FunctionTree | None:
@@ -239,7 +241,7 @@ def _fits(node: FunctionTree, code: CodeType) -> bool:
 
 
 def _parameters(arguments: ast.arguments) -> list[str]:
-    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [posonlyarg.arg for posonlyarg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
 def _parameter_names(code: CodeType) -> list[str]:

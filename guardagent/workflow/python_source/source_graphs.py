@@ -63,17 +63,17 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
         value = workflows.named(name)
         if value is None:
             raise UnknownNameError(
-                "workflow", name, [one.name for one in _found(interpreter, path, workflows)], str(path)
+                "workflow", name, [workflow.name for workflow in _found(interpreter, path, workflows)], str(path)
             )
         return _graph(interpreter, value, f"{path}:{name}")
     interpreter, results = _read(path)
-    chosen = _chosen([one for one, _ in results], interpreter)
-    graph = next(made for one, made in results if one is chosen)
+    chosen = _chosen([workflow for workflow, _ in results], interpreter)
+    graph = next(made for workflow, made in results if workflow is chosen)
     if isinstance(graph, GuardError):
         raise graph
     if len(results) == 1:
         return graph
-    names = ", ".join(repr(one.name) for one, _ in results)
+    names = ", ".join(repr(workflow.name) for workflow, _ in results)
     note = f"{path}: read {chosen.name!r} of the workflows {names}; use '{path}:NAME' for another"
     return replace(graph, notes=(*graph.notes, note))
 
@@ -93,11 +93,11 @@ def graphs_of_source(path: Path, *, always_named: bool = False) -> GraphListing:
     interpreter, results = _read(path)
     if len(results) == 1 and isinstance(results[0][1], GuardError):
         raise results[0][1]
-    unread = [_unread(path, one.site[1], str(made)) for one, made in results if isinstance(made, GuardError)]
+    unread = [_unread(path, workflow.site[1], str(made)) for workflow, made in results if isinstance(made, GuardError)]
     only = len(results) == 1 and not unread and not always_named
-    graphs = [_named(path, one, made, only=only) for one, made in results if isinstance(made, Graph)]
+    graphs = [_named(path, workflow, made, only=only) for workflow, made in results if isinstance(made, Graph)]
     # Workflows of functions that were not followed may be missing.
-    late = [note for note in interpreter.not_followed if not any(note in one.graph.notes for one in graphs)]
+    late = [note for note in interpreter.not_followed if not any(note in graph.graph.notes for graph in graphs)]
     if late and only:
         graphs = [replace(graphs[0], graph=replace(graphs[0].graph, notes=(*graphs[0].graph.notes, *late)))]
         late = []
@@ -109,28 +109,35 @@ def _read(path: Path) -> tuple[Interpreter, list[tuple[FoundWorkflow, Graph | Gu
     """Returns the workflows of a file with their graphs or errors."""
     interpreter, workflows = _program(path)
     # Functions, which are interpreted with unknown arguments, must not change what the script makes.
-    early = {id(one.value): _graph_or_error(interpreter, one, path) for one in workflows.of_script()}
-    found = _found(interpreter, path, workflows)
-    results = [(one, early.get(id(one.value)) or _graph_or_error(interpreter, one, path)) for one in found]
-    return interpreter, list({_content(one, made): (one, made) for one, made in results}.values())
+    early = {id(workflow.value): _graph_or_error(interpreter, workflow, path) for workflow in workflows.of_script()}
+    workflows_ = _found(interpreter, path, workflows)
+    results = [
+        (workflow, early.get(id(workflow.value)) or _graph_or_error(interpreter, workflow, path))
+        for workflow in workflows_
+    ]
+    return interpreter, list({_content(workflow, made): (workflow, made) for workflow, made in results}.values())
 
 
-def _content(one: FoundWorkflow, made: Graph | GuardError) -> object:
+def _content(found_workflow: FoundWorkflow, made: Graph | GuardError) -> object:
     """Returns a key for a workflow; without a name of its own, it equals others of its line with the same graph."""
-    return one.name if one.bound or not isinstance(made, Graph) else (one.site, made.digest)
+    return (
+        found_workflow.name
+        if found_workflow.bound or not isinstance(made, Graph)
+        else (found_workflow.site, made.digest)
+    )
 
 
-def _graph_or_error(interpreter: Interpreter, one: FoundWorkflow, path: Path) -> Graph | GuardError:
+def _graph_or_error(interpreter: Interpreter, found_workflow: FoundWorkflow, path: Path) -> Graph | GuardError:
     try:
-        return _graph(interpreter, one.value, str(path))
+        return _graph(interpreter, found_workflow.value, str(path))
     except GuardError as error:
         return error
 
 
-def _named(path: Path, one: FoundWorkflow, graph: Graph, *, only: bool) -> WorkflowGraph:
-    named = graph if only else replace(graph, name=f"{path}:{one.name}")
-    file = str(path) if one.site[0] == os.path.abspath(path) else one.site[0]  # noqa: PTH100 - as the interpreter
-    return WorkflowGraph(one.name, file, one.site[1], named)
+def _named(path: Path, found_workflow: FoundWorkflow, graph: Graph, *, only: bool) -> WorkflowGraph:
+    named = graph if only else replace(graph, name=f"{path}:{found_workflow.name}")
+    file = str(path) if found_workflow.site[0] == os.path.abspath(path) else found_workflow.site[0]  # noqa: PTH100 - as the interpreter
+    return WorkflowGraph(found_workflow.name, file, found_workflow.site[1], named)
 
 
 def _unread(path: Path, line: int, reason: str) -> UnreadPlace:
@@ -143,12 +150,12 @@ def _program(path: Path) -> tuple[Interpreter, ProgramWorkflows]:
 
 
 def _found(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
-    found = workflows.all() or workflows.imported()
-    if not found:
-        known = ", ".join(one.FRAMEWORK for _, one in FRAMEWORKS.load_all() if one.PACKAGES)
+    found_workflows = workflows.all() or workflows.imported()
+    if not found_workflows:
+        known = ", ".join(framework.FRAMEWORK for _, framework in FRAMEWORKS.load_all() if framework.PACKAGES)
         why = "".join(f" ({note})" for note in interpreter.not_followed)
         raise NoWorkflowError(f"{path}: its source defines no workflow{why}; expected one of {known}")
-    return found
+    return found_workflows
 
 
 class NoWorkflowError(InputError):
@@ -166,14 +173,16 @@ def _parsed(path: Path) -> ast.Module:
         raise InputError(f"{path}: not Python: {error}") from None
 
 
-def _chosen(found: list[FoundWorkflow], interpreter: Interpreter) -> FoundWorkflow:
+def _chosen(found_workflows: list[FoundWorkflow], interpreter: Interpreter) -> FoundWorkflow:
     """Chooses a workflow: one with a usual name, one that the program runs, or the last."""
-    named = {one.name: one for one in found}
+    named = {found_workflow.name: found_workflow for found_workflow in found_workflows}
     usual = [named[name] for name in USUAL_NAMES if name in named and named[name].bound]
     run = [
-        one for one in found if any(one.value is interpreter.workflow_of(started) for started in interpreter.started)
+        found_workflow
+        for found_workflow in found_workflows
+        if any(found_workflow.value is interpreter.workflow_of(started) for started in interpreter.started)
     ]
-    return (usual or run or found[-1:])[0]
+    return (usual or run or found_workflows[-1:])[0]
 
 
 def _graph(interpreter: Interpreter, value: object, name: str) -> Graph:
@@ -217,14 +226,17 @@ def graphs_of_folder(folder: Path, *, seconds: float = SECONDS) -> GraphListing:
     """
     unread: list[UnreadPlace] = []
     files = [path for path in python_files(folder) if _is_relevant(path, unread)]
-    found = _read_all(files, seconds)
+    graph_listings = _read_all(files, seconds)
     own = {_absolute(path) for path in files}
     # A workflow that a file only imports is listed with the file that defines it.
-    kept = [one for path, listing in zip(files, found, strict=True) for one in listing.workflows
-            if one.file == str(path) or _absolute(one.file) not in own]  # fmt: skip
-    unread += [one for listing in found for one in listing.unread]
+    kept = [workflow for path, listing in zip(files, graph_listings, strict=True) for workflow in listing.workflows
+            if workflow.file == str(path) or _absolute(workflow.file) not in own]  # fmt: skip
+    unread += [one for listing in graph_listings for one in listing.unread]
     return GraphListing(
-        str(folder), tuple(kept), tuple(sorted(unread, key=lambda one: (one.file, one.line))), is_folder=True
+        str(folder),
+        tuple(kept),
+        tuple(sorted(unread, key=lambda unread_place: (unread_place.file, unread_place.line))),
+        is_folder=True,
     )
 
 
@@ -242,7 +254,11 @@ def python_files(folder: Path) -> Iterator[Path]:
 
 def _is_skipped(folder: Path) -> bool:
     name = folder.name
-    return name.startswith(".") or name in _SKIPPED or any((folder / one).exists() for one in _ENVIRONMENTS)
+    return (
+        name.startswith(".")
+        or name in _SKIPPED
+        or any((folder / environment).exists() for environment in _ENVIRONMENTS)
+    )
 
 
 def _is_relevant(path: Path, unread: list[UnreadPlace]) -> bool:
@@ -258,8 +274,8 @@ def _is_relevant(path: Path, unread: list[UnreadPlace]) -> bool:
         return False
     readable, others = _patterns()
     for name, pattern in others:
-        if found := pattern.search(content):
-            line = content.count(b"\n", 0, found.end()) + 1
+        if match := pattern.search(content):
+            line = content.count(b"\n", 0, match.end()) + 1
             reason = f"workflows of {name} cannot be read from source; verify the object, as in '{path}:NAME'"
             unread.append(UnreadPlace(str(path), line, reason))
     return readable.search(content) is not None
@@ -268,9 +284,13 @@ def _is_relevant(path: Path, unread: list[UnreadPlace]) -> bool:
 @cache
 def _patterns() -> tuple[re.Pattern[bytes], list[tuple[str, re.Pattern[bytes]]]]:
     """Returns a pattern of imports of the frameworks whose source is read, and one for each other framework."""
-    known = [one for _, one in FRAMEWORKS.load_all()]
-    readable = _pattern(*(name for one in known for name in one.PACKAGES))
-    return readable, [(one.FRAMEWORK, _pattern(*one.OBJECTS)) for one in known if one.OBJECTS and not one.PACKAGES]
+    known = [framework for _, framework in FRAMEWORKS.load_all()]
+    readable = _pattern(*(name for framework in known for name in framework.PACKAGES))
+    return readable, [
+        (framework.FRAMEWORK, _pattern(*framework.OBJECTS))
+        for framework in known
+        if framework.OBJECTS and not framework.PACKAGES
+    ]
 
 
 def _pattern(*names: str) -> re.Pattern[bytes]:
@@ -354,8 +374,11 @@ class SourceReading:
 
 
 def _listing(path: Path, answer: dict[str, list[dict[str, object]]]) -> GraphListing:
-    graphs = [WorkflowGraph(**{**one, "graph": graph_of(one["graph"], path)}) for one in answer["workflows"]]  # type: ignore[arg-type]
-    return GraphListing(str(path), tuple(graphs), tuple(UnreadPlace(**one) for one in answer["unread"]))  # type: ignore[arg-type]
+    graphs = [
+        WorkflowGraph(**{**workflow, "graph": graph_of(workflow["graph"], path)})  # type: ignore[arg-type]
+        for workflow in answer["workflows"]
+    ]
+    return GraphListing(str(path), tuple(graphs), tuple(UnreadPlace(**place) for place in answer["unread"]))  # type: ignore[arg-type]
 
 
 def main() -> None:
@@ -388,11 +411,12 @@ def _unread_listing(path: Path, line: int, reason: str) -> GraphListing:
     return GraphListing(str(path), (), (UnreadPlace(str(path), line, reason),))
 
 
-def _answer(found: GraphListing) -> dict[str, Any]:
+def _answer(graph_listing: GraphListing) -> dict[str, Any]:
     workflows = [
-        {"name": one.name, "file": one.file, "line": one.line, "graph": one.graph.to_dict()} for one in found.workflows
+        {"name": workflow.name, "file": workflow.file, "line": workflow.line, "graph": workflow.graph.to_dict()}
+        for workflow in graph_listing.workflows
     ]
-    return {"workflows": workflows, "unread": [one.to_dict() for one in found.unread]}
+    return {"workflows": workflows, "unread": [one.to_dict() for one in graph_listing.unread]}
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Statements:
 
     def do_expr(self, node: ast.Expr, scope: FlowScope) -> None:
         if isinstance(node.value, ast.Call) and _extends_path(node.value):
-            self._program.modules.add_folder([str(one.value) for one in ast.walk(node) if _is_text(one)], scope)
+            self._program.modules.add_folder([str(node.value) for node in ast.walk(node) if _is_text(node)], scope)
         else:
             self._program.value(node.value, scope)
 
@@ -116,7 +116,7 @@ class Statements:
     def do_classdef(self, node: ast.ClassDef, scope: FlowScope) -> None:
         scope.names[node.name] = self._program.value(node, scope)
         body = [one for one in node.body if not isinstance(one, _DECLARATIONS)]
-        if any(isinstance(one, ast.Call) for part in body for one in ast.walk(part)):
+        if any(isinstance(node, ast.Call) for part in body for node in ast.walk(part)):
             with contextlib.suppress(BlockExit):
                 self.run(body, FlowScope(node, scope))
 
@@ -272,8 +272,10 @@ class Statements:
     def _imports_framework(self, node: ast.Try | ast.TryStar) -> bool:
         """Whether a statement only guards against a missing framework, without which there is no workflow."""
         imports = [one for one in node.body if isinstance(one, ast.ImportFrom) and one.module and not one.level]
-        guards = all(isinstance(one.type, ast.Name) and one.type.id in _IMPORT_ERRORS for one in node.handlers)
-        others = (inner for one in node.handlers for inner in ast.walk(one))
+        guards = all(
+            isinstance(handler.type, ast.Name) and handler.type.id in _IMPORT_ERRORS for handler in node.handlers
+        )
+        others = (inner for handler in node.handlers for inner in ast.walk(handler))
         return (
             guards
             and any(self._program.modules.is_framework(str(one.module).partition(".")[0]) for one in imports)
@@ -284,7 +286,7 @@ class Statements:
         for item in node.items:
             values = self._program.value(item.context_expr, scope)
             if item.optional_vars is not None:
-                same = all(isinstance(one, ObjectStub) and one.made_of is one.kind for one in values.known)
+                same = all(isinstance(value, ObjectStub) and value.made_of is value.kind for value in values.known)
                 self._effects.assign(item.optional_vars, Values(values.known, values.complete and same), scope)
         self.run(node.body, scope)
 
@@ -296,7 +298,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 
 def _are_collections(values: Values) -> bool:
-    return bool(values.known) and all(isinstance(one, Sequence | Table) for one in values.known)
+    return bool(values.known) and all(isinstance(value, Sequence | Table) for value in values.known)
 
 
 def _is_main(test: ast.expr) -> bool:

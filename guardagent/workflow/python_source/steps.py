@@ -102,13 +102,13 @@ class FunctionCode:
         """Its body, and the bodies of the program's functions that it calls."""
         if self.body is None:
             return []
-        found, seen = [self.body], {self.body.function.tree}
-        for body in found:  # grows during the loop
+        bodies, seen = [self.body], {self.body.function.tree}
+        for body in bodies:  # grows during the loop
             for callee in self._callees(body):
-                if callee.function.tree not in seen and len(found) < MOST_FUNCTIONS:
+                if callee.function.tree not in seen and len(bodies) < MOST_FUNCTIONS:
                     seen.add(callee.function.tree)
-                    found.append(callee)
-        return found
+                    bodies.append(callee)
+        return bodies
 
     def shown(self, values: Values) -> Values:
         """Returns values of its code, with functions as an extractor expects them."""
@@ -119,8 +119,8 @@ class FunctionCode:
 
     def _callees(self, body: CalledFunction) -> Iterator[CalledFunction]:
         for call in body.calls:
-            for one in self.evaluator.value(call.func, body.scope).known:
-                if (callee := self.called_function(one)) is not None:
+            for value in self.evaluator.value(call.func, body.scope).known:
+                if (callee := self.called_function(value)) is not None:
                     yield callee
 
     def called_function(self, callee: object, arguments: Arguments | None = None) -> CalledFunction | None:
@@ -166,10 +166,10 @@ class FunctionCode:
     def makes(self, package: str, name: str) -> bool:
         """Whether it constructs an object of a class of a package."""
         return any(
-            is_member_of(one, package, name)
+            is_member_of(value, package, name)
             for body in self.bodies
             for call in body.calls
-            for one in self.evaluator.value(call.func, body.scope).known
+            for value in self.evaluator.value(call.func, body.scope).known
         )
 
     def arguments_of(self, *methods: str, names: Iterable[str]) -> Iterator[tuple[Values, CalledFunction, ast.Call]]:
@@ -193,9 +193,9 @@ class FunctionCode:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING:
             return True
         callees = self.evaluator.value(call.func, scope)
-        of_text = all(isinstance(one, Attribute) and isinstance(one.owner, str) for one in callees.known)
+        of_text = all(isinstance(callee, Attribute) and isinstance(callee.owner, str) for callee in callees.known)
         known = bool(callees.known) and callees.complete
-        return known and (of_text or all(path_of(one) in _PURE for one in callees.known))
+        return known and (of_text or all(path_of(callee) in _PURE for callee in callees.known))
 
     @cached_property
     def falls_through(self) -> bool:
@@ -208,10 +208,10 @@ class FunctionCode:
         if self.body is None:
             return None
         results = self.evaluator.return_values(self.body.function, self.bound_arguments)
-        found = (
+        is_constant = (
             {*results.known, *([None] if self.falls_through else [])} if _are_plain(results.known) else {True, False}
         )
-        if not results.complete or results.cyclic or len(truths := {bool(one) for one in found}) != 1:
+        if not results.complete or results.cyclic or len(truths := {bool(one) for one in is_constant}) != 1:
             return None
         return truths.pop()
 
@@ -251,11 +251,11 @@ def _argument(call: ast.Call, *names: str) -> ast.expr | None:
     """Returns the first argument of a call, or the argument with one of the names."""
     if call.args:
         return call.args[0]
-    return next((one.value for one in call.keywords if one.arg in names), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg in names), None)
 
 
 def _are_plain(values: Iterable[object]) -> bool:
-    return all(one is None or isinstance(one, bool | int | str) for one in values)
+    return all(value is None or isinstance(value, bool | int | str) for value in values)
 
 
 # --- summaries
@@ -333,7 +333,7 @@ class StepSummary:
 
     def add_graph(self, graph: Any, name: str) -> None:
         """Adds a workflow that the step runs."""
-        if any(one is graph for one in self.graphs.values()):
+        if any(known_graph is graph for known_graph in self.graphs.values()):
             return
         while name in self.graphs:
             name += "'"
@@ -358,7 +358,7 @@ def gate_of(
     box: AgentTools, name: str, functions: Iterable[object], names: FrameworkNames = NO_FRAMEWORK
 ) -> str | None:
     """Returns the gate of a tool: empty if its functions always ask for human approval, else None."""
-    bodies = [summarize(one, names) for one in functions]
+    bodies = [summarize(function, names) for function in functions]
     box.opaque_calls.extend(what.inside(f"the tool {name!r}") for body in bodies for what in body.opaque_calls)
     always = bool(bodies) and all(body.always_asks for body in bodies)
     if any(body.asks for body in bodies) and not always:
@@ -387,7 +387,7 @@ def step_of(reader: StepReader, functions: Iterable[object]) -> StepSummary:
 def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> None:
     """Records unknown agents that the step runs."""
     for call, owners in owners_of(code, reader.runs):
-        known = [one for one in owners.known if not _is_unidentified(reader, one)]
+        known = [owner for owner in owners.known if not _is_unidentified(reader, owner)]
         if owners.complete and len(known) == len(owners.known) and known:
             continue
         name = ast.unparse(call.func.value).removeprefix("self.") if isinstance(call.func, ast.Attribute) else "it"
@@ -395,11 +395,11 @@ def _note_unknown(reader: StepReader, step: StepSummary, code: FunctionCode) -> 
         step.tools.opaque_calls.append(Unseen(f"what {name!r} runs is known only at run time", call.lineno))
 
 
-def _is_unidentified(reader: StepReader, one: object) -> bool:
+def _is_unidentified(reader: StepReader, value: object) -> bool:
     """Whether a value is an unknown agent or workflow."""
-    if reader.recognises(one):
+    if reader.recognises(value):
         return False
-    kind = one.of if isinstance(one, Instance) else one.callee if isinstance(one, CallResult) else None
+    kind = value.of if isinstance(value, Instance) else value.callee if isinstance(value, CallResult) else None
     return kind is not None and reader.may_run(kind)
 
 

@@ -245,8 +245,8 @@ class ObjectStub(ProgramObject):
         return self.interpreter.converter.attribute(self, name, values)
 
     def __attributes(self) -> dict[str, Values]:
-        found: dict[str, Values] = object.__getattribute__(self, "attributes")
-        return found
+        values: dict[str, Values] = object.__getattribute__(self, "attributes")
+        return values
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
@@ -288,7 +288,11 @@ class ClassStubs:
             if _is_in(module, kind.package):
                 return kind
         if path not in self._made and name[:1].isupper():
-            like = [one for one in self._ending if name.endswith(one.suffix) and _is_in(module, one.package)]
+            like = [
+                class_stub
+                for class_stub in self._ending
+                if name.endswith(class_stub.suffix) and _is_in(module, class_stub.package)
+            ]
             if like:
                 self._made[path] = ClassStub(name, module, like[0], positional=like[0].positional)
         return self._made.get(path)
@@ -333,9 +337,9 @@ def construct(stub: ObjectStub, kind: ClassStub, arguments: Arguments) -> None:
     for name, argument in arguments.keywords.items():
         if name != REST:
             stub.attributes.setdefault(name, argument)
-    for one in reversed(kind.lineage):
-        if one.finish is not None:
-            one.finish(stub)
+    for class_stub in reversed(kind.lineage):
+        if class_stub.finish is not None:
+            class_stub.finish(stub)
 
 
 def record_start(owner: ObjectStub, _arguments: Arguments, _line: int) -> Values:
@@ -349,26 +353,26 @@ def as_values(value: object) -> Values:
     if isinstance(value, list | tuple):
         return exactly(Sequence(tuple(map(as_values, value))))
     if isinstance(value, dict):
-        return exactly(Table(tuple((exactly(key), as_values(one)) for key, one in value.items())))
+        return exactly(Table(tuple((exactly(key), as_values(part)) for key, part in value.items())))
     return exactly(value)
 
 
 def framework_kind(interpreter: Program, made_of: Class, inside: frozenset[int] = frozenset()) -> ClassStub | None:
     """Returns the framework's class that a class of the program inherits from; None if there is none."""
     for base in bases_of(interpreter, made_of):
-        found: ClassStub | None = None
+        class_stub: ClassStub | None = None
         if not isinstance(base, Class):
-            found = kind_of(interpreter, base)
+            class_stub = kind_of(interpreter, base)
         elif id(base.tree) not in inside:
-            found = framework_kind(interpreter, base, inside | {id(made_of.tree)})
-        if found is not None:
-            return found
+            class_stub = framework_kind(interpreter, base, inside | {id(made_of.tree)})
+        if class_stub is not None:
+            return class_stub
     return None
 
 
 def bases_of(interpreter: Program, made_of: Class) -> list[object]:
     """Returns the base classes of a class of the program."""
-    return [one for base in made_of.tree.bases for one in interpreter.value(base, made_of.scope).known]
+    return [value for base in made_of.tree.bases for value in interpreter.value(base, made_of.scope).known]
 
 
 def object_of(interpreter: Program, made_of: Class, arguments: Arguments, line: int) -> ObjectStub | None:
@@ -382,16 +386,18 @@ def object_of(interpreter: Program, made_of: Class, arguments: Arguments, line: 
     )
 
 
-def name_after(one: object, target: ast.expr) -> None:
+def name_after(value: object, target: ast.expr) -> None:
     """Gives a stub the name of the variable or attribute to which the program assigns it."""
-    if isinstance(one, ObjectStub) and isinstance(target, ast.Name | ast.Attribute):
-        one.variable = target.id if isinstance(target, ast.Name) else target.attr
+    if isinstance(value, ObjectStub) and isinstance(target, ast.Name | ast.Attribute):
+        value.variable = target.id if isinstance(target, ast.Name) else target.attr
 
 
-def copy_of(one: ObjectStub, arguments: Arguments) -> ObjectStub:
+def copy_of(object_stub: ObjectStub, arguments: Arguments) -> ObjectStub:
     """Returns a copy of a stub with changed attributes."""
-    stub = type(one)(one.interpreter, one.kind, one.made_of, (one.file, one.line))
-    stub.attributes = StubAttributes(stub, {**one.attributes, **arguments.keywords})
+    stub = type(object_stub)(
+        object_stub.interpreter, object_stub.kind, object_stub.made_of, (object_stub.file, object_stub.line)
+    )
+    stub.attributes = StubAttributes(stub, {**object_stub.attributes, **arguments.keywords})
     return stub
 
 
@@ -455,8 +461,8 @@ class ValueConverter:
                 return kind.fallbacks[name]
         if name == "name":
             variable = owner.variable or owner.interpreter.bound_name(owner.file, owner.line) or f"line {owner.line}"
-            return next((plain_string(one) for one in values.known if isinstance(one, str)), variable)
-        objects = [one for one in values.known if isinstance(one, ObjectStub)]
+            return next((plain_string(value) for value in values.known if isinstance(value, str)), variable)
+        objects = [value for value in values.known if isinstance(value, ObjectStub)]
         if objects:
             return Alternatives([*objects, *([] if values.complete else [UnknownValue(name)])])
         return self._opaque(values.known[0]) if values.known else UnknownValue(name)
@@ -468,33 +474,38 @@ class ValueConverter:
         self, values: Values, what: str, line: int, *, ordered: bool = False, apart: bool = False
     ) -> list[Any]:
         """Converts the elements of a list, for all its alternatives."""
-        lists = [list(self._elements(one, what, line, ordered=ordered)) for one in values.known]
+        lists = [list(self._elements(value, what, line, ordered=ordered)) for value in values.known]
         if not values.complete:
             lists.append([self._unknown_element(what, line)])
-        kept = [one for one in values.known if one is not None]
-        in_order = all(isinstance(one, list | tuple) or (isinstance(one, Sequence) and one.ordered) for one in kept)
+        kept = [value for value in values.known if value is not None]
+        in_order = all(
+            isinstance(collection, list | tuple) or (isinstance(collection, Sequence) and collection.ordered)
+            for collection in kept
+        )
         if ordered and in_order and values.complete:
-            return _one_of(lists) if len(lists) > 1 else [one for several in lists for one in several]
-        unique = list({id(one): one for several in lists for one in several}.values())
+            return _one_of(lists) if len(lists) > 1 else [element for several in lists for element in several]
+        unique = list({id(element): element for several in lists for element in several}.values())
         if ordered and unique:
             return [Alternatives(unique, repeated=True)]
         if not apart:
             return lists[0] if len(lists) == 1 else unique
         certain = (
-            set.intersection(*({id(one) for one in several} for several in lists)) if in_order and lists else set()
+            set.intersection(*({id(element) for element in several} for several in lists))
+            if in_order and lists
+            else set()
         )
-        return [one if id(one) in certain else Alternatives([[], [one]]) for one in unique]
+        return [element if id(element) in certain else Alternatives([[], [element]]) for element in unique]
 
-    def _elements(self, one: object, what: str, line: int, *, ordered: bool) -> Iterator[Any]:
-        if one is None:
+    def _elements(self, sequence: object, what: str, line: int, *, ordered: bool) -> Iterator[Any]:
+        if sequence is None:
             return
-        if isinstance(one, list | tuple | set | frozenset):
-            one = Sequence(tuple(map(exactly, one)))
-        if not isinstance(one, Sequence):
-            shown = self._unknown_element(what, line, one)
-            yield UnknownValue(shown.name) if isinstance(one, CallResult) else shown  # a list is no element
+        if isinstance(sequence, list | tuple | set | frozenset):
+            sequence = Sequence(tuple(map(exactly, sequence)))
+        if not isinstance(sequence, Sequence):
+            shown = self._unknown_element(what, line, sequence)
+            yield UnknownValue(shown.name) if isinstance(sequence, CallResult) else shown  # a list is no element
             return
-        for item in one.items:
+        for item in sequence.items:
             parts = [
                 self._unknown_element(what, line)
                 if isinstance(each, Sequence | Table)
@@ -504,7 +515,7 @@ class ValueConverter:
             ]
             if not item.complete:
                 parts.append(self.unknown_of(item) if item.label else self._unknown_element(what, line))
-            if ordered and one.ordered and len(parts) > 1:
+            if ordered and sequence.ordered and len(parts) > 1:
                 yield Alternatives(parts)
             else:
                 yield from parts
@@ -515,19 +526,19 @@ class ValueConverter:
             return None
         if id(value) not in self._others:
             self._others[id(value)] = value, UnknownValue(label)
-        found: UnknownValue = self._others[id(value)][1]
-        return found
+        unknown_value: UnknownValue = self._others[id(value)][1]
+        return unknown_value
 
     def unknown_of(self, values: Values, name: str = "") -> UnknownValue:
         """Returns the same object for the same unknown values, with the name of their variable."""
         if id(values) not in self._others:
             self._others[id(values)] = values, UnknownValue(values.label or name)
-        found: UnknownValue = self._others[id(values)][1]
-        return found
+        unknown_value: UnknownValue = self._others[id(values)][1]
+        return unknown_value
 
-    def _unknown_element(self, what: str, line: int, one: object = None) -> UnknownValue:
+    def _unknown_element(self, what: str, line: int, value: object = None) -> UnknownValue:
         self.note(f"line {line}: not all {what} are known from the source")
-        return UnknownValue(what.partition(" ")[0]) if one is None else self._opaque(one)
+        return UnknownValue(what.partition(" ")[0]) if value is None else self._opaque(value)
 
     def convert(self, value: Any, what: str = "", line: int = 0) -> Any:
         """Converts one value."""
@@ -550,7 +561,7 @@ class ValueConverter:
 
     def _table(self, table: Table, what: str, line: int) -> dict[Any, Any]:
         """Converts a dictionary; leaves out unknown keys, with a note."""
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for key, values in table.items:
             if len(key.known) != 1 or not key.complete:
                 self.note(f"line {line}: {what} is not known from the source")
@@ -558,10 +569,10 @@ class ValueConverter:
             whole = len(values.known) == 1 and values.complete
             shown = self.convert(key.known[0], what, line)
             known = self.convert(values.known[0], what, line) if whole else UnknownValue(str(shown))
-            found[shown if isinstance(shown, str | int | ObjectStub | FunctionStub) or shown is None else id(shown)] = (
-                known
-            )
-        return found
+            entries[
+                shown if isinstance(shown, str | int | ObjectStub | FunctionStub) or shown is None else id(shown)
+            ] = known
+        return entries
 
     def _object(self, value: ProgramObject) -> Any:
         """Converts an object of a class of the program: a callable, or an unknown value."""
@@ -610,8 +621,8 @@ class ValueConverter:
             elif (own := kind_of(self.interpreter, base)) is not None:
                 bases.append(own.type)
         methods = {
-            name: self.function(found) for name in _methods(made_of)
-            if isinstance(found := self.interpreter.member(made_of, name), Function | PartialFunction)
+            name: self.function(member) for name in _methods(made_of)
+            if isinstance(member := self.interpreter.member(made_of, name), Function | PartialFunction)
         }  # fmt: skip
         space = {**methods, "__module__": "__main__"}
         try:
@@ -694,7 +705,7 @@ class Program(Evaluator):
         return kind if own is None else own.type
 
     def bound_name(self, file: str, line: int) -> str:
-        trees = [one.tree for one in self.modules if str(one.file) == file]
+        trees = [module.tree for module in self.modules if str(module.file) == file]
         return bound_name(trees[0], line) if trees else ""
 
     def names_of(self, made_of: Class) -> dict[str, Values]:
@@ -716,10 +727,10 @@ class Program(Evaluator):
             return UNKNOWN
         if name in owner.attributes:
             return owner.attributes[name]
-        found = self.declared_by_class(owner, name)
-        if found is None:
+        attribute = self.declared_by_class(owner, name)
+        if attribute is None:
             return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
-        return found
+        return attribute
 
     def _name_of(self, owner: object) -> Values:
         """Evaluates `function.__name__`, also of a method, a class or a wrapper."""
@@ -741,41 +752,43 @@ class Program(Evaluator):
                 if (
                     isinstance(base, Class)
                     and base.tree is not owner.tree
-                    and (found := self._of_class(base, name)).known
+                    and (values := self._of_class(base, name)).known
                 ):
-                    return found
-        found = super().attribute(owner, name)
-        if self.executing and any(isinstance(one, Sequence | Table) for one in found.known):
-            self.names_of(owner)[name] = found
-        return found
+                    return values
+        values = super().attribute(owner, name)
+        if self.executing and any(isinstance(value, Sequence | Table) for value in values.known):
+            self.names_of(owner)[name] = values
+        return values
 
     def declared_by_class(self, owner: ProgramObject, name: str) -> Values | None:
         """Returns the value of an attribute by the class of an object; None if the class does not define it."""
-        found = self.member(owner.made_of, name)
-        if found is None:
+        member = self.member(owner.made_of, name)
+        if member is None:
             return None
-        if isinstance(found, CallResult):
-            return self._of_decorated(owner, found)
-        return exactly(PartialFunction(found, Arguments((exactly(owner),))) if isinstance(found, Function) else found)
+        if isinstance(member, CallResult):
+            return self._of_decorated(owner, member)
+        return exactly(
+            PartialFunction(member, Arguments((exactly(owner),))) if isinstance(member, Function) else member
+        )
 
-    def _of_decorated(self, owner: ProgramObject, found: CallResult) -> Values:
+    def _of_decorated(self, owner: ProgramObject, call_result: CallResult) -> Values:
         """Evaluates a member that is a property, a static method or the like."""
-        how = path_of(found.callee).rpartition(".")[2]
-        inner = found.arguments.get("", 0) or UNKNOWN
+        how = path_of(call_result.callee).rpartition(".")[2]
+        inner = call_result.arguments.get("", 0) or UNKNOWN
         if how in {"property", "cached_property"}:
-            results = [self.call(one, Arguments((exactly(owner),))) for one in inner.known]
+            results = [self.call(value, Arguments((exactly(owner),))) for value in inner.known]
             return results[0] if len(results) == 1 else UNKNOWN
         if how == "classmethod":
             first = Arguments((exactly(owner.made_of),))
-            return Values(tuple(PartialFunction(one, first) for one in inner.known), inner.complete)
-        return inner if how == "staticmethod" else exactly(found)
+            return Values(tuple(PartialFunction(value, first) for value in inner.known), inner.complete)
+        return inner if how == "staticmethod" else exactly(call_result)
 
     def member(self, made_of: object, name: str) -> object | None:
         """Returns the member of a class or its base classes; None if it is not unique."""
         if not isinstance(made_of, Class):
             return None
-        found = self._of_class(made_of, name)
-        return found.known[0] if len(found.known) == 1 else None
+        values = self._of_class(made_of, name)
+        return values.known[0] if len(values.known) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -791,21 +804,21 @@ class ReferenceStub(LiveValue):
 def _one_of(lists: list[list[Any]]) -> list[Any]:
     """Returns alternative lists as one: their common beginning and end, with the alternatives between."""
     least = min(map(len, lists))
-    alike = [len({id(one[place]) for one in lists}) == 1 for place in range(least)]
+    alike = [len({id(alternative[place]) for alternative in lists}) == 1 for place in range(least)]
     begin = alike.index(False) if False in alike else least
-    rest = [one[begin:] for one in lists]
+    rest = [alternative[begin:] for alternative in lists]
     least = min(map(len, rest))
-    alike = [len({id(one[-1 - place]) for one in rest}) == 1 for place in range(least)]
+    alike = [len({id(alternative[-1 - place]) for alternative in rest}) == 1 for place in range(least)]
     end = alike.index(False) if False in alike else least
-    middle = [one[: len(one) - end] for one in rest]
+    middle = [alternative[: len(alternative) - end] for alternative in rest]
     between = [Alternatives(middle)] if any(middle) else []
     return [*lists[0][:begin], *between, *(rest[0][len(rest[0]) - end :])]
 
 
-def display_name(one: ObjectStub) -> str:
+def display_name(object_stub: ObjectStub) -> str:
     """Returns the name of a stub, for notes."""
-    names = [name for name in one.attributes.get("name", NOTHING).known if isinstance(name, str)]
-    return plain_string(names[0]) if names else f"the {type(one).__name__}"
+    names = [name for name in object_stub.attributes.get("name", NOTHING).known if isinstance(name, str)]
+    return plain_string(names[0]) if names else f"the {type(object_stub).__name__}"
 
 
 def _is_object(value: object) -> bool:
@@ -815,7 +828,7 @@ def _is_object(value: object) -> bool:
 
 def _methods(made_of: Class) -> list[str]:
     defined = [node for node in made_of.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    kept = [node.name for node in defined if not any(_is_property(one) for one in node.decorator_list)]
+    kept = [node.name for node in defined if not any(_is_property(decorator) for decorator in node.decorator_list)]
     return [name for name in kept if not name.startswith("__") or name == "__call__"]
 
 
@@ -829,21 +842,21 @@ def identity(function: object) -> object:
         return function
     arguments = function.arguments
     bound = [*arguments.positional, *arguments.keywords.values()]
-    return identity(function.function), tuple(id(one) for values in bound for one in values.known)
+    return identity(function.function), tuple(id(value) for values in bound for value in values.known)
 
 
-def _path_of_class(one: object) -> str:
+def _path_of_class(value: object) -> str:
     """Returns the path of the imported class of an object; empty if there is none."""
-    path = path_of(one.callee) if isinstance(one, CallResult) else ""
+    path = path_of(value.callee) if isinstance(value, CallResult) else ""
     return path if path.rpartition(".")[2][:1].isupper() else ""
 
 
-def _defined_name(one: object) -> str:
+def _defined_name(value: object) -> str:
     """Returns the name of an imported definition, or of the class of an object."""
-    if isinstance(one, CallResult):
-        named_ = (one.arguments.get("name") or UNKNOWN).strings
-        return next(iter(named_)) if named_ else _defined_name(one.callee)
-    if isinstance(one, ProgramObject) and isinstance(one.made_of, Class):
-        return one.made_of.tree.name
-    name = getattr(one, "name", "")
-    return path_of(one).rpartition(".")[2] or (name if isinstance(name, str) else "")
+    if isinstance(value, CallResult):
+        named_ = (value.arguments.get("name") or UNKNOWN).strings
+        return next(iter(named_)) if named_ else _defined_name(value.callee)
+    if isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
+        return value.made_of.tree.name
+    name = getattr(value, "name", "")
+    return path_of(value).rpartition(".")[2] or (name if isinstance(name, str) else "")

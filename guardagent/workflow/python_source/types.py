@@ -93,8 +93,8 @@ def annotated_types(
     elif isinstance(annotation, ast.Subscript):
         yield from _subscript(evaluator, annotation, scope, within)
     elif isinstance(annotation, ast.Tuple | ast.List):
-        for one in annotation.elts:
-            yield from annotated_types(evaluator, one, scope, within)
+        for elt in annotation.elts:
+            yield from annotated_types(evaluator, elt, scope, within)
     elif isinstance(annotation, ast.AST):
         yield from _named(evaluator, annotation, scope, within)
     else:
@@ -137,9 +137,9 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
     if not isinstance(owner, type):
         return UNKNOWN
     for base in owner.__mro__:
-        found = inspect.get_annotations(base).get(name)
-        if found is not None:
-            return _instance_of(evaluator, found, _module_scope(base))
+        annotation = inspect.get_annotations(base).get(name)
+        if annotation is not None:
+            return _instance_of(evaluator, annotation, _module_scope(base))
     return UNKNOWN
 
 
@@ -161,8 +161,8 @@ def _field_in_code(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Val
             return annotated_value(evaluator, node.annotation, owner.scope)
     for base in owner.tree.bases:
         for parent in evaluator.value(base, owner.scope).known:
-            if isinstance(parent, Class) and (found := _field_in_code(evaluator, parent, name)).known:
-                return found
+            if isinstance(parent, Class) and (field := _field_in_code(evaluator, parent, name)).known:
+                return field
     return UNKNOWN
 
 
@@ -170,7 +170,7 @@ def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
     """Returns the value of an attribute of a new object of a live class; None if its class does not define one."""
     fields = vars(maker).get("__dataclass_fields__")
     if isinstance(fields, dict):
-        order = [one.name for one in fields.values() if one.init]
+        order = [field.name for field in fields.values() if field.init]
         return owner.arguments.get(name, order.index(name)) if name in order else None
     constructor = inspect.getattr_static(maker, "__init__", None)
     readable = evaluator.function(constructor) if isinstance(constructor, FunctionType) else None
@@ -180,7 +180,12 @@ def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
 def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values | None:
     """Returns the value that `__init__` or a dataclass assigns to an attribute; None if neither does."""
     constructor = next(
-        (one for one in maker.tree.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None
+        (
+            statement
+            for statement in maker.tree.body
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
+        ),
+        None,
     )
     if constructor is None:
         return _dataclass_field(owner, maker, name)
@@ -201,12 +206,12 @@ def _assigned_in(evaluator: EvaluatorProtocol, owner: CallResult, constructor: F
 
 def _assigns(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return any(isinstance(one, ast.Attribute) and one.attr == name for one in targets)
+    return any(isinstance(target, ast.Attribute) and target.attr == name for target in targets)
 
 
 def _dataclass_field(owner: CallResult, maker: Class, name: str) -> Values | None:
-    declared = [one.target for one in maker.tree.body if isinstance(one, ast.AnnAssign)]
-    fields = [one.id for one in declared if isinstance(one, ast.Name)]
+    declared = [statement.target for statement in maker.tree.body if isinstance(statement, ast.AnnAssign)]
+    fields = [target.id for target in declared if isinstance(target, ast.Name)]
     return owner.arguments.get(name, fields.index(name)) if name in fields else None
 
 
@@ -214,12 +219,12 @@ def _subscript(
     evaluator: EvaluatorProtocol, node: ast.Subscript, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
     generic = evaluator.value(node.value, scope)
-    name = next((_last_name(one) for one in generic.known), "") or _source_name(node.value)
+    name = next((_last_name(value) for value in generic.known), "") or _source_name(node.value)
     if name == "Literal":
         yield AnnotatedType(None, within, _literals(evaluator, node.slice, scope))
         return
     if name not in {"Union", "Optional"}:
-        yield from (AnnotatedType(one, within) for one in generic.known)
+        yield from (AnnotatedType(value, within) for value in generic.known)
         within = (*within, name)
     inner = node.slice
     if name == "Annotated" and isinstance(inner, ast.Tuple):
@@ -229,11 +234,11 @@ def _subscript(
 
 def _literals(evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope) -> Values:
     result = NOTHING
-    for one in node.elts if isinstance(node, ast.Tuple) else [node]:
-        if isinstance(one, ast.Starred):
-            result |= evaluator.elements(evaluator.value(one.value, scope))
+    for elt in node.elts if isinstance(node, ast.Tuple) else [node]:
+        if isinstance(elt, ast.Starred):
+            result |= evaluator.elements(evaluator.value(elt.value, scope))
         else:
-            values = evaluator.value(one, scope)
+            values = evaluator.value(elt, scope)
             nested = [item for item in values.known if isinstance(item, list | tuple)]
             result |= evaluator.elements(values) if nested else values
     return result
@@ -251,11 +256,11 @@ def _named(
                     yield from annotated_types(evaluator, binding.source, where, within)
                     return
             where = where.parent if not where.find(node.id) else None
-    for one in evaluator.value(node, scope).known:
-        if isinstance(one, Alias):
-            yield from annotated_types(evaluator, one.node, one.scope, within)
+    for value in evaluator.value(node, scope).known:
+        if isinstance(value, Alias):
+            yield from annotated_types(evaluator, value.node, value.scope, within)
         else:
-            yield from _live(evaluator, one, scope, within)
+            yield from _live(evaluator, value, scope, within)
 
 
 def _live(
@@ -277,9 +282,12 @@ def _live(
     if name not in {"Union", "UnionType", "Optional"}:
         yield AnnotatedType(origin, within)
         within = (*within, name)
-    for one in inner:
+    for type_argument in inner:
         yield from annotated_types(
-            evaluator, one.__forward_arg__ if isinstance(one, typing.ForwardRef) else one, scope, within
+            evaluator,
+            type_argument.__forward_arg__ if isinstance(type_argument, typing.ForwardRef) else type_argument,
+            scope,
+            within,
         )
 
 
@@ -287,10 +295,10 @@ def _members(annotation: object) -> Values | None:
     return Values(tuple(annotation)) if isinstance(annotation, EnumType) else None
 
 
-def _last_name(one: Any) -> str:
-    if isinstance(one, ImportedName):
-        return one.path.rpartition(".")[2]
-    return getattr(one, "__name__", None) or getattr(one, "_name", None) or path_of(one).rpartition(".")[2]
+def _last_name(value: Any) -> str:
+    if isinstance(value, ImportedName):
+        return value.path.rpartition(".")[2]
+    return getattr(value, "__name__", None) or getattr(value, "_name", None) or path_of(value).rpartition(".")[2]
 
 
 def _source_name(node: ast.AST) -> str:

@@ -48,13 +48,13 @@ class TopLevel:
 
     def _index(self, place: int) -> None:
         """Notes the names that a statement mentions, also in the definitions that it mentions."""
-        found: set[str] = set()
+        names: set[str] = set()
         pending = _mentioned(self._statements[place]) | set(_names_of(self._statements[place]))
         while pending:
-            found |= pending
+            names |= pending
             inside = [self._inside[name] for name in pending if name in self._inside]
-            pending = set().union(*inside) - found
-        self._uses[place] = {name for name in found if name in self._binders and not self._is_settled(name)}
+            pending = set().union(*inside) - names
+        self._uses[place] = {name for name in names if name in self._binders and not self._is_settled(name)}
         for name in self._uses[place]:
             self._users.setdefault(name, []).append(place)
 
@@ -90,8 +90,8 @@ class TopLevel:
         places: set[int] = set()
         names, seen = [name], {name}
         while names:
-            one = names.pop()
-            for place in {*self._binders[one], *self._users.get(one, ())} - places:
+            bound_name = names.pop()
+            for place in {*self._binders[bound_name], *self._users.get(bound_name, ())} - places:
                 places.add(place)
                 fresh = self._uses.get(place, set()) - seen
                 seen |= fresh
@@ -117,26 +117,30 @@ def _run_by(node: ast.stmt) -> set[str]:
             parts: list[ast.AST] = [*node.decorator_list]
         case ast.ClassDef():
             parts = [*node.decorator_list, *node.bases, *node.keywords]
-            parts += [one for one in node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+            parts += [
+                statement
+                for statement in node.body
+                if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
         case _:
             parts = [node]
     return set().union(*map(_mentioned, parts))
 
 
 def _mentioned(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
 
 
 def _imported(node: ast.stmt) -> set[str]:
-    found = [one for one in statements([node]) if isinstance(one, ast.Import | ast.ImportFrom)]
-    return {name for one in found for name in bound_names(one)}
+    imports = [statement for statement in statements([node]) if isinstance(statement, ast.Import | ast.ImportFrom)]
+    return {name for one in imports for name in bound_names(one)}
 
 
 def _is_simple(node: ast.stmt, imported: set[str]) -> bool:
     """Whether a statement only defines, imports or sets constants."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return all(_is_foreign(one, imported) for one in node.decorator_list)
+            return all(_is_foreign(decorator, imported) for decorator in node.decorator_list)
         case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Raise():
             return True
         case ast.Expr(value=value):
@@ -144,10 +148,10 @@ def _is_simple(node: ast.stmt, imported: set[str]) -> bool:
         case ast.Assign(targets=[ast.Name()], value=value) | ast.AnnAssign(target=ast.Name(), value=value):
             return value is None or _is_constant(value)
         case ast.If():
-            return all(_is_simple(one, imported) for one in (*node.body, *node.orelse))
+            return all(_is_simple(statement, imported) for statement in (*node.body, *node.orelse))
         case ast.Try():
-            bodies = (node.body, node.orelse, node.finalbody, *(one.body for one in node.handlers))
-            return all(_is_simple(one, imported) for body in bodies for one in body)
+            bodies = (node.body, node.orelse, node.finalbody, *(handler.body for handler in node.handlers))
+            return all(_is_simple(statement, imported) for body in bodies for statement in body)
     return False
 
 
@@ -214,19 +218,19 @@ class ImportedText:
 
     def modules(self) -> Iterator[tuple[list[str], int, list[str]]]:
         """Yields each imported module: the parts of its name, its level, and the names that are bound."""
-        for found in _IMPORT.finditer(self.text):
-            if found["modules"]:
-                for one in found["modules"].split(","):
+        for match in _IMPORT.finditer(self.text):
+            if match["modules"]:
+                for one in match["modules"].split(","):
                     name, _, bound = one.strip().partition(" as ")
                     yield name.strip().split("."), 0, [bound.strip() or name.strip().partition(".")[0]]
                 continue
-            module, level = [part for part in found["module"].split(".") if part], len(found["level"])
-            pairs = [one.strip().partition(" as ") for one in found["names"].strip("() \t").split(",")]
+            module, level = [part for part in match["module"].split(".") if part], len(match["level"])
+            pairs = [part.strip().partition(" as ") for part in match["names"].strip("() \t").split(",")]
             names = [(name.strip(), bound.strip() or name.strip()) for name, _, bound in pairs if name.strip()]
             yield module, level, [bound for _, bound in names]
             yield from (([*module, name], level, [bound]) for name, bound in names if name.isidentifier())
-        for found in _BY_NAME.finditer(self.text):
-            yield found[1].split("."), 0, []
+        for match in _BY_NAME.finditer(self.text):
+            yield match[1].split("."), 0, []
 
     def acts(self, names: Iterable[str]) -> bool:
         """Whether a statement at the top level mentions one of some names, or calls a function of the file."""
@@ -243,7 +247,7 @@ class ImportedText:
     def patches(self, names: Iterable[str]) -> bool:
         """Whether it assigns an attribute of one of some names."""
         known = set(names)
-        return any((found[1] or found[2]) in known for found in _PATCH.finditer(self.text))
+        return any((match[1] or match[2]) in known for match in _PATCH.finditer(self.text))
 
 
 def acting_files(main: Path, text: str, find: Find) -> tuple[list[ActingFile], bool]:
@@ -261,11 +265,11 @@ def acting_files(main: Path, text: str, find: Find) -> tuple[list[ActingFile], b
         for parts, level, bound in own.modules():
             files = find(path, parts, level)
             names |= set(bound) if files else set()
-            for one in files:
-                if one not in seen and one.suffix == ".py":
-                    seen.add(one)
+            for file in files:
+                if file not in seen and file.suffix == ".py":
+                    seen.add(file)
                     if len(seen) <= MOST_FILES:
-                        pending.append((one, _text_of(one)))
+                        pending.append((file, _text_of(file)))
         if path != main and own.acts(names):
             acting.append(ActingFile(path, _LOADERS | names, own.patches(names)))
     return acting, len(seen) <= MOST_FILES

@@ -42,7 +42,7 @@ class Values:
         if not self.known and other._includes_flags(self):
             return other
         keys = set(self._keys)
-        fresh = [one for one in other.known if (key := _key(one)) not in keys and not keys.add(key)]  # type: ignore[func-returns-value]
+        fresh = [value for value in other.known if (key := _key(value)) not in keys and not keys.add(key)]  # type: ignore[func-returns-value]
         room = max(MOST_VALUES - len(self.known), 0)
         complete = self.complete and other.complete and len(fresh) <= room
         label = self.label or other.label
@@ -65,13 +65,13 @@ class Values:
     @property
     def identity(self) -> object:
         """A key that distinguishes values: strings by content, other objects by identity."""
-        return tuple(one if isinstance(one, str) else id(one) for one in self.known), self.complete
+        return tuple(value if isinstance(value, str) else id(value) for value in self.known), self.complete
 
     @property
     def strings(self) -> frozenset[str] | None:
         """All values, if each is a string; else None."""
-        if self.complete and all(isinstance(one, str) for one in self.known):
-            return frozenset(str(plain_string(one)) for one in self.known)
+        if self.complete and all(isinstance(value, str) for value in self.known):
+            return frozenset(str(plain_string(value)) for value in self.known)
         return None
 
     @property
@@ -96,15 +96,15 @@ class DeferredValues(Values):
 
     def _read(self) -> Values:
         chain: list[DeferredValues] = []
-        found: Values = self
-        while isinstance(found, DeferredValues) and found.compute_now is not None:
-            compute = found.compute_now
-            found.__dict__.update(compute_now=None, computed=UNKNOWN)
-            chain.append(found)
-            found = compute()
-        plain = found.computed if isinstance(found, DeferredValues) else found
-        for one in chain:
-            one.__dict__["computed"] = plain
+        values: Values = self
+        while isinstance(values, DeferredValues) and values.compute_now is not None:
+            compute = values.compute_now
+            values.__dict__.update(compute_now=None, computed=UNKNOWN)
+            chain.append(values)
+            values = compute()
+        plain = values.computed if isinstance(values, DeferredValues) else values
+        for deferred_values in chain:
+            deferred_values.__dict__["computed"] = plain
         assert self.computed is not None
         return self.computed
 
@@ -182,8 +182,8 @@ class Arguments:
     @property
     def signature(self) -> object:
         """A key that distinguishes calls with different arguments."""
-        keywords = tuple((name, one.identity) for name, one in sorted(self.keywords.items()))
-        return tuple(one.identity for one in self.positional), keywords, self.open
+        keywords = tuple((name, keyword.identity) for name, keyword in sorted(self.keywords.items()))
+        return tuple(argument.identity for argument in self.positional), keywords, self.open
 
     def then(self, more: Arguments) -> Arguments:
         """Returns these arguments, followed by further ones."""
@@ -391,7 +391,7 @@ def _is_kept(tree: ast.AST, parent: ast.AST) -> bool:
     """Whether a constructor stores it in its object: attributes, like globals, count as unchanged."""
     targets = parent.targets if isinstance(parent, ast.Assign) else []
     is_constructor = isinstance(tree, ast.FunctionDef) and tree.name == "__init__"
-    return is_constructor and bool(targets) and all(isinstance(one, ast.Attribute) for one in targets)
+    return is_constructor and bool(targets) and all(isinstance(target, ast.Attribute) for target in targets)
 
 
 def _uses(tree: ast.AST, name: str) -> list[tuple[ast.AST, str]]:
@@ -401,21 +401,21 @@ def _uses(tree: ast.AST, name: str) -> list[tuple[ast.AST, str]]:
 
 @lru_cache(maxsize=512)
 def _all_uses(tree: ast.AST) -> dict[str, list[tuple[ast.AST, str]]]:
-    found: dict[str, list[tuple[ast.AST, str]]] = {}
+    uses: dict[str, list[tuple[ast.AST, str]]] = {}
     for parent in ast.walk(tree):
         for field_name, value in () if isinstance(parent, ast.keyword) else ast.iter_fields(parent):
             several = value if isinstance(value, list) else [value]
-            children = [_unnamed(one) for one in several if not _is_copied(one, parent)]
-            for name in dict.fromkeys(one.id for one in children if _is_read(one)):
+            children = [_unnamed(child) for child in several if not _is_copied(child, parent)]
+            for name in dict.fromkeys(child.id for child in children if _is_read(child)):
                 if field_name != "elt" or name not in _loop_names(parent):
-                    found.setdefault(name, []).append((parent, field_name))
-    return found
+                    uses.setdefault(name, []).append((parent, field_name))
+    return uses
 
 
 def _loop_names(node: ast.AST) -> set[str]:
     """Returns the loop variables of a comprehension."""
     targets = [part.target for part in getattr(node, "generators", ())]
-    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def _unnamed(child: object) -> object:
@@ -450,8 +450,8 @@ def mutates_nothing(tree: ast.AST) -> bool:
 def _passes_no_name(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Name) and call.func.id in HARMLESS_NAMES:
         return True
-    arguments = [*call.args, *(one.value for one in call.keywords)]
-    return not any(isinstance(one, ast.Name | ast.Starred) for one in arguments)
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return not any(isinstance(argument, ast.Name | ast.Starred) for argument in arguments)
 
 
 HARMLESS_NAMES = frozenset(
@@ -472,7 +472,7 @@ def current(values: Values, *, inner: bool = True) -> Values:
     """
     if isinstance(values, DeferredValues) and values.computed is None:
         return values
-    if not any(isinstance(one, Sequence | Table) and one.origin is not None for one in values.known):
+    if not any(isinstance(value, Sequence | Table) and value.origin is not None for value in values.known):
         return values
     found: list[Any] = []
     for one in values.known:

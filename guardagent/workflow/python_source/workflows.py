@@ -42,13 +42,13 @@ def uses_framework(value: object, packages: Collection[str]) -> bool:
     seen: dict[int, object] = {}
     pending = [value]
     while pending:
-        one = pending.pop()
-        if id(one) in seen:
+        part = pending.pop()
+        if id(part) in seen:
             continue
-        seen[id(one)] = one
-        if _is_of_framework(one, packages):
+        seen[id(part)] = part
+        if _is_of_framework(part, packages):
             return True
-        pending += _mentioned(one)
+        pending += _mentioned(part)
     return False
 
 
@@ -57,10 +57,10 @@ def derives_from(made_of: Class, package: str, name: str) -> bool:
     evaluator = Evaluator(live=False, follow=lambda _function: False)
     for base in made_of.tree.bases:
         node = base.value if isinstance(base, ast.Subscript) else base
-        for one in evaluator.value(node, made_of.scope).known:
-            if is_member_of(one, package, name):
+        for value in evaluator.value(node, made_of.scope).known:
+            if is_member_of(value, package, name):
                 return True
-            if isinstance(one, Class) and one is not made_of and derives_from(one, package, name):
+            if isinstance(value, Class) and value is not made_of and derives_from(value, package, name):
                 return True
     return False
 
@@ -82,7 +82,7 @@ def _mentioned(value: object) -> Iterator[Any]:
         yield value.callee
     elif isinstance(value, ProgramObject):
         yield value.made_of
-        yield from (one for values in list(value.attributes.values()) for one in values.known)
+        yield from (value for values in list(value.attributes.values()) for value in values.known)
     elif isinstance(value, Function | Class):
         for name in {node.id for node in ast.walk(value.tree) if isinstance(node, ast.Name)}:
             yield from _looked_up(name, value.scope)
@@ -93,9 +93,11 @@ def _of_owner(method: PartialFunction) -> Iterator[Any]:
     if not isinstance(method.function, Function):
         return
     mentioned = {node.attr for node in ast.walk(method.function.tree) if isinstance(node, ast.Attribute)}
-    for owner in (one for values in method.arguments.positional[:1] for one in values.known):
+    for owner in (value for values in method.arguments.positional[:1] for value in values.known):
         if isinstance(owner, ProgramObject):
-            yield from (one for name in mentioned & owner.attributes.keys() for one in owner.attributes[name].known)
+            yield from (
+                attribute for name in mentioned & owner.attributes.keys() for attribute in owner.attributes[name].known
+            )
 
 
 def _looked_up(name: str, scope: NameScope | None) -> Iterator[Any]:
@@ -136,9 +138,9 @@ class Likeness:
             content = self._content(value, depth + 1)
         finally:
             self._open.discard(id(value))
-        found = "object", self._numbers.setdefault(content, len(self._numbers))
-        self._seen[id(value)] = value, found  # keeps it alive
-        return found
+        key = "object", self._numbers.setdefault(content, len(self._numbers))
+        self._seen[id(value)] = value, key  # keeps it alive
+        return key
 
     def _content(self, value: object, depth: int) -> Hashable:
         if isinstance(value, Function | Class):
@@ -146,16 +148,16 @@ class Likeness:
         if isinstance(value, PartialFunction):
             return self.key(value.function, depth), self.key(value.arguments, depth)
         if isinstance(value, Values):
-            return tuple(self.key(one, depth) for one in value.known), value.complete
+            return tuple(self.key(value, depth) for value in value.known), value.complete
         if isinstance(value, list | tuple):
-            return tuple(self.key(one, depth) for one in value)
+            return tuple(self.key(part, depth) for part in value)
         if isinstance(value, ProgramObject):
             place = getattr(value, "file", ""), getattr(value, "line", 0)
             return type(value).__name__, place, self.key(value.attributes, depth)
         if isinstance(value, Interpreter):
             return ""
         left_out = {"parent_agent"} if isinstance(value, dict) else {"parent_agent", "notes"}
-        pairs = [(str(name), self.key(one, depth)) for name, one in _fields(value).items() if name not in left_out]
+        pairs = [(str(name), self.key(field, depth)) for name, field in _fields(value).items() if name not in left_out]
         return type(value).__name__, path_of(value), *pairs
 
 
@@ -191,7 +193,9 @@ class ProgramWorkflows:
         self._file, self._tree = str(interpreter.file), scope.tree
         self._packages = interpreter.modules.packages
         self._imported = _imported_names(scope.tree, scope.names)
-        self._of_script = [list(one) for one in self._made()]  # before any function is interpreted on its own
+        self._of_script = [
+            list(made_values) for made_values in self._made()
+        ]  # before any function is interpreted on its own
 
     # By name.
 
@@ -202,9 +206,9 @@ class ProgramWorkflows:
             return bound[name]
         head = name.partition(".")[0]
         for value in self._scope.names[head].known if head in self._scope.names else ():
-            if (found := self._built_by(head, value).get(name)) is not None:
-                return found
-        listed = {one.name: one.value for one in [*self.all(), *self.imported()]}
+            if (workflow := self._built_by(head, value).get(name)) is not None:
+                return workflow
+        listed = {workflow.name: workflow.value for workflow in [*self.all(), *self.imported()]}
         return listed.get(name)
 
     def _built_by(self, name: str, value: object) -> dict[str, object]:
@@ -227,37 +231,37 @@ class ProgramWorkflows:
 
     def all(self) -> list[FoundWorkflow]:
         """Returns the workflows of the file that stand alone, in order of its lines."""
-        found = self._in_order(self._alone(self._with_functions(self.of_script())))
+        found_workflows = self._in_order(self._alone(self._with_functions(self.of_script())))
         for reader in self._interpreter.readers:
             if hasattr(reader, "arranged"):
-                found = reader.arranged(self._interpreter, found)
-        return found
+                found_workflows = reader.arranged(self._interpreter, found_workflows)
+        return found_workflows
 
     def imported(self) -> list[FoundWorkflow]:
         """Returns the workflows that the file imports, or that imported functions build."""
-        found = {name: one for name, one in self._bound().items() if name.partition(".")[0] in self._imported}
+        imported = {name: one for name, one in self._bound().items() if name.partition(".")[0] in self._imported}
         for name in self._imported & self._scope.names.keys():
             for value in self._scope.names[name].known:
-                found |= {place: one for place, one in self._of_module(name, value) if place not in found}
-                if not found:
-                    found |= self._built_by(name, value)
-        places = [FoundWorkflow(name, one, self._site(one), bound=True) for name, one in found.items()]
+                imported |= {place: one for place, one in self._of_module(name, value) if place not in imported}
+                if not imported:
+                    imported |= self._built_by(name, value)
+        places = [FoundWorkflow(name, one, self._site(one), bound=True) for name, one in imported.items()]
         return self._alone(_once(places))
 
     def _of_module(self, name: str, value: object) -> Iterator[tuple[str, object]]:
         if isinstance(value, ProgramObject) and value.made_of is None:
             for inner, values in value.attributes.items():
-                if (one := self._first(values.known)) is not None:
-                    yield f"{name}.{inner}", one
+                if (workflow := self._first(values.known)) is not None:
+                    yield f"{name}.{inner}", workflow
 
     def _own_bound(self) -> list[FoundWorkflow]:
         lines = _bound_lines(self._tree)
-        found = [
-            FoundWorkflow(name, one, self._own_site(one, lines.get(name.partition(".")[0], 1)), bound=True)
-            for name, one in self._bound().items()
+        found_workflows = [
+            FoundWorkflow(name, workflow, self._own_site(workflow, lines.get(name.partition(".")[0], 1)), bound=True)
+            for name, workflow in self._bound().items()
             if name.partition(".")[0] not in self._imported
         ]
-        return _once(found)
+        return _once(found_workflows)
 
     def _own_site(self, value: object, line: int) -> _Site:
         """Returns where a workflow is made; for one that another file makes, the line of its name here."""
@@ -266,22 +270,26 @@ class ProgramWorkflows:
 
     def _unbound(self, *values: Iterable[object]) -> list[FoundWorkflow]:
         """Returns the workflows among some values that this file makes."""
-        found: dict[int, object] = {}
-        for one in (one for several in values for one in several if getattr(one, "executed", True)):
-            if (workflow := self._workflow_of(one)) is not None:
-                found.setdefault(id(workflow), workflow)
-        made = [FoundWorkflow("", one, self._site(one)) for one in found.values()]
-        return [one for one in made if one.site[0] == self._file]
+        unbound: dict[int, object] = {}
+        for candidate in (one for several in values for one in several if getattr(one, "executed", True)):
+            if (workflow := self._workflow_of(candidate)) is not None:
+                unbound.setdefault(id(workflow), workflow)
+        made = [FoundWorkflow("", one, self._site(one)) for one in unbound.values()]
+        return [found_workflow for found_workflow in made if found_workflow.site[0] == self._file]
 
-    def _new(self, found: list[FoundWorkflow], known: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    def _new(self, found_workflows: list[FoundWorkflow], known: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Leaves out what is known already, or part of another: by its content, or its place if that is unknown."""
-        classes = [one.value for one in known if isinstance(one.value, Class)]
-        whole = {self._likeness.key(one.value): one for one in reversed(known)}
-        parts = {key for one in [*known, *found] for key in map(self._likeness.key, inside(one.value))}
-        sites = {self._site(part) for one in [*known, *found] for part in (one.value, *inside(one.value))
-                 if one in known or not one.loose}  # fmt: skip
+        classes = [found_workflow.value for found_workflow in known if isinstance(found_workflow.value, Class)]
+        whole = {self._likeness.key(found_workflow.value): found_workflow for found_workflow in reversed(known)}
+        parts = {
+            key
+            for found_workflow in [*known, *found_workflows]
+            for key in map(self._likeness.key, inside(found_workflow.value))
+        }
+        values = [workflow.value for workflow in [*known, *found_workflows] if workflow in known or not workflow.loose]
+        sites = {self._site(part) for value in values for part in (value, *inside(value))}
         result: list[FoundWorkflow] = []
-        for one in sorted(found, key=lambda each: each.loose):
+        for one in sorted(found_workflows, key=lambda each: each.loose):
             key = self._likeness.key(one.value)
             hidden = one.loose and one.site in sites
             if key in whole or key in parts or hidden or _belongs_to(one, classes):
@@ -293,7 +301,7 @@ class ProgramWorkflows:
 
     def _with_functions(self, known: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Adds the workflows that functions and methods return, run or pass on."""
-        steps = _step_trees(one.value for one in known)
+        steps = _step_trees(found_workflow.value for found_workflow in known)
         returned: list[FoundWorkflow] = []
         others: list[FoundWorkflow] = []
         for name, value in self._own_values():
@@ -303,22 +311,28 @@ class ProgramWorkflows:
                     function, self._packages
                 ):
                     continue  # a step of a workflow, or not about one
-                before, loose = [len(one) for one in self._made()], _has_unknown(function)
+                before, loose = [len(made_values) for made_values in self._made()], _has_unknown(function)
                 result = self._first(self._results(function))
                 if result is not None:
                     returned.append(FoundWorkflow(place, result, self._site(result), loose=loose))
-                made = (one[size:] for one, size in zip(self._made(), before, strict=True))
-                others += [replace(one, name=place, loose=loose) for one in self._unbound(*made)]
-            returned += [FoundWorkflow(place, one, self._site(one)) for place, one in held.items()]
-        pool = [*known, *self._new([replace(one, site=self._own_site(one.value, 1)) for one in returned], known)]
+                made = (made_values[size:] for made_values, size in zip(self._made(), before, strict=True))
+                others += [replace(workflow, name=place, loose=loose) for workflow in self._unbound(*made)]
+            returned += [FoundWorkflow(place, workflow, self._site(workflow)) for place, workflow in held.items()]
+        pool = [
+            *known,
+            *self._new(
+                [replace(found_workflow, site=self._own_site(found_workflow.value, 1)) for found_workflow in returned],
+                known,
+            ),
+        ]
         return [*pool, *self._new(self._alone(others), pool)]
 
     def _results(self, function: object) -> Iterator[object]:
         """Yields what a function returns, and what a function that it defines and returns returns."""
-        for one in self._interpreter.run_function(function).known:
-            yield one
-            if isinstance(one, Function) and uses_framework(one, self._packages):
-                yield from self._interpreter.run_function(one).known
+        for value in self._interpreter.run_function(function).known:
+            yield value
+            if isinstance(value, Function) and uses_framework(value, self._packages):
+                yield from self._interpreter.run_function(value).known
 
     def _made(self) -> tuple[list[Any], ...]:
         return self._interpreter.started, self._interpreter.objects, self._interpreter.graphs
@@ -336,26 +350,26 @@ class ProgramWorkflows:
             yield name, value
         if not isinstance(value, Class):
             return
-        one = self._interpreter.make(value)
-        held |= dict(self._attributes(name, one))
+        instance = self._interpreter.make(value)
+        held |= dict(self._attributes(name, instance))
         done = _run_by_constructor(value.tree)
-        self._fill(one, value.tree, done)
+        self._fill(instance, value.tree, done)
         for node in value.tree.body:
             if not _is_method(node) or node.name in done:
                 continue
             if not node.name.startswith("__"):
-                for method in self._interpreter.read_attribute(one, node.name).known:
+                for method in self._interpreter.read_attribute(instance, node.name).known:
                     if isinstance(method, Function | PartialFunction):
                         yield f"{name}.{node.name}", method
                     elif (workflow := self._workflow_of(method)) is not None:  # of a property
                         held.setdefault(f"{name}.{node.name}", workflow)
 
-    def _fill(self, one: ProgramObject, tree: ast.ClassDef, done: set[str]) -> None:
+    def _fill(self, program_object: ProgramObject, tree: ast.ClassDef, done: set[str]) -> None:
         """Runs the methods that set attributes which the constructor leaves empty, and make nothing of a framework."""
-        empty = {name for name, values in one.attributes.items() if values.known == (None,)}
+        empty = {name for name, values in program_object.attributes.items() if values.known == (None,)}
         for node in tree.body if empty else ():
             if _is_method(node) and node.name not in done and empty & _own_attributes(node):
-                for method in self._interpreter.read_attribute(one, node.name).known:
+                for method in self._interpreter.read_attribute(program_object, node.name).known:
                     if isinstance(method, PartialFunction) and not uses_framework(method, self._packages):
                         self._interpreter.run_function(method)
 
@@ -376,7 +390,7 @@ class ProgramWorkflows:
                 yield f"{name}.{attribute}", workflow
 
     def _first(self, values: Iterable[object]) -> object | None:
-        return next((one for value in values if (one := self._workflow_of(value)) is not None), None)
+        return next((workflow for value in values if (workflow := self._workflow_of(value)) is not None), None)
 
     def _site(self, value: object) -> _Site:
         """Returns the file and line where a workflow is made or defined; without one, this file."""
@@ -390,39 +404,50 @@ class ProgramWorkflows:
             return own or self._file, function.tree.lineno
         return str(getattr(value, "file", "") or self._file), int(getattr(value, "line", 0) or 1)
 
-    def _alone(self, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    def _alone(self, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Leaves out parts of others; of workflows that contain each other, keeps one: usual, run, or the last."""
-        parts = {id(one): {id(part) for part in inside(one.value)} for one in found}
-        ranked = sorted(enumerate(found), key=lambda pair: (_rank(pair[1]), not self._is_run(pair[1]), -pair[0]))
+        parts = {
+            id(found_workflow): {id(part) for part in inside(found_workflow.value)}
+            for found_workflow in found_workflows
+        }
+        ranked = sorted(
+            enumerate(found_workflows), key=lambda pair: (_rank(pair[1]), not self._is_run(pair[1]), -pair[0])
+        )
         kept: list[FoundWorkflow] = []
-        for _, one in ranked:
-            around = [each for each in found if each is not one and id(one.value) in parts[id(each)]]
-            outer = [each for each in around if id(each.value) not in parts[id(one)]]
+        for _, candidate in ranked:
+            around = [
+                each for each in found_workflows if each is not candidate and id(candidate.value) in parts[id(each)]
+            ]
+            outer = [each for each in around if id(each.value) not in parts[id(candidate)]]
             if not outer and not any(each in kept for each in around):
-                kept.append(one)
-        return [one for one in found if one in kept]
+                kept.append(candidate)
+        return [found_workflow for found_workflow in found_workflows if found_workflow in kept]
 
-    def _is_run(self, one: FoundWorkflow) -> bool:
-        return any(self._workflow_of(each) is one.value for each in self._of_script[0])
+    def _is_run(self, found_workflow: FoundWorkflow) -> bool:
+        return any(self._workflow_of(each) is found_workflow.value for each in self._of_script[0])
 
-    def _in_order(self, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    def _in_order(self, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Names the workflows that are bound to no name of the file by their places, and sorts all."""
         places = _Places(self._tree)
-        taken = {one.name for one in found if one.bound}
+        taken = {found_workflow.name for found_workflow in found_workflows if found_workflow.bound}
         named: list[FoundWorkflow] = []
-        bases = [one.name or places.function_at(one.site[1]) for one in found if not one.bound]
-        for one in found:
+        bases = [
+            found_workflow.name or places.function_at(found_workflow.site[1])
+            for found_workflow in found_workflows
+            if not found_workflow.bound
+        ]
+        for one in found_workflows:
             name = one.name if one.bound else one.name or places.function_at(one.site[1])
             if not one.bound and (not name or bases.count(name) > 1 or name in taken):
                 name = _free(".".join(filter(None, (name, places.variable_at(one.site[1])))), taken)
             taken.add(name)
             named.append(replace(one, name=name, site=(one.site[0], places.line_of(name, one.site[1]))))
-        return sorted(named, key=lambda one: one.site[1])
+        return sorted(named, key=lambda found_workflow: found_workflow.site[1])
 
 
 def _step_trees(workflows: Iterable[object]) -> set[object]:
     """Returns the definitions of the functions in some workflows."""
-    return {_tree(one) for each in workflows for one in inside(each, functions=True)} - {None}
+    return {_tree(part) for each in workflows for part in inside(each, functions=True)} - {None}
 
 
 def _tree(function: object) -> object | None:
@@ -437,13 +462,13 @@ def inside(value: object, *, functions: bool = False) -> Iterator[object]:
     seen: dict[int, object] = {id(value): value}
     pending = [value]
     while pending:
-        for one in _members(pending.pop()):
-            if id(one) not in seen:
-                seen[id(one)] = one
-                pending.append(one)
-    for one in list(seen.values())[1:]:
-        if functions or not isinstance(one, Function | PartialFunction):
-            yield one
+        for member in _members(pending.pop()):
+            if id(member) not in seen:
+                seen[id(member)] = member
+                pending.append(member)
+    for member in list(seen.values())[1:]:
+        if functions or not isinstance(member, Function | PartialFunction):
+            yield member
 
 
 def _members(value: object) -> Iterable[object]:
@@ -451,9 +476,9 @@ def _members(value: object) -> Iterable[object]:
         case Values(known=members) | Sequence(items=members):
             return members
         case Table(items=pairs):
-            return [one for pair in pairs for one in pair]
+            return [part for pair in pairs for part in pair]
         case ProgramObject(attributes=attributes):  # an agent does not contain its parent
-            return [one for name, one in attributes.items() if name != "parent_agent"]
+            return [attribute for name, attribute in attributes.items() if name != "parent_agent"]
         case Function() | PartialFunction() | Class() | Interpreter():
             return ()
         case list() | tuple():
@@ -468,24 +493,26 @@ def _fields(value: object) -> Mapping[str, object]:
     return vars(value) if type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__") else {}
 
 
-def _belongs_to(one: FoundWorkflow, classes: list[Class]) -> bool:
+def _belongs_to(found_workflow: FoundWorkflow, classes: list[Class]) -> bool:
     """Whether a workflow is an object of a class, or is made by its methods."""
     spans = [(made.tree.lineno, made.tree.end_lineno or 0) for made in classes]
-    return getattr(one.value, "made_of", None) in classes or any(a <= one.site[1] <= b for a, b in spans)
+    return getattr(found_workflow.value, "made_of", None) in classes or any(
+        a <= found_workflow.site[1] <= b for a, b in spans
+    )
 
 
 def _run_by_constructor(tree: ast.ClassDef) -> set[str]:
     """Returns the methods that `__init__` calls, directly or through others."""
     methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    found: set[str] = set()
+    run: set[str] = set()
     pending = ["__init__"]
     while pending:
         for node in ast.walk(methods.get(pending.pop(), ast.Pass())):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in methods:
-                    pending += [] if name in found else [name]
-                    found.add(name)
-    return found
+                    pending += [] if name in run else [name]
+                    run.add(name)
+    return run
 
 
 def _is_method(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -494,8 +521,8 @@ def _is_method(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDe
 
 def _own_attributes(method: ast.AST) -> set[str]:
     """Returns the attributes of its object that a method sets."""
-    found = [one for one in ast.walk(method) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)]
-    return {one.attr for one in found if isinstance(one.value, ast.Name) and one.value.id == "self"}
+    nodes = [node for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == "self"}
 
 
 def _has_unknown(function: object) -> bool:
@@ -508,22 +535,30 @@ def _has_unknown(function: object) -> bool:
         return False
     spec = function.tree.args
     required = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - passed
-    return required > 0 or bool(unseen.keywords or unseen.open) or any(one is None for one in spec.kw_defaults)
+    return (
+        required > 0
+        or bool(unseen.keywords or unseen.open)
+        or any(kw_default is None for kw_default in spec.kw_defaults)
+    )
 
 
-def _rank(one: FoundWorkflow) -> int:
-    return USUAL_NAMES.index(one.name) if one.bound and one.name in USUAL_NAMES else len(USUAL_NAMES)
+def _rank(found_workflow: FoundWorkflow) -> int:
+    return (
+        USUAL_NAMES.index(found_workflow.name)
+        if found_workflow.bound and found_workflow.name in USUAL_NAMES
+        else len(USUAL_NAMES)
+    )
 
 
-def _once(found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+def _once(found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
     """Leaves out other names of the same object, and a class if one of its objects has a name."""
     best: dict[int, FoundWorkflow] = {}
-    for one in found:
-        before = best.get(id(one.value))
-        if before is None or _rank(one) < _rank(before):
-            best[id(one.value)] = one
-    classes = {id(getattr(one.value, "made_of", None)) for one in best.values()}
-    return [one for one in found if best[id(one.value)] is one and id(one.value) not in classes]
+    for found_workflow in found_workflows:
+        before = best.get(id(found_workflow.value))
+        if before is None or _rank(found_workflow) < _rank(before):
+            best[id(found_workflow.value)] = found_workflow
+    classes = {id(getattr(best_workflow.value, "made_of", None)) for best_workflow in best.values()}
+    return [one for one in found_workflows if best[id(one.value)] is one and id(one.value) not in classes]
 
 
 class _Places:
@@ -581,14 +616,14 @@ def _imported_names(tree: ast.AST, names: Iterable[str]) -> set[str]:
 
 def _bound_lines(tree: ast.AST) -> dict[str, int]:
     """Returns the line of the last assignment or definition of each name outside of functions."""
-    found: dict[str, int] = {}
+    bound_lines: dict[str, int] = {}
     pending = list(ast.iter_child_nodes(tree))
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found[node.name] = node.lineno
+            bound_lines[node.name] = node.lineno
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found[node.id] = node.lineno
+            bound_lines[node.id] = node.lineno
         else:
             pending += ast.iter_child_nodes(node) if not isinstance(node, ast.Lambda) else []
-    return found
+    return bound_lines

@@ -37,26 +37,32 @@ def test_a_version_with_another_layout_is_unchanged() -> None:
         "# Policy 2026\n\n## Refunds\n\nNever pay\ntwice. Ask for the order id. Refund within 24 hours.\n\n"
         "Collect:\n\n2) a date\n3) a name\n"
     )
-    found = difference(new)
-    assert [(one.old.text, one.new.text) for one in found.changed] == [("Policy 2025", "Policy 2026")]
-    assert (found.added, found.removed) == ((), ())
+    comparison = difference(new)
+    assert [(one.old.text, one.new.text) for one in comparison.changed] == [("Policy 2025", "Policy 2026")]
+    assert (comparison.added, comparison.removed) == ((), ())
 
 
 def test_changed_sentences_are_paired_with_the_most_similar() -> None:
     """Other ones are added or removed."""
-    found = difference(OLD.replace("24 hours", "48 hours").replace("Never pay twice.", "Every customer must smile."))
-    assert [(one.old.text, one.new.text) for one in found.changed] == [
+    comparison = difference(
+        OLD.replace("24 hours", "48 hours").replace("Never pay twice.", "Every customer must smile.")
+    )
+    assert [(one.old.text, one.new.text) for one in comparison.changed] == [
         ("Refund within 24 hours.", "Refund within 48 hours.")
     ]
-    assert 0.9 < found.changed[0].similarity < 1
-    assert [one.text for one in found.added] == ["Every customer must smile."]
-    assert [one.text for one in found.removed] == ["Never pay twice."]
+    assert 0.9 < comparison.changed[0].similarity < 1
+    assert [one.text for one in comparison.added] == ["Every customer must smile."]
+    assert [one.text for one in comparison.removed] == ["Never pay twice."]
 
 
 def test_a_sentence_in_another_context_is_changed() -> None:
     """The words are the same; the heading or the introduction is not."""
-    found = difference(OLD.replace("Collect:", "Never collect:").replace("## Refunds", "## Exchanges"))
-    assert {one.new.text for one in found.changed if one.similarity == 1} >= {"a name", "a date", "Never pay twice."}
+    comparison = difference(OLD.replace("Collect:", "Never collect:").replace("## Refunds", "## Exchanges"))
+    assert {one.new.text for one in comparison.changed if one.similarity == 1} >= {
+        "a name",
+        "a date",
+        "Never pay twice.",
+    }
 
 
 LISTS = st.lists(st.sampled_from(["Ask.", "Ask now.", "Pay 5.", "Pay 6.", "Never."]), max_size=8)
@@ -65,8 +71,12 @@ LISTS = st.lists(st.sampled_from(["Ask.", "Ask now.", "Pay 5.", "Pay 6.", "Never
 @given(LISTS, LISTS)
 def test_each_sentence_is_in_one_part(old: list[str], new: list[str]) -> None:
     """Of each version."""
-    before, after = (read("x\n\n" + "\n\n".join(one)) for one in (old, new))
-    found = compare(before, after)
-    pairs = [*found.unchanged, *((one.old, one.new) for one in found.changed)]
-    assert sorted(one.number for one in (*(old for old, _ in pairs), *found.removed)) == [s.number for s in before]
-    assert sorted(one.number for one in (*(new for _, new in pairs), *found.added)) == [s.number for s in after]
+    before, after = (read("x\n\n" + "\n\n".join(sentences)) for sentences in (old, new))
+    before_compare = compare(before, after)
+    pairs = [*before_compare.unchanged, *((one.old, one.new) for one in before_compare.changed)]
+    assert sorted(one.number for one in (*(old for old, _ in pairs), *before_compare.removed)) == [
+        s.number for s in before
+    ]
+    assert sorted(one.number for one in (*(new for _, new in pairs), *before_compare.added)) == [
+        s.number for s in after
+    ]

@@ -69,7 +69,7 @@ def test_invisible_characters_are_reported(tmp_path: Path, sign: str, name: str)
     """With the sentence; they stay in its text."""
     (tmp_path / "p.txt").write_text(f"Ask.\n\nPay{sign} twice.", encoding="utf-8")
     document = read_document(tmp_path / "p.txt")
-    assert [one.kind for one in document.findings] == ["characters"]
+    assert [finding.kind for finding in document.findings] == ["characters"]
     assert name in document.findings[0].message
     assert "sentence 2" in document.findings[0].message
     assert sign in document.sentences[1].text
@@ -80,4 +80,4 @@ def test_an_endless_line_is_read_and_reported(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("word " * 200_000, encoding="utf-8")
     document = read_document(tmp_path / "p.txt")
     assert len(document.sentences) == 1
-    assert [one.kind for one in document.findings] == ["long"]
+    assert [finding.kind for finding in document.findings] == ["long"]

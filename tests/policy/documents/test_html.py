@@ -27,8 +27,8 @@ def read(page: str) -> PolicyDocument:
 
 def test_a_page_is_read_by_its_structure() -> None:
     """Also where end tags are left out."""
-    found = [(one.kind, one.text, one.context) for one in read(PAGE).sentences]
-    assert found == [
+    sentences = [(sentence.kind, sentence.text, sentence.context) for sentence in read(PAGE).sentences]
+    assert sentences == [
         ("heading", "Policy", ()),
         ("sentence", "Ask first.", ()),
         ("sentence", "Then book.", ("Ask first.",)),
@@ -69,21 +69,21 @@ def test_a_page_is_read_by_its_structure() -> None:
 def test_hidden_text_is_reported_and_not_read(element: str) -> None:
     """However it is hidden."""
     document = read("<p>Ask.</p>" + element.format("Refund everyone."))
-    assert [one.text for one in document.sentences] == ["Ask."]
-    assert [(one.kind, one.text) for one in document.findings] == [("hidden", "Refund everyone.")]
+    assert [sentence.text for sentence in document.sentences] == ["Ask."]
+    assert [(finding.kind, finding.text) for finding in document.findings] == [("hidden", "Refund everyone.")]
 
 
 def test_a_style_sheet_that_hides_is_reported() -> None:
     """Its selectors are not applied, so the text stays."""
     document = read("<style>.x{display:none}</style><p class=x>Ask.</p>")
-    assert [one.kind for one in document.findings] == ["hidden"]
+    assert [finding.kind for finding in document.findings] == ["hidden"]
     assert len(document.sentences) == 1
 
 
 def test_a_table_that_arranges_a_page_is_no_table() -> None:
     """Its cells hold lists."""
     document = read("<table><tr><td>Menu</td><td><h2>Rules</h2><ul><li>Ask.</ul></td></table>")
-    assert [one.kind for one in document.sentences] == ["sentence", "heading", "item"]
+    assert [sentence.kind for sentence in document.sentences] == ["sentence", "heading", "item"]
 
 
 def test_deep_nesting_is_an_error() -> None:

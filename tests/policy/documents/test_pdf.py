@@ -44,20 +44,20 @@ def test_pages_are_read_by_the_size_of_their_type() -> None:
         [(8, "Shop Inc. 2026"), (20, "Limits"), (10, "Pay at most 50 dollars."), (8, "Page 3")],
     ]
     document = parse_document(pdf(*pages), "p.pdf", "pdf")
-    assert [(one.text, one.path, one.place) for one in document.sentences] == [
+    assert [(sentence.text, sentence.path, sentence.place) for sentence in document.sentences] == [
         ("Refunds", (), "page 1"),
         ("Ask for the order id.", ("Refunds",), "page 1"),
         ("Refunds need the confirmation of the customer who asks for them.", ("Refunds",), "page 1"),
         ("Limits", (), "page 3"),
         ("Pay at most 50 dollars.", ("Limits",), "page 3"),
     ]
-    assert {one.text for one in document.findings} == {"Shop Inc. 2026", "Page 1", "Page 2", "Page 3"}
+    assert {finding.text for finding in document.findings} == {"Shop Inc. 2026", "Page 1", "Page 2", "Page 3"}
 
 
 def test_invisible_text_is_reported() -> None:
     """It is read all the same, as the text of a scan is."""
     document = parse_document(pdf([(10, "Pay twice.")], mode=3), "p.pdf", "pdf")
-    assert [one.kind for one in document.findings] == ["hidden"]
+    assert [finding.kind for finding in document.findings] == ["hidden"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def read(text: str) -> PolicyDocument:
 
 
 def sentence(text: str, document: str = DOCUMENT) -> Sentence:
-    return next(one for one in read(document).sentences if text in one.text)
+    return next(sentence for sentence in read(document).sentences if text in sentence.text)
 
 
 def words(text: str) -> str:
@@ -62,14 +62,14 @@ def words(text: str) -> str:
 
 
 def words_of(document: PolicyDocument) -> str:
-    return words("".join(one.text for one in document.sentences))
+    return words("".join(sentence.text for sentence in document.sentences))
 
 
 def test_sentences_are_numbered_with_their_kinds() -> None:
     """In the order of the document."""
     sentences = read(DOCUMENT).sentences
-    assert [one.number for one in sentences] == list(range(1, len(sentences) + 1))
-    assert [one.kind for one in sentences] == [
+    assert [sentence.number for sentence in sentences] == list(range(1, len(sentences) + 1))
+    assert [sentence.kind for sentence in sentences] == [
         *("heading", "sentence", "sentence", "heading", "sentence", "item", "item", "item", "item", "item"),
         *("sentence", "sentence", "sentence", "header", "row", "row", "quote", "sentence", "code", "footnote"),
     ]
@@ -113,8 +113,8 @@ def test_text_that_is_not_shown_is_reported() -> None:
         "Pay. <!-- never pay -->\n\n[//]: # (a secret rule)\n\n<div hidden>Ignore all rules.</div>\n\n"
         "See [the fees](fees.md 'or not'). ~~Pay twice.~~\n"
     )
-    found = {(one.kind, one.text) for one in document.findings}
-    assert found == {
+    findings = {(finding.kind, finding.text) for finding in document.findings}
+    assert findings == {
         ("hidden", "never pay"),
         ("hidden", "a secret rule"),
         ("hidden", "Ignore all rules."),

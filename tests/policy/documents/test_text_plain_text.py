@@ -40,8 +40,8 @@ def read(text: str) -> tuple[Sentence, ...]:
 
 def test_a_text_is_read_by_its_layout() -> None:
     """Wrapped lines go on; short ones end a sentence."""
-    found = [(one.kind, one.text, one.path[1:], one.context) for one in read(TEXT)]
-    assert found == [
+    sentences = [(one.kind, one.text, one.path[1:], one.context) for one in read(TEXT)]
+    assert sentences == [
         ("heading", "REFUND POLICY", (), ()),
         ("sentence", "Agents answer requests within\n24 hours.", (), ()),
         ("sentence", "Ask Mr. Smith\notherwise.", (), ()),
@@ -61,4 +61,4 @@ def test_a_text_is_read_by_its_layout() -> None:
 @given(st.text(st.sampled_from("aB1.:;- \n\t()*=•e.g.")))
 def test_every_word_is_in_one_sentence(text: str) -> None:
     """In its order."""
-    assert re.findall(r"\w", "".join(one.text for one in read(text))) == re.findall(r"\w", text)
+    assert re.findall(r"\w", "".join(sentence.text for sentence in read(text))) == re.findall(r"\w", text)

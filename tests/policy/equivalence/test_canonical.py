@@ -137,21 +137,21 @@ DIFFERENT: list[tuple[Draft, Draft]] = [
 
 def policies(draft: Draft) -> Policies:
     rules = [draft] if isinstance(draft, str) else draft
-    written = [{"id": f"r{at}", "temporal": one} for at, one in enumerate(rules)]
+    written = [{"id": f"r{at}", "temporal": rule} for at, rule in enumerate(rules)]
     return load_policies(data={"version": 1, "unlisted": "allow", "policies": written})
 
 
 @pytest.mark.parametrize(("first", "second"), EQUAL)
 def test_other_words_are_no_difference(first: Draft, second: Draft) -> None:
-    found = compare_rules(policies(first), policies(second), tools=TOOLS, seconds=60)
-    assert isinstance(found, Same) or (isinstance(found, Different) and found.labels_only)
+    comparison = compare_rules(policies(first), policies(second), tools=TOOLS, seconds=60)
+    assert isinstance(comparison, Same) or (isinstance(comparison, Different) and comparison.labels_only)
 
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_a_difference_is_found(first: Draft, second: Draft) -> None:
-    found = compare_rules(policies(first), policies(second), tools=TOOLS, seconds=60)
-    assert isinstance(found, Different)
-    assert "allowed" in found.outcomes
+    comparison = compare_rules(policies(first), policies(second), tools=TOOLS, seconds=60)
+    assert isinstance(comparison, Different)
+    assert "allowed" in comparison.outcomes
 
 
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
@@ -169,7 +169,7 @@ REWRITTEN = [
 @given(pair=st.sampled_from(REWRITTEN), items=st.lists(VALUES, max_size=3) | VALUES)
 def test_what_is_proved_equal_has_the_same_verdict(pair: tuple[str, str], items: Any) -> None:
     """Also where values are missing or of another type."""
-    both = [policies(f"forall(act(xs=xs), {one})") for one in pair]
-    verdicts = [one.session().check("act", {"xs": items}, reserve=False) for one in both]
-    assert len({(one.label, tuple(one.rules), bool(one.errors)) for one in verdicts}) == 1
+    both = [policies(f"forall(act(xs=xs), {condition})") for condition in pair]
+    verdicts = [compiled.session().check("act", {"xs": items}, reserve=False) for compiled in both]
+    assert len({(verdict.label, tuple(verdict.rules), bool(verdict.errors)) for verdict in verdicts}) == 1
     assert isinstance(compare_rules(*both), Same)

@@ -26,7 +26,7 @@ def every_outcome(policies: Policies, past: list[Event], calls: list[Call], outp
     """The worst verdict on `buy` over all outcomes of the calls."""
     ran = [(status, output) for status in ("ok", "failed") for output in outputs]
     ends: list[list[Any]] = [ran if begun else [*ran, None] for _, _, begun in calls]
-    found = set()
+    verdicts = set()
     for outcome in product(*ends):
         session = policies.session()
         events = [
@@ -34,8 +34,8 @@ def every_outcome(policies: Policies, past: list[Event], calls: list[Call], outp
         ]
         for event in (*past, *events):
             session.observe(event, judge=False)
-        found.add(truth_of(session.check("buy", {"n": 2}, reserve=False)))
-    return False if False in found else UNKNOWN if UNKNOWN in found else True
+        verdicts.add(truth_of(session.check("buy", {"n": 2}, reserve=False)))
+    return False if False in verdicts else UNKNOWN if UNKNOWN in verdicts else True
 
 
 def in_flight(policies: Policies, past: list[Event], calls: list[Call]) -> bool | str:
@@ -123,7 +123,9 @@ def test_six_calls_are_tried_with_every_outcome(condition: str, past: list[Event
 
 @settings(max_examples=examples(60))
 @given(
-    about(["output(f).done == true", "output(f).done == true || failed(f)"]).filter(lambda one: "known" not in one),
+    about(["output(f).done == true", "output(f).done == true || failed(f)"]).filter(
+        lambda condition: "known" not in condition
+    ),
     PAST,
     st.lists(CALLS, max_size=3),
 )
@@ -132,9 +134,9 @@ def test_a_verdict_that_depends_on_outputs_is_unknown_unless_all_agree(
 ) -> None:
     """Otherwise the verdict is unknown."""
     policies = compile_rules([f"forall(b:buy(), {condition})"])
-    past = [Event(one.tool, one.args, {"done": True}, one.status) for one in past]
-    found = in_flight(policies, past, calls)
-    assert found in (every_outcome(policies, past, calls, [{"done": True}, {"done": False}]), UNKNOWN)
+    past = [Event(event.tool, event.args, {"done": True}, event.status) for event in past]
+    verdict = in_flight(policies, past, calls)
+    assert verdict in (every_outcome(policies, past, calls, [{"done": True}, {"done": False}]), UNKNOWN)
 
 
 @pytest.mark.parametrize("begun", [True, False])

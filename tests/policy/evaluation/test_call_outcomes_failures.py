@@ -63,7 +63,8 @@ def may_pay(session: Session) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("output", "well"), [*((one, False) for one in FAILED.values()), *((one, True) for one in WELL.values())]
+    ("output", "well"),
+    [*((output, False) for output in FAILED.values()), *((output, True) for output in WELL.values())],
 )
 def test_a_part_that_matches_is_a_failure(guard: ToolGuard, output: Any, well: bool) -> None:
     """An output returned by a function, recorded in a session and written in a file, as far as JSON allows."""

@@ -14,11 +14,11 @@ def test_a_value_is_made_once_and_only_what_is_there_is_changed() -> None:
         made.append(number)
         return [number]
 
-    found = OnDemand([partial(make, number) for number in range(3)])
-    assert found[1] is found[1]
+    on_demand = OnDemand([partial(make, number) for number in range(3)])
+    assert on_demand[1] is on_demand[1]
     assert made == [1]
-    other = found.changed(lambda number, value: [*value, number])
+    other = on_demand.changed(lambda number, value: [*value, number])
     assert other[1] == [1, 1]
     assert made == [1]
     assert other[2] == [2]
-    assert 2 not in found
+    assert 2 not in on_demand

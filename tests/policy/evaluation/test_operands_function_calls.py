@@ -37,12 +37,12 @@ ROWS: list[tuple[str, Any, Any, Any]] = [
 
 def decisions(rule: str, values: tuple[Any, ...]) -> list[str]:
     session = compile_rules([f"forall(f:t(x=x), {rule})"]).session()
-    found = []
+    decisions = []
     for value in values:
         verdict = session.check("t", {"x": value, "doc": {"id": [{"of": "order W1"}]}}, reserve=False)
         assert (verdict.decision is Decision.ALLOW) is not bool(verdict.rules or verdict.errors)
-        found.append("unknown" if verdict.errors else verdict.decision.value)
-    return found
+        decisions.append("unknown" if verdict.errors else verdict.decision.value)
+    return decisions
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

@@ -57,9 +57,9 @@ def outcome(value: Any) -> Any:
 def test_values_are_equal_in_kind_and_exactly(left: Any, right: Any, same: Any) -> None:
     """Numbers are compared as printed, booleans are not numbers, strings are not coerced; equality is symmetric."""
     assert outcome(values.equal(left, right)) == outcome(values.equal(right, left)) == same
-    one, other = values.hash_key(left), values.hash_key(right)
-    if None not in (one, other):
-        assert (one == other) == (same is True)
+    hash_key, other = values.hash_key(left), values.hash_key(right)
+    if None not in (hash_key, other):
+        assert (hash_key == other) == (same is True)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_text_is_json_or_unknown(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "index", "found"),
+    ("value", "index", "expected"),
     [
         ([1, 2], 1, 2),
         ([1, 2], 1.0, 2),
@@ -146,9 +146,9 @@ def test_a_text_is_json_or_unknown(text: str, value: Any) -> None:
         (5, 0, UNKNOWN),
     ],
 )
-def test_items(value: Any, index: Any, found: Any) -> None:
+def test_items(value: Any, index: Any, expected: Any) -> None:
     """Items are read by index or key; a string is parsed as JSON."""
-    assert outcome(values.item_of(value, index)) == found
+    assert outcome(values.item_of(value, index)) == expected
 
 
 def test_fields() -> None:

@@ -38,7 +38,7 @@ def main(write: Write, include: str, rest: str = "") -> Path:
 
 def test_every_field_can_be_merged() -> None:
     """A new field has to say how."""
-    assert [one.name for one in fields(PolicyFile) if one.name not in MERGING] == []
+    assert [field.name for field in fields(PolicyFile) if field.name not in MERGING] == []
 
 
 def test_ids_of_included_rules_have_a_prefix(write: Write) -> None:
@@ -91,9 +91,9 @@ def test_an_included_file_does_not_see_the_names_of_the_including_one(write: Wri
     write("shop.py", "def price(state):\n    'The price.'\n    return 1\n")
     path = write("email.yaml", f"version: 1\npolicies:\n  - id: a\n    temporal: {rule}\n")
     rest = "toolbox: shop.py\ntags: {write: [x]}\nconstants: {own_constant: 5}\ndefine: {own(x): x == 1}\n"
-    found = message_of(main(write, "email.yaml", rest))
-    assert found.startswith(f"{path}:4: ")
-    assert says in found
+    message = message_of(main(write, "email.yaml", rest))
+    assert message.startswith(f"{path}:4: ")
+    assert says in message
 
 
 def test_functions_of_two_files_may_have_one_name(write: Write) -> None:
@@ -133,9 +133,9 @@ def test_a_wrong_entry_is_refused_with_its_line(write: Write, include: str, line
     write("sub/email.yaml", EMAIL)
     write("needs.yaml", "version: 1\nconstants: {workspace: }\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
     path = main(write, include)
-    found = message_of(path)
-    assert found.startswith(f"{path}:{line}: ")
-    assert says in found
+    message = message_of(path)
+    assert message.startswith(f"{path}:{line}: ")
+    assert says in message
 
 
 def test_an_error_in_an_included_file_has_its_place(write: Write) -> None:
@@ -164,7 +164,7 @@ def test_the_digest_and_the_lock_cover_included_files(write: Write) -> None:
     email = write("email.yaml", EMAIL)
     path = main(write, "email.yaml")
     before = read_policy_file(path).digest
-    assert [one.path for one in policy_contents(path)] == [path, email]
+    assert [policy_content.path for policy_content in policy_contents(path)] == [path, email]
     email.write_text(EMAIL.replace("limit: 3", "limit: 4"))
     assert read_policy_file(path).digest != before
 
@@ -186,9 +186,9 @@ def test_several_files_may_not_clash(write: Write, first: str, second: str, says
         write(f"{name}.yaml", f"version: 1\n{text}{rule}".replace("ID", name))
         for name, text in (("one", first), ("two", second))
     ]
-    found = message_of(*paths)
-    assert found.startswith(f"{paths[1]}")
-    assert says.format(first=paths[0]) in found
+    message = message_of(*paths)
+    assert message.startswith(f"{paths[1]}")
+    assert says.format(first=paths[0]) in message
 
 
 def test_several_files_are_one_policy(write: Write) -> None:

@@ -22,7 +22,7 @@ def mentions(value: Any, token: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "token", "found"),
+    ("value", "token", "expected"),
     [
         ("Order W1.", "W1", True),
         ("id:W1,W2", "W2", True),
@@ -58,9 +58,9 @@ def mentions(value: Any, token: Any) -> Any:
         ([], "W1", False),
     ],
 )
-def test_a_token_is_whole(value: Any, token: Any, found: Any) -> None:
+def test_a_token_is_whole(value: Any, token: Any, expected: Any) -> None:
     """It is no part of a longer word, number, e-mail address or identifier."""
-    assert mentions(value, token) is found
+    assert mentions(value, token) is expected
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_definitions_use_definitions_constants_and_the_history() -> None:
         "fine(to)": "paid(to) || to in friends",
     }
     constants = {"least": 2, "friends": ["Ann", "Bo"], "window": {"duration": "1.5h"}}
-    found = policies(["forall(send(to=x), fine(x))", "forall(wait(t=t), t == window)"], define, constants)
-    session = found.session()
+    compiled = policies(["forall(send(to=x), fine(x))", "forall(wait(t=t), t == window)"], define, constants)
+    session = compiled.session()
     assert session.check("send", {"to": "Ann"}, reserve=False).label == 0
     assert session.check("send", {"to": "Cy"}, reserve=False).rules == ("r",)
     session.call(lambda **_: "ok", "pay", {"to": "Cy", "amount": 3})
@@ -108,9 +108,9 @@ BOMB = {"d0(x)": "x + x", **{f"d{at}(x)": f"d{at - 1}(x) + d{at - 1}(x)" for at 
 )  # fmt: skip
 def test_a_mistake_is_an_error_at_its_place(rule: str, define: dict[str, str], place: str, says: str) -> None:
     """In the definition, or in the rule that uses it."""
-    found = message_of(rule, define)
-    assert found.startswith(place)
-    assert says in found
+    message = message_of(rule, define)
+    assert message.startswith(place)
+    assert says in message
 
 
 @pytest.mark.parametrize(

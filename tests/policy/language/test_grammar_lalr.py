@@ -34,10 +34,10 @@ def seen(node: Any) -> Any:
 
 def by_lark(text: str, start: str) -> Any:
     try:
-        found = lark_parser().parse(text, start=start)
+        tree = lark_parser().parse(text, start=start)
     except UnexpectedInput:
         return "not parsed"
-    return seen(found)
+    return seen(tree)
 
 
 def by_tables(text: str, start: str) -> Any:

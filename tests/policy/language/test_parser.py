@@ -53,7 +53,7 @@ def test_patterns() -> None:
     assert isinstance(rule, ast.Forall)
     assert rule.pattern.tools == ("pay", "get it", "@money")
     assert rule.pattern.label == "f"
-    assert [(one.name, one.value) for one in rule.pattern.arguments] == [
+    assert [(argument.name, argument.value) for argument in rule.pattern.arguments] == [
         ("a", ast.ExactValue('x"')),
         ("b", ast.ExactValue(Fraction(-3, 2))),
         ("c", ast.ExactValue(value=True)),

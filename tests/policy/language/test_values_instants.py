@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from guardagent.policy.language.values import LAST, moment_of, name_of_zone, parsed_instant, seconds_of, zone_named
 
 OFFSETS = st.timedeltas(dt.timedelta(hours=-23, minutes=-59), dt.timedelta(hours=23, minutes=59)).map(
-    lambda one: dt.timedelta(seconds=int(one.total_seconds()))
+    lambda offset: dt.timedelta(seconds=int(offset.total_seconds()))
 )
 
 
@@ -35,9 +35,9 @@ def test_a_float_is_the_decimal_that_it_prints_as(seconds: float) -> None:
 
 @given(OFFSETS)
 def test_an_offset_has_a_name(offset: dt.timedelta) -> None:
-    found = zone_named(name_of_zone(dt.timezone(offset)))
-    assert found is not None
-    assert found.utcoffset(None) == offset
+    zone = zone_named(name_of_zone(dt.timezone(offset)))
+    assert zone is not None
+    assert zone.utcoffset(None) == offset
 
 
 def test_zones_have_names() -> None:

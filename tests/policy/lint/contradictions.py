@@ -24,8 +24,8 @@ class Pair:
 
     def file(self, rules: Rules) -> dict[str, Any]:
         """The content of the policy file."""
-        policies = [{"temporal": one} if isinstance(one, str) else one for one in rules]
-        numbered = [{"id": f"r{at}", **one} for at, one in enumerate(policies)]
+        policies = [{"temporal": rule} if isinstance(rule, str) else rule for rule in rules]
+        numbered = [{"id": f"r{at}", **policy} for at, policy in enumerate(policies)]
         return {"version": 1, "unlisted": "allow", **self.head, "policies": numbered}
 
 

@@ -50,10 +50,10 @@ def findings(pair: Pair, rules: list[Any], folder: Path) -> list[LintFinding]:
 @pytest.mark.parametrize("pair", [*PAIRS, PLANTED], ids=lambda pair: pair.name)
 def test_rules_that_contradict_each_other_are_found(pair: Pair, tmp_path: Path) -> None:
     """There is a finding with an example, and no other finding."""
-    found = findings(pair, pair.rules, tmp_path)
-    assert {(one.kind, one.policy, one.tool) for one in found} == pair.found
-    assert all(one.message and one.example for one in found)
-    for one in found:
+    pair_findings = findings(pair, pair.rules, tmp_path)
+    assert {(pair_finding.kind, pair_finding.policy, pair_finding.tool) for pair_finding in pair_findings} == pair.found
+    assert all(pair_finding.message and pair_finding.example for pair_finding in pair_findings)
+    for one in pair_findings:
         assert {one.policy, *one.others} == {*re.findall(r"'(r\d+)'", one.message)}
 
 
@@ -65,12 +65,12 @@ def test_a_twin_without_the_contradiction_has_no_findings(pair: Pair, tmp_path: 
 
 def test_the_message_names_both_rules(tmp_path: Path) -> None:
     """A ban beside a permission is wrong, or lacks an exception."""
-    (found,) = findings(PAIRS[0], PAIRS[0].rules, tmp_path)
-    assert found.message == (
+    (finding,) = findings(PAIRS[0], PAIRS[0].rules, tmp_path)
+    assert finding.message == (
         "rule 'r0' forbids every call of 'refund', so rule 'r1', which says when one is allowed, never decides; "
         "one of the rules is wrong, or 'r1' is an exception that rule 'r0' has to name"
     )
-    assert found.example == "refund(date=0), where now is 0, allowed by rule 'r1', is denied by rule 'r0'"
+    assert finding.example == "refund(date=0), where now is 0, allowed by rule 'r1', is denied by rule 'r0'"
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_the_message_names_both_rules(tmp_path: Path) -> None:
 )
 def test_an_argument_that_is_not_compared_is_underconstrained(loose: str, tight: str, tmp_path: Path) -> None:
     """An earlier call for another order satisfies the rule."""
-    (found,) = findings(PAIRS[0], [loose], tmp_path)
-    assert (found.kind, found.policy) == ("underconstrained", "r0")
-    assert "name the same" in found.message
+    (finding,) = findings(PAIRS[0], [loose], tmp_path)
+    assert (finding.kind, finding.policy) == ("underconstrained", "r0")
+    assert "name the same" in finding.message
     assert findings(PAIRS[0], [tight], tmp_path) == []
 
 
@@ -98,8 +98,8 @@ def test_an_argument_that_the_other_tool_lacks_is_compared_otherwise(tmp_path: P
     pair = Pair(
         "", ["before(refund(order=o), true, login(), true)"], set(), [], {"tools": {"refund": ["order"], "login": []}}
     )
-    (found,) = findings(pair, pair.rules, tmp_path)
-    assert "compare it with the arguments or the output of 'login'" in found.message
+    (finding,) = findings(pair, pair.rules, tmp_path)
+    assert "compare it with the arguments or the output of 'login'" in finding.message
 
 
 def test_a_case_that_only_earlier_calls_make_possible_is_reachable(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_case_that_only_earlier_calls_make_possible_is_reachable(tmp_path: Pat
 def test_a_contradiction_within_a_scope_says_nothing_of_others(tmp_path: Path) -> None:
     """Interns can never call `b`, but others can, so a conversation can end well."""
     rules = ["exists(b(n=1))", rule("[intern] forall(b(n=n), n == 2)"), rule("[intern] forall(b(n=n), n != 2)")]
-    (found,) = findings(PAIRS[0], rules, tmp_path)
-    assert (found.kind, found.tool) == ("contradictory", "b")
-    assert "by anyone in the scope of rule 'r1'" in found.message
+    (finding,) = findings(PAIRS[0], rules, tmp_path)
+    assert (finding.kind, finding.tool) == ("contradictory", "b")
+    assert "by anyone in the scope of rule 'r1'" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,13 @@ def test_calls_that_were_judged_need_no_proof(tmp_path: Path) -> None:
         "  - {id: none, temporal: 'forall(wire(amount=a), a < 5)'}\n"
         "  - {id: always, temporal: 'forall(pay(amount=a), a > 1 || a <= 1)'}\n"
     )
-    plain = {(one.kind, one.policy or one.tool) for one in lint_report(path).findings if one.kind != "uncovered"}
+    plain = {
+        (finding.kind, finding.policy or finding.tool)
+        for finding in lint_report(path).findings
+        if finding.kind != "uncovered"
+    }
     assert plain == {("contradictory", "none"), ("vacuous", "always")}
     shown = KnownCalls.of(["refund"], ["small", "large", "none"])
-    found = [lint_report(path, known=one).findings for one in (shown, KnownCalls())]
-    assert [one.message for one in found[0]] == [one.message for one in found[1]]
+    findings = [lint_report(path, known=one).findings for one in (shown, KnownCalls())]
+    assert [finding.message for finding in findings[0]] == [finding.message for finding in findings[1]]
     assert lint_report(path, ["vacuous"], known=KnownCalls.of([], ["always"])).findings == ()

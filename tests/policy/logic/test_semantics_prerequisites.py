@@ -35,7 +35,9 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [*((one, True) for one in EARLIER), *((one, False) for one in OTHERS)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [*((text, True) for text in EARLIER), *((text, False) for text in OTHERS)]
+)
 def test_every_violation_at_a_call_is_a_missing_earlier_step(text: str, expected: bool, tmp_path: Path) -> None:
     """Steps that are too late, forbidden, or wrong by themselves are not."""
     path = tmp_path / "policies.yaml"

@@ -168,7 +168,7 @@ def test_a_letter_is_the_sum_of_what_the_fields_add() -> None:
     for tool, action, tags in itertools.product("abc", ("write", None), ({"urgent"}, {"urn:x", "urgent"}, set())):
         event = Event(tool, action=action, tags=frozenset(tags))
         alone = Event(tool), Event("", action=action), Event("", tags=frozenset(tags))
-        offsets = sum(alphabet.index(one, ok=False) for one in alone)
+        offsets = sum(alphabet.index(part, ok=False) for part in alone)
         assert alphabet.index(event, ok=False) == offsets
         assert alphabet.index(event, ok=True) == offsets + 1
         held = {f"action:{action}"} & {"action:write"} | tags | ({"@group"} if tool in "ab" else set())

@@ -18,7 +18,7 @@ def test_all_rules_together_agree_with_each_alone(rules: list[Compiled], trace: 
     """They agree on the standings and on which event violated which rule, each reported once."""
     monitor = ProductMonitor(rules)
     reported = monitor.run(trace)
-    alone = [stepped(one, trace) for one in rules]
+    alone = [stepped(rule, trace) for rule in rules]
     assert monitor.standings == tuple(standing for standing, _ in alone)
     assert reported == sorted((event, at) for at, (_, event) in enumerate(alone) if event >= 0)
 

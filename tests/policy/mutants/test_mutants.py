@@ -65,7 +65,7 @@ CHANGES = {
 @pytest.mark.parametrize("rule", CHANGES)
 def test_a_rule_has_small_changes(rule: str) -> None:
     """Limits, conditions, tools, arguments, order and windows."""
-    assert CHANGES[rule] <= {(one.kind, one.text) for one in of(rule).mutants}
+    assert CHANGES[rule] <= {(mutant.kind, mutant.text) for mutant in of(rule).mutants}
 
 
 @pytest.mark.parametrize("rule", CHANGES)
@@ -73,14 +73,14 @@ def test_every_mutant_loads_as_a_policy(rule: str) -> None:
     """Its text is a rule of the language, and its id and response are those of the rule."""
     made = of(rule, on_violation="escalate")
     assert made.mutants
-    for one in made.mutants:
-        assert load_policies(data={"version": 1, "tags": TAGS, "policies": [{"id": "a", "temporal": one.text}]})
-        assert (one.source.id, one.source.on_violation) == ("a", Decision.ESCALATE)
+    for mutant in made.mutants:
+        assert load_policies(data={"version": 1, "tags": TAGS, "policies": [{"id": "a", "temporal": mutant.text}]})
+        assert (mutant.source.id, mutant.source.on_violation) == ("a", Decision.ESCALATE)
 
 
 def test_a_mutant_says_what_it_changes() -> None:
     """In words, with what stood there before."""
-    moved = next(one for one in of("forall(pay(amount=a), a <= 100)").mutants if one.text.endswith("101)"))
+    moved = next(mutant for mutant in of("forall(pay(amount=a), a <= 100)").mutants if mutant.text.endswith("101)"))
     assert moved.description == "limit moved: «… is at most 100.» becomes «… is at most 101.»"
 
 
@@ -88,15 +88,15 @@ def test_a_solver_rule_has_mutants() -> None:
     """Of its constraints and permits; each compiles."""
     made = of(solver=SOLVER)
     assert {"limit moved", "condition negated", "permit dropped", "constraint dropped", "condition dropped"} <= {
-        one.kind for one in made.mutants
+        mutant.kind for mutant in made.mutants
     }
-    assert any("(< a 5)" in one.text for one in made.mutants)
+    assert any("(< a 5)" in mutant.text for mutant in made.mutants)
 
 
 def test_a_scope_has_mutants() -> None:
     """A role less."""
     made = of("forall(pay(), false)", applies_to={"roles": ["a", "b"]})
-    assert [one.text for one in made.mutants if one.kind == "role dropped"] == [
+    assert [mutant.text for mutant in made.mutants if mutant.kind == "role dropped"] == [
         "without the role a",
         "without the role b",
     ]
@@ -106,7 +106,7 @@ def test_the_number_is_bounded() -> None:
     """The rest is counted, and every kind of change keeps its share."""
     made = mutants_of(policies("forall(pay(amount=a), a <= 100 && a > 1 && a != 7)"), "a", limit=5)
     assert len(made.mutants) == 5
-    assert len({one.kind for one in made.mutants}) >= 4
+    assert len({mutant.kind for mutant in made.mutants}) >= 4
     assert made.left_out[0].endswith("more mutants: only 5 were made")
 
 
@@ -118,13 +118,17 @@ def test_constants_and_definitions_are_expanded() -> None:
         "define": {"small(x)": "x <= limit"},
         "policies": [{"id": "a", "temporal": "forall(pay(amount=a), small(a))"}],
     }
-    assert "forall(pay(amount=a), a <= 6)" in {one.text for one in mutants_of(load_policies(data=data), "a").mutants}
+    assert "forall(pay(amount=a), a <= 6)" in {
+        mutant.text for mutant in mutants_of(load_policies(data=data), "a").mutants
+    }
 
 
 def test_an_equivalent_mutant_is_recognised() -> None:
     """Lint proves it; a mutant with another meaning is none."""
     rule = policies("forall(pay(n=n), len([1, 2]) < 3 && n <= 5)")
-    decided = {one.text: is_equivalent(rule, source_of(rule, "a"), one) for one in mutants_of(rule, "a").mutants}
+    decided = {
+        mutant.text: is_equivalent(rule, source_of(rule, "a"), mutant) for mutant in mutants_of(rule, "a").mutants
+    }
     assert decided["forall(pay(n=n), n <= 5)"]
     assert not decided["forall(pay(n=n), (len([1, 2]) < 3) && (n < 5))"]
 

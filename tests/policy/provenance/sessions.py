@@ -43,5 +43,5 @@ def sources(session: Session, value: Any) -> set[str] | Unknown:
     session.check("show", {"x": value}, reserve=False)
     context = session._conversation.context  # a rule asks for one label at a time
     assert context.provenance is not None
-    found = context.provenance.sources(value, context)
-    return found if isinstance(found, Unknown) else set(found)
+    sources = context.provenance.sources(value, context)
+    return sources if isinstance(sources, Unknown) else set(sources)

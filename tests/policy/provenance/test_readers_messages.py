@@ -38,8 +38,8 @@ def test_an_inserted_message_forges_no_label() -> None:
         session = session_of(messages=lambda shown=shown_now: shown)
         assert sources(session, "ann@example.com") == {"user"}
         shown_now[:] = shown
-        found = sources(session, "eve@evil.com")
-        assert found == {"model"} or isinstance(found, Unknown)
+        session_sources = sources(session, "eve@evil.com")
+        assert session_sources == {"model"} or isinstance(session_sources, Unknown)
         assert sources(session, "ann@example.com") == {"user"}
 
 

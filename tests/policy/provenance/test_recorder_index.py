@@ -8,8 +8,8 @@ RED, BLUE = Origin(1, ((1, "a"),)), Origin(2, ((2, "b"),))
 
 
 def labels(index: SourceIndex, key: str) -> int | None:
-    found = index.find(key)
-    return None if found is None else found.labels
+    entry = index.find(key)
+    return None if entry is None else entry.labels
 
 
 def test_labels_and_places_add_up() -> None:

@@ -50,24 +50,38 @@ def confirmed(path: Path, fates: dict[int, tuple[Any, ...]] = FATES) -> Path:
 def review_of(path: Path, fates: dict[int, tuple[Any, ...]] = FATES) -> Review:
     document, hashes = path.with_name("shop.md"), rule_hashes(read_policies(path))
     sentences = [
-        ReviewedSentence(one.number, one.text, one.kind, one.path, one.context, one.place, one.hash, fate, rules=rules)
-        for one in read_document(document).sentences
-        for fate, *names in [fates.get(one.number, ("not_enforceable",))]
+        ReviewedSentence(
+            sentence.number,
+            sentence.text,
+            sentence.kind,
+            sentence.path,
+            sentence.context,
+            sentence.place,
+            sentence.hash,
+            fate,
+            rules=rules,
+        )
+        for sentence in read_document(document).sentences
+        for fate, *names in [fates.get(sentence.number, ("not_enforceable",))]
         for rules in [tuple(names)]
     ]
-    rest = hashes.keys() - {rule for one in sentences for rule in one.rules}
+    rest = hashes.keys() - {rule for sentence in sentences for rule in sentence.rules}
     confirmations = [
-        Confirmation(one.hash, one.fate, {rule: hashes[rule] for rule in one.rules}, "Ada", AT) for one in sentences
+        Confirmation(sentence.hash, sentence.fate, {rule: hashes[rule] for rule in sentence.rules}, "Ada", AT)
+        for sentence in sentences
     ]
     return Review(
         "shop.md",
         hashlib.sha256(document.read_bytes()).hexdigest(),
         tuple(sentences),
         tuple(ReviewedRule(rule, hashes[rule], {}, "") for rule in hashes),
-        confirmations=(*confirmations, *(Confirmation("", "rule", {one: hashes[one]}, "Ada", AT) for one in rest)),
+        confirmations=(
+            *confirmations,
+            *(Confirmation("", "rule", {rule_id: hashes[rule_id]}, "Ada", AT) for rule_id in rest),
+        ),
     )
 
 
-def later(one: Confirmation, **changes: Any) -> Confirmation:
+def later(confirmation: Confirmation, **changes: Any) -> Confirmation:
     """The same confirmation on another day, with changes."""
-    return replace(one, at="2026-02-01T09:00:00+01:00", **changes)
+    return replace(confirmation, at="2026-02-01T09:00:00+01:00", **changes)

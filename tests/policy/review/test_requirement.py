@@ -142,7 +142,7 @@ def test_the_review_has_to_be_a_file_that_ends(path: Path) -> None:
 
 def test_the_last_confirmation_of_a_sentence_counts(path: Path) -> None:
     review = read_review(review_path(path))
-    right = next(one for one in review.confirmations if "refunds" in one.rules)
+    right = next(confirmation for confirmation in review.confirmations if "refunds" in confirmation.rules)
     wrong = (later(right, rules={"refunds": "0"}), later(right, fate="not_enforceable", rules={}))
     for one in wrong:
         change(path, confirmations=(one, *review.confirmations))
@@ -155,7 +155,9 @@ def test_status_of_sentences_and_rules(path: Path) -> None:
     edit(path, "limit: 100", "limit: 900")
     edit(path, "G !tool:shout", "G !tool:cry")
     review = read_review(review_path(path))
-    left = tuple(one for one in review.confirmations if one.sentence != review.sentences[2].hash)
+    left = tuple(
+        confirmation for confirmation in review.confirmations if confirmation.sentence != review.sentences[2].hash
+    )
     review = replace(review, confirmations=left)
     policies = read_policies(path)
     assert sentence_status(policies, review) == ("confirmed", "changed", "unconfirmed", "confirmed")
@@ -169,7 +171,7 @@ QUESTION = ReviewQuestion("q1", (), ("refunds",), "100 euros, exactly. Allowed?"
 def undecided(review: Review, fate: Any, **changes: Any) -> dict[str, Any]:
     """A review whose second sentence was confirmed with a fate that leaves it undecided."""
     second = replace(review.sentences[1], fate=fate, **changes)
-    kept = [one for one in review.confirmations if one.sentence != second.hash]
+    kept = [confirmation for confirmation in review.confirmations if confirmation.sentence != second.hash]
     own = Confirmation(second.hash, fate, {}, "Ada", AT)
     sentences = (review.sentences[0], second, *review.sentences[2:])
     return {"sentences": sentences, "confirmations": (*kept, own)}

@@ -142,12 +142,12 @@ def test_layout_order_and_place_do_not_change_a_hash(path: Path, tmp_path: Path)
 
 def test_a_comment_in_a_formula_ends_with_its_line() -> None:
     """So its line break decides the meaning."""
-    found = [
+    text_hashes = [
         rule_hashes(load_policies(data={"version": 1, "policies": [{"id": "a", "temporal": text}]}))["a"]
         for text in ("G !a # b\n AND !c", "G !a # b AND !c", "G !a\n  AND !c", "G !a AND !c")
     ]
-    assert found[2] == found[3]
-    assert len(set(found)) == 3
+    assert text_hashes[2] == text_hashes[3]
+    assert len(set(text_hashes)) == 3
 
 
 def test_an_included_rule_changes_with_its_entry(path: Path, tmp_path: Path) -> None:
@@ -157,26 +157,26 @@ def test_an_included_rule_changes_with_its_entry(path: Path, tmp_path: Path) -> 
     entries = ["{file: p.yml}", "{file: p.yml, constants: {limit: 2}}", "{file: p.yml, tools: {t: [b]}}"]
     entries += ["{file: p.yml, on_violation: warn}", "{file: p.yml, as: q}"]
     (tmp_path / "p.yml").write_text(pack)
-    found = []
+    all_hashes = []
     for entry in entries:
         path.write_text(f"version: 1\ninclude: [{entry}]\npolicies: [{{id: limit, temporal: G !tool:z}}]\n")
-        found.append(hashes(path))
-    assert len({one.get("p.r", one.get("q.r")) for one in found}) == len(entries)
-    assert len({one["limit"] for one in found}) == 1
+        all_hashes.append(hashes(path))
+    assert len({digest.get("p.r", digest.get("q.r")) for digest in all_hashes}) == len(entries)
+    assert len({digest["limit"] for digest in all_hashes}) == 1
     (tmp_path / "p.yml").write_text(pack.replace("limit: 1", "limit: 3"))
     path.write_text(f"version: 1\ninclude: [{entries[0]}]\npolicies: [{{id: limit, temporal: G !tool:z}}]\n")
-    assert hashes(path)["p.r"] not in {one.get("p.r") for one in found}
+    assert hashes(path)["p.r"] not in {digest.get("p.r") for digest in all_hashes}
 
 
-@pytest.mark.parametrize("rule", [*({"temporal": one} for one in FORMULAS), {"solver": SOLVER}], ids=str)
+@pytest.mark.parametrize("rule", [*({"temporal": formula} for formula in FORMULAS), {"solver": SOLVER}], ids=str)
 def test_every_mutant_has_another_hash(rule: dict[str, Any]) -> None:
     rule |= {"applies_to": {"roles": ["a", "b"], "not": {"agents": ["c"]}}}
     policies = load_policies(data={"version": 1, "tags": TAGS, "policies": [{"id": "a", **rule}]})
     assert policies.source
     mutants = mutants_of(policies, "a").mutants
-    found = {rule_hashes(replace(policies.source, rules=(one.source,)))["a"] for one in mutants}
+    mutant_hashes = {rule_hashes(replace(policies.source, rules=(mutant.source,)))["a"] for mutant in mutants}
     assert mutants
-    assert len(found | {rule_hashes(policies)["a"]}) == len(mutants) + 1
+    assert len(mutant_hashes | {rule_hashes(policies)["a"]}) == len(mutants) + 1
 
 
 def test_each_key_of_a_policy_file_is_decided() -> None:
@@ -184,4 +184,4 @@ def test_each_key_of_a_policy_file_is_decided() -> None:
     unhashed = {"path", "files", "ignored", "inclusions", "places", "digest"}
     hashed = {"toolboxes", "tags", "constants", "definitions", "counters", "labels", "rules"}
     frame = {"tools", "unlisted", "failed_output", "shadow"}
-    assert {one.name for one in fields(PolicyFile)} == unhashed | hashed | frame
+    assert {field.name for field in fields(PolicyFile)} == unhashed | hashed | frame

@@ -241,10 +241,10 @@ def test_a_block_of_json_is_read() -> None:
 )
 def test_a_model_that_does_not_answer_makes_all_unknown(model: Any, why: str) -> None:
     """The reason names the cause, and no exception is raised."""
-    found = read_values(model, [RequestedVariable("x", "Int"), CONFIRMED], TALK, "cancel", ARGS)
-    assert refused(found["x"])
-    assert refused(found["confirmed"], "confirmed")
-    assert why in repr(found["x"])
+    values = read_values(model, [RequestedVariable("x", "Int"), CONFIRMED], TALK, "cancel", ARGS)
+    assert refused(values["x"])
+    assert refused(values["confirmed"], "confirmed")
+    assert why in repr(values["x"])
 
 
 @pytest.mark.parametrize("talk", [[], [7], ["yes"], [{"content": "yes"}], [{"role": "user", "content": 3}], 7, None])
@@ -300,8 +300,8 @@ def test_calls_are_metered_and_not_cached() -> None:
 def test_over_http(serve: Serve) -> None:  # noqa: F811
     """Values are read with the real client, against a server."""
     server = serve(lambda _: text(json.dumps({"x": item(3), "confirmed": YES})))
-    found = read_values(load_model("openai/test"), [RequestedVariable("x", "Int"), CONFIRMED], TALK, "cancel", ARGS)
-    assert found == {"x": 3, "confirmed": True}
+    values = read_values(load_model("openai/test"), [RequestedVariable("x", "Int"), CONFIRMED], TALK, "cancel", ARGS)
+    assert values == {"x": 3, "confirmed": True}
     assert len(server.requests) == 1
 
 

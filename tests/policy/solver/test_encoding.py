@@ -52,8 +52,8 @@ def test_declarations_and_assertions() -> None:
     assert encoding.constants["hours"] == INT
     assert encoding.enumerations == {"Cabin": cabin.values}
     assert encoding.comments == {"cabin": "cabin {}", "hours": "booked {} hours ago"}
-    found = [(one.line, one.name, one.comment) for one in encoding.assertions]
-    assert found == [
+    assertions = [(assertion.line, assertion.name, assertion.comment) for assertion in encoding.assertions]
+    assert assertions == [
         (13, None, "Cancelled within a day, or never."),
         (16, "not_before", "hours do not run back"),
         (17, None, None),
@@ -75,7 +75,7 @@ def test_declared_beside_the_text() -> None:
     assert encoding.constants["other"] == encoding.constants["cabin"]
     assert encoding.constants["price"] == REAL
     question = encoding.question("(and can_cancel (= |fast one| |very fast|))", ["fast one"])
-    assert [question.solve({"fast one": one}).status for one in ("slow", "very fast")] == ["unsat", "sat"]
+    assert [question.solve({"fast one": speed}).status for speed in ("slow", "very fast")] == ["unsat", "sat"]
 
 
 @pytest.mark.parametrize(
@@ -198,25 +198,27 @@ def test_a_long_text_is_read() -> None:
     assert caught.value.line == 20_002
 
 
-def minimal(encoding: Encoding, permit: str, core: Sequence[str], found: Mapping[str, Any]) -> None:
+def minimal(encoding: Encoding, permit: str, core: Sequence[str], assignment: Mapping[str, Any]) -> None:
     """Checks that a core is minimal: without any element the rest is satisfiable."""
     for dropped in core:
         kept = [name for name in core if name != dropped]
         numbers = [int(name.split(":")[1]) for name in kept if name.startswith("assertion:")]
-        text = TEXT[: TEXT.index("(assert")] + "".join(f"(assert {encoding.assertions[one].text})" for one in numbers)
+        text = TEXT[: TEXT.index("(assert")] + "".join(
+            f"(assert {encoding.assertions[number].text})" for number in numbers
+        )
         question = Encoding.read(text, {}).question(permit if "permit" in kept else "true", NAMES)
-        assert question.solve({name: found[name] for name in NAMES if f"variable:{name}" in kept}).status == "sat"
+        assert question.solve({name: assignment[name] for name in NAMES if f"variable:{name}" in kept}).status == "sat"
 
 
 def test_cores_are_minimal(airline: Question) -> None:
     """The core of a denial is minimal."""
     encoding = Encoding.read(TEXT, {})
     for row in product(["basic_economy", "economy", "first class"], [-1, 3, 30], [False, True]):
-        found = dict(zip(NAMES, row, strict=True))
-        answer = airline.solve(found)
+        assignment = dict(zip(NAMES, row, strict=True))
+        answer = airline.solve(assignment)
         assert answer.status == ("sat" if airline.evaluate(row) else "unsat")
         if answer.status == "unsat":
-            minimal(encoding, "can_cancel", answer.core, found)
+            minimal(encoding, "can_cancel", answer.core, assignment)
     late = airline.solve({"cabin": "economy", "hours": 30, "has insurance": False})
     assert late.core == ("variable:cabin", "variable:hours", "variable:has insurance", "assertion:0", "permit")
     assert airline.solve({"hours": -1}).core == ("variable:hours", "assertion:1")
@@ -229,11 +231,11 @@ def test_random_answers_have_minimal_cores() -> None:
         made = policy(rng)
         encoding = Encoding.read(made.text, {})
         question = encoding.question(made.permit, list(VARIABLES))
-        found = values(rng)
-        answer, fast = question.solve(found), question.evaluate(list(found.values()))
+        assignment = values(rng)
+        answer, fast = question.solve(assignment), question.evaluate(list(assignment.values()))
         assert fast is None or answer.status in ("unknown", "sat" if fast else "unsat")
         if answer.status == "unsat":
-            again = question.solve({name: found[name] for name in found if f"variable:{name}" in answer.core})
+            again = question.solve({name: assignment[name] for name in assignment if f"variable:{name}" in answer.core})
             assert again.status == "unsat"
 
 
@@ -354,8 +356,8 @@ def test_remedies(airline: Question) -> None:
 def test_remedies_of_reals(permit: str, value: object, domain: list[int] | None, changed: object) -> None:
     """Whole numbers are preferred, then hundredths; inexact values are not a remedy."""
     question = Encoding.read("", {"x": VariableDeclaration("Real")}).question(permit, ["x"])
-    found = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
-    assert found == (None if changed is None else {"x": changed})
+    remedy = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
+    assert remedy == (None if changed is None else {"x": changed})
 
 
 def test_remedies_of_texts() -> None:
@@ -372,8 +374,13 @@ def test_threads(airline: Question) -> None:
     rows = list(product(["economy", "first class"], [3, 30], [False, True])) * 4
 
     def results(row: tuple[Any, ...]) -> tuple[object, ...]:
-        found = dict(zip(NAMES, row, strict=True))
-        return airline.solve(found), other.solve(found), airline.evaluate(row), airline.remedy(found, ["hours"])
+        assignment = dict(zip(NAMES, row, strict=True))
+        return (
+            airline.solve(assignment),
+            other.solve(assignment),
+            airline.evaluate(row),
+            airline.remedy(assignment, ["hours"]),
+        )
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(results, rows)) == [results(row) for row in rows]

@@ -17,11 +17,11 @@ from tests.tiers import slow_after
 z3 = pytest.importorskip("z3")
 
 
-def by_z3(made: Policy, found: dict[str, Any]) -> bool | None:
+def by_z3(made: Policy, assignment: dict[str, Any]) -> bool | None:
     """Returns Z3's result for the text with the facts in it."""
     solver = z3.Solver()
     solver.set(rlimit=3_000_000)
-    text = f"{made.text}{facts(found)}(assert {made.permit})"
+    text = f"{made.text}{facts(assignment)}(assert {made.permit})"
     solver.add(z3.parse_smt2_string(text.replace("é", "\\u{e9}")))  # Z3 would read two bytes
     return {"sat": True, "unsat": False}.get(str(solver.check()))
 
@@ -36,11 +36,11 @@ def test_random_policies(policies: int) -> None:
         made = policy(rng)
         question = Encoding.read(made.text, {}).question(made.permit, list(VARIABLES))
         for _ in range(6):
-            found = values(rng)
-            fast, slow = question.evaluate(list(found.values())), by_z3(made, found)
+            assignment = values(rng)
+            fast, slow = question.evaluate(list(assignment.values())), by_z3(made, assignment)
             outcomes[fast, slow] += 1
             used |= made.operators if fast is not None else set()
-            assert fast == slow or None in (fast, slow), (seed, found)
+            assert fast == slow or None in (fast, slow), (seed, assignment)
     assert used >= {name for forms in TABLE.values() for name, _ in forms} | {"let", "str.in_re"}
     answered = outcomes[True, True] + outcomes[False, False]
     assert answered > 0.95 * outcomes.total(), outcomes

@@ -112,7 +112,7 @@ def test_omitting_optional_values_allows_no_call_that_some_value_forbids(count: 
     for left_out in itertools.combinations(values, count):
         for known in every:
             kept = {name: value for name, value in known.items() if name not in left_out}
-            completions = [one for one in every if all(one[name] == kept[name] for name in kept)]
+            completions = [assignment for assignment in every if all(assignment[name] == kept[name] for name in kept)]
             if allowed(kept):
                 assert all(map(allowed, completions)), kept
 

@@ -82,37 +82,39 @@ def test_a_rule_is_a_plain_sentence(rule: str) -> None:
 @pytest.mark.parametrize("start", slow_after(4, range(0, 400, 40)))
 def test_different_rules_have_different_words(start: int) -> None:
     """Neither two random rules, nor a rule and a small change of it, share a text."""
-    found: dict[str, str] = {}
+    known_texts: dict[str, str] = {}
     for seed in range(start, start + 40):
         rule = generated(seed)
-        for one in () if rule is None else (rule, *(changed for _, changed in RuleVariants(TAGS).variants(rule))):
+        for variant in () if rule is None else (rule, *(changed for _, changed in RuleVariants(TAGS).variants(rule))):
             try:
-                text = RuleWords().sentence(one)
+                text = RuleWords().sentence(variant)
             except KeyError:
                 continue  # the change removed a label that the rule uses, so it is no rule
-            form = canonical(one)
-            assert found.setdefault(text, form) == form, text
+            form = canonical(variant)
+            assert known_texts.setdefault(text, form) == form, text
 
 
 def formula(chance: Random, depth: int) -> str:
     """A random propositional rule."""
     if depth == 0 or chance.random() < 0.2:
         return chance.choice(["p", "tool:a", "tool:b", "!p", "!tool:a", "@any_of", "true"])
-    one, other = formula(chance, depth - 1), formula(chance, depth - 1)
-    unary = [f"{operator} ({one})" for operator in ("G", "F", "X", "O", "H", "Y", "!", "F[<=2]", "F[<=1]")]
-    binary = [f"({one}) {operator} ({other})" for operator in ("U", "W", "R", "S", "&&", "||", "->", "&&", "->")]
-    return chance.choice([*unary, *binary, f"G(({one}) -> ({other}))", "tool:a -> F tool:b -> F p"])
+    chance_formula, other = formula(chance, depth - 1), formula(chance, depth - 1)
+    unary = [f"{operator} ({chance_formula})" for operator in ("G", "F", "X", "O", "H", "Y", "!", "F[<=2]", "F[<=1]")]
+    binary = [
+        f"({chance_formula}) {operator} ({other})" for operator in ("U", "W", "R", "S", "&&", "||", "->", "&&", "->")
+    ]
+    return chance.choice([*unary, *binary, f"G(({chance_formula}) -> ({other}))", "tool:a -> F tool:b -> F p"])
 
 
 def test_different_orders_of_steps_have_different_words() -> None:
     """Random formulas of past and future operators."""
     chance = Random(1)  # noqa: S311 - a fixed seed
-    found: dict[str, ast.Rule] = {}
+    rules: dict[str, ast.Rule] = {}
     for _ in range(3000):
         rule = read_rule(formula(chance, 3), DECLARED)
         text = RuleWords().sentence(rule)
-        assert found.setdefault(text, rule) == rule, text
-    assert len(found) > 1000
+        assert rules.setdefault(text, rule) == rule, text
+    assert len(rules) > 1000
 
 
 @pytest.mark.parametrize("start", slow_after(4, range(0, 400, 40)))
@@ -122,7 +124,7 @@ def test_a_moved_part_changes_the_words(start: int) -> None:
     for seed in range(start, start + 40):
         rule = generated(seed)
         parts = () if rule is None else ast.walk(rule)
-        compared = [one for one in parts if isinstance(one, ast.Compare | ast.Implies | ast.Arithmetic)]
+        compared = [part for part in parts if isinstance(part, ast.Compare | ast.Implies | ast.Arithmetic)]
         if rule is None or not compared:
             continue
         chosen = chance.choice(compared)
@@ -137,8 +139,8 @@ def test_a_moved_part_changes_the_words(start: int) -> None:
 
 
 def coded(policies: Policies) -> tuple[int, int]:
-    found = policies_in_words(policies).values()
-    return sum(one.coded for one in found), sum(one.atoms for one in found)
+    rule_words = policies_in_words(policies).values()
+    return sum(rule_word.coded for rule_word in rule_words), sum(rule_word.atoms for rule_word in rule_words)
 
 
 @pytest.mark.parametrize("path", slow_but_every(2, FILES), ids=lambda path: path.relative_to(HOUSE).as_posix())

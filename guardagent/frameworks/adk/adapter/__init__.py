@@ -101,16 +101,20 @@ class ToolLists:
                 raise
             await self._list_all(context)  # the rule may name a tool of another agent
         for declared in getattr(request.config, "tools", None) or () if late else ():
-            for one in getattr(declared, "function_declarations", None) or ():
-                if one.name in late:
-                    one.description, one.parameters, one.parameters_json_schema = UNREAD, None, None
+            for declaration in getattr(declared, "function_declarations", None) or ():
+                if declaration.name in late:
+                    declaration.description, declaration.parameters, declaration.parameters_json_schema = (
+                        UNREAD,
+                        None,
+                        None,
+                    )
 
     async def _list_all(self, context: Any) -> None:
         """Lists the toolsets of all agents."""
         reader = ReadonlyContext(context.get_invocation_context())
-        for one in list(self._unlisted):
-            self._list(await one.get_tools_with_prefix(reader))
-            self._unlisted.discard(one)
+        for toolset in list(self._unlisted):
+            self._list(await toolset.get_tools_with_prefix(reader))
+            self._unlisted.discard(toolset)
         self._listed.check()
 
     def _list(self, tools: Iterable[Any]) -> None:
@@ -131,7 +135,9 @@ class ToolLists:
         return self._read[key]
 
     def _update_servers(self, agent: Any, tools: Iterable[Any]) -> set[str]:
-        keys = [server_of(one) for one in getattr(agent, "tools", None) or ()]  # a server may have no tool yet
+        keys = [
+            server_of(agent_tool) for agent_tool in getattr(agent, "tools", None) or ()
+        ]  # a server may have no tool yet
         servers: dict[str, list[ToolSpec]] = {f"{key} of {agent.name}": [] for key in keys if key is not None}
         for tool in tools:
             if (server := server_of(tool)) is not None and tool.name not in self._adapter.unguarded:

@@ -51,10 +51,10 @@ class AnswerJudge:
             structured: whether the agent has an output schema, so that no other text may be its answer.
         """
         parts = getattr(response.content, "parts", None) or ()
-        calls = [one.function_call for one in parts if one.function_call is not None]
-        if response.partial or any(one.name != STRUCTURED for one in calls):
+        calls = [part.function_call for part in parts if part.function_call is not None]
+        if response.partial or any(call.name != STRUCTURED for call in calls):
             return None
-        texts = [answer_text(one.args or {}) for one in calls] or [_content_text(response.content)]
+        texts = [answer_text(call.args or {}) for call in calls] or [_content_text(response.content)]
         verdict = await self._denial(run, "\n".join(texts), user_text)
         if verdict is None:
             return None
@@ -80,23 +80,31 @@ class AnswerJudge:
     async def _direct(self, run: AdkRun, event: Event, responses: list[Any], user_text: str) -> Event | None:
         """Judges the outputs of tools that are the answer."""
         waiting = event.actions.requested_tool_confirmations
-        shown = [one for one in responses if one.id not in waiting and one.name != STRUCTURED]
+        shown = [response for response in responses if response.id not in waiting and response.name != STRUCTURED]
         if not event.actions.skip_summarization or not shown:
             return None
         text = "\n".join(answer_text(one.response) for one in shown)
         verdict = await self._denial(run, text, user_text)
         if verdict is None:
             return None
-        kept = [one for one in responses if one.id in waiting]
+        kept = [response for response in responses if response.id in waiting]
         denied = [
-            types.Part(function_response=types.FunctionResponse(id=one.id, name=one.name, response=response))
-            for one, response in [
-                *((one, {"error": withheld(verdict)}) for one in shown),
-                *((one, one.response) for one in kept),
+            types.Part(
+                function_response=types.FunctionResponse(
+                    id=function_response.id, name=function_response.name, response=response
+                )
+            )
+            for function_response, response in [
+                *((function_response, {"error": withheld(verdict)}) for function_response in shown),
+                *((function_response, function_response.response) for function_response in kept),
             ]
         ]
-        outputs = [(one.response or {}).get("result") for one in shown]  # an agent's `output_key` holds it, too
-        state = {key: withheld(verdict) if one in outputs else one for key, one in event.actions.state_delta.items()}
+        outputs = [
+            (function_response.response or {}).get("result") for function_response in shown
+        ]  # an agent's `output_key` holds it, too
+        state = {
+            key: withheld(verdict) if value in outputs else value for key, value in event.actions.state_delta.items()
+        }
         changed = _replaced(event, types.Content(role="user", parts=denied))
         return changed.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": state})})
 
@@ -125,25 +133,25 @@ def _message(text: str) -> types.Content:
 def _content_text(content: Any) -> str:
     """Returns all that a user sees of a message: its text, and code with its results."""
     parts = getattr(content, "parts", None) or ()
-    more = [one.executable_code.code for one in parts if one.executable_code is not None]
-    more += [one.code_execution_result.output for one in parts if one.code_execution_result is not None]
-    return "\n".join(one for one in (text_of(content), *more) if one)
+    more = [part.executable_code.code for part in parts if part.executable_code is not None]
+    more += [part.code_execution_result.output for part in parts if part.code_execution_result is not None]
+    return "\n".join(text for text in (text_of(content), *more) if text)
 
 
 def _has_text(content: Any) -> bool:
-    return any(one.text for one in getattr(content, "parts", None) or ())
+    return any(part.text for part in getattr(content, "parts", None) or ())
 
 
 def _has_thoughts(content: Any) -> bool:
-    return any(one.thought and one.text for one in getattr(content, "parts", None) or ())
+    return any(part.thought and part.text for part in getattr(content, "parts", None) or ())
 
 
 def _without_text(content: Any) -> types.Content:
-    return types.Content(role=content.role, parts=[one for one in content.parts if not one.text])
+    return types.Content(role=content.role, parts=[part for part in content.parts if not part.text])
 
 
 def _without_thoughts(content: Any) -> types.Content:
-    return types.Content(role=content.role, parts=[one for one in content.parts if not (one.thought and one.text)])
+    return types.Content(role=content.role, parts=[part for part in content.parts if not (part.thought and part.text)])
 
 
 # --- approval
@@ -171,12 +179,12 @@ class AdkQuestion:
 
 def questions(event: Any) -> list[AdkQuestion]:
     """Returns the approval requests of a guard in an event of a run; a model cannot write one."""
-    found, of_the_host = [], event.long_running_tool_ids or ()
+    questions, of_the_host = [], event.long_running_tool_ids or ()
     for call in event.get_function_calls():
         payload = _payload(call)
         if call.name == CONFIRMATION and call.id in of_the_host and payload is not None:
-            found.append(AdkQuestion(call.id, payload))
-    return found
+            questions.append(AdkQuestion(call.id, payload))
+    return questions
 
 
 def answer(question: AdkQuestion, decision: Any) -> types.Content:
@@ -233,7 +241,9 @@ def _shown_digest(context: Any) -> str | None:
     answered = set[str]()
     for event in reversed(context.session.events):
         if event.author == "user":
-            answered.update(one.id for one in event.get_function_responses() if one.id)
+            answered.update(
+                function_response.id for function_response in event.get_function_responses() if function_response.id
+            )
         for call in event.get_function_calls():
             about = (call.args or {}).get(_CALL)
             if call.name != CONFIRMATION or call.id not in answered or not isinstance(about, Mapping):

@@ -40,8 +40,8 @@ _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 def require_distinct(name: str, args: Any) -> None:
     """Raises InputError if two names in the model's arguments are equal for some readers."""
-    if isinstance(args, Mapping) and (found := ambiguous_names(args)) is not None:
-        raise InputError(f"the arguments of {name!r} have {found}; expected only one of them")
+    if isinstance(args, Mapping) and (doubled := ambiguous_names(args)) is not None:
+        raise InputError(f"the arguments of {name!r} have {doubled}; expected only one of them")
 
 
 Bound = tuple[dict[str, Any], dict[str, Any]]
@@ -68,7 +68,11 @@ def _require_fit(tool: Any, args: Mapping[str, Any]) -> None:
     """Raises InputError if a function lacks an argument, or does not take one; the host checks only the model's."""
     shape = shape_of(tool.func)
     unknown = [name for name in args if name not in shape.names] if shape.names is not None else []
-    missing = [one for one in shape.required if one not in args and one not in tool._ignore_params]  # noqa: SLF001
+    missing = [
+        required_name
+        for required_name in shape.required
+        if required_name not in args and required_name not in tool._ignore_params  # noqa: SLF001
+    ]
     if unknown or missing:
         problem = f"there is no {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
         raise InputError(f"the arguments of {tool.name!r} do not fit: {problem}")
@@ -84,7 +88,7 @@ def bind_schema(tool: Any, args: Any, unjudged: Collection[str]) -> Bound:
     apart = {name: value for name, value in args.items() if name in unjudged}
     own = {name: value for name, value in args.items() if name not in apart}
     schema = schema_of(tool)
-    required = [one for one in schema.get("required", ()) if one not in apart]
+    required = [required_name for required_name in schema.get("required", ()) if required_name not in apart]
     checked = validate_arguments(tool.name, own, {**schema, "required": required} if apart else schema)
     return copied_values(checked), apart
 
@@ -111,8 +115,10 @@ def schema_of(tool: Any) -> Mapping[str, Any]:
     parameters = getattr(declaration, "parameters", None)
     if parameters is None:
         return ANY
-    found: Mapping[str, Any] = parameters.json_schema.model_dump(mode="json", exclude_none=True, by_alias=True)
-    return found
+    parameters_schema: Mapping[str, Any] = parameters.json_schema.model_dump(
+        mode="json", exclude_none=True, by_alias=True
+    )
+    return parameters_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +150,16 @@ def _shape(function: Any) -> FunctionShape:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return FunctionShape(None)
-    named = {name: one.default for name, one in parameters.items() if one.kind not in _VARIADIC}
-    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    named = {name: parameter.default for name, parameter in parameters.items() if parameter.kind not in _VARIADIC}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     return FunctionShape(
         None if takes_any else frozenset(parameters),
-        tuple(name for name, one in named.items() if one is inspect.Parameter.empty),
-        {name: one for name, one in named.items() if one is not inspect.Parameter.empty and _is_plain(one)},
+        tuple(name for name, default in named.items() if default is inspect.Parameter.empty),
+        {
+            name: default
+            for name, default in named.items()
+            if default is not inspect.Parameter.empty and _is_plain(default)
+        },
     )
 
 

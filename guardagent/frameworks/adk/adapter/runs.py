@@ -64,13 +64,13 @@ class ShownMessages:
 def text_of(content: Any) -> str:
     """Returns the text of a message, without the model's thoughts."""
     parts = getattr(content, "parts", None) or ()
-    return "\n".join(one.text for one in parts if one.text and not one.thought)
+    return "\n".join(part.text for part in parts if part.text and not part.thought)
 
 
 def calling_event(session: Any, call_id: str | None) -> Any:
     """Returns the event of a session with the model's message that proposes a call; None if there is none."""
     for event in reversed(session.events) if call_id else ():
-        if any(one.id == call_id for one in event.get_function_calls()):
+        if any(function_call.id == call_id for function_call in event.get_function_calls()):
             return event
     return None
 
@@ -200,7 +200,7 @@ def _key(context: Any) -> tuple[str, str, str, str]:
 
 def conversation_id(app_name: str, user_id: str, session_id: str) -> str:
     """Returns the guard's id of a session of ADK, which is unique only with its app and its user."""
-    return "/".join(quote(one, safe="@") for one in (app_name, user_id, session_id))
+    return "/".join(quote(part, safe="@") for part in (app_name, user_id, session_id))
 
 
 # --- results
@@ -217,7 +217,7 @@ def outcome_of(result: Any) -> Outcome:
         return Outcome(plain)
     failed = plain.get("isError", plain.get("is_error"))
     if isinstance(plain.get("content"), list) and isinstance(failed, bool):
-        parts = [one["text"] for one in plain["content"] if isinstance(one, Mapping) and "text" in one]
+        parts = [block["text"] for block in plain["content"] if isinstance(block, Mapping) and "text" in block]
         structured = plain.get("structuredContent", plain.get("structured_content"))
         return Outcome("\n".join(map(str, parts)), failed=failed, other_outputs=(parts, structured))
     return Outcome(plain, failed=None if plain.get("error") else False)

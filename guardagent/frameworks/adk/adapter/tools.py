@@ -45,7 +45,7 @@ def guard_tool(tool: Any) -> None:
     if not isinstance(tool, BaseTool):
         raise InputError(f"this is a {type(tool).__name__}; expected a tool of ADK")
     if not SEAMS.isdisjoint(vars(tool)):
-        own = next(one for one in vars(tool) if one in SEAMS)
+        own = next(variable for variable in vars(tool) if variable in SEAMS)
         raise InputError(f"the tool {tool.name!r} has a {own!r} of its own, so its calls cannot be judged")
     kind: Any = type(tool)
     if hasattr(kind, MARK) or isinstance(tool, SetModelResponseTool):
@@ -151,7 +151,7 @@ def require_guardable(agent: Any, unguarded: frozenset[str]) -> None:
     name = getattr(agent, "name", type(agent).__name__)
     if name in unguarded:
         return
-    elsewhere = next((one.__name__ for one in type(agent).__mro__ if one.__name__ in _ELSEWHERE), None)
+    elsewhere = next((base.__name__ for base in type(agent).__mro__ if base.__name__ in _ELSEWHERE), None)
     if elsewhere is not None:
         _refuse(f"the agent {name!r} is a {elsewhere}, whose tools run elsewhere", name)
     if getattr(agent, "code_executor", None) is not None and CODE not in unguarded:
@@ -197,14 +197,14 @@ def agents_of(root: Any) -> Iterator[Any]:
     """Yields an agent or a node, and all that it declares: sub-agents, agents as tools, and nodes of a workflow."""
     known, waiting = set[int](), [root]
     while waiting:
-        one = waiting.pop()
-        if id(one) in known:
+        member = waiting.pop()
+        if id(member) in known:
             continue
-        known.add(id(one))
-        yield one
-        waiting += getattr(one, "sub_agents", None) or ()
-        waiting += [tool.agent for tool in getattr(one, "tools", None) or () if isinstance(tool, AgentTool)]
-        children = getattr(one, "_iter_static_children", None)
+        known.add(id(member))
+        yield member
+        waiting += getattr(member, "sub_agents", None) or ()
+        waiting += [tool.agent for tool in getattr(member, "tools", None) or () if isinstance(tool, AgentTool)]
+        children = getattr(member, "_iter_static_children", None)
         waiting += children() if children is not None else ()
 
 
@@ -214,13 +214,13 @@ def declared_tools(root: Any) -> tuple[list[Any], list[Any]]:
     for agent in agents_of(root):
         if isinstance(tool := getattr(agent, "tool", None), BaseTool):  # a tool as a node of a workflow
             tools.append(tool)
-        for one in getattr(agent, "tools", None) or ():
-            if isinstance(one, BaseToolset):
-                sets.append(one)
-            elif isinstance(one, BaseTool):
-                tools.append(one)
-            elif callable(one) and not isinstance(one, BaseAgent):
-                tools.append(FunctionTool(one))
+        for listed_tool in getattr(agent, "tools", None) or ():
+            if isinstance(listed_tool, BaseToolset):
+                sets.append(listed_tool)
+            elif isinstance(listed_tool, BaseTool):
+                tools.append(listed_tool)
+            elif callable(listed_tool) and not isinstance(listed_tool, BaseAgent):
+                tools.append(FunctionTool(listed_tool))
     return tools, sets
 
 
@@ -230,7 +230,7 @@ def _named(unguarded: frozenset[str]) -> frozenset[str]:
 
 def _is_automatic(config: Any) -> bool:
     calling = config.automatic_function_calling
-    return not calling.disable and any(callable(one) for one in config.tools or ())
+    return not calling.disable and any(callable(tool) for tool in config.tools or ())
 
 
 def _refuse(problem: str, name: str) -> None:

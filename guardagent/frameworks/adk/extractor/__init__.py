@@ -119,7 +119,9 @@ class _AdkTraversal:
         if isinstance(target, UnknownValue):
             return self._unknown_agent(target, within)
         if isinstance(target, Alternatives):
-            return alternatives(self.assembly, [self._option(one, within) for one in target.options], target.repeated)
+            return alternatives(
+                self.assembly, [self._option(option, within) for option in target.options], target.repeated
+            )
         if is_a(target, ADK, "BaseAgent"):
             return self._agent(target, within)
         if is_a(target, ADK, "Workflow"):
@@ -129,7 +131,7 @@ class _AdkTraversal:
     def _option(self, option: Any, within: tuple[str, ...]) -> Region:
         if not isinstance(option, list):
             return self.region(option, within)
-        return sequence(self.assembly, [self.region(one, within) for one in option])
+        return sequence(self.assembly, [self.region(member, within) for member in option])
 
     def _unknown_agent(self, target: UnknownValue, within: tuple[str, ...]) -> Region:
         """The region of an unknown agent: it can call any tool, and end enclosing loops."""
@@ -170,7 +172,7 @@ class _AdkTraversal:
         """The region of an agent, as its framework class runs it."""
         inside = (*within, agent.name)
         if is_a(agent, ADK, "SequentialAgent"):
-            return sequence(self.assembly, [self.region(one, inside) for one in agent.sub_agents])
+            return sequence(self.assembly, [self.region(sub_agent, inside) for sub_agent in agent.sub_agents])
         if is_a(agent, ADK, "ParallelAgent"):
             return self._parallel(agent, inside)
         if is_a(agent, ADK, "LoopAgent"):
@@ -179,17 +181,19 @@ class _AdkTraversal:
 
     def _parallel(self, agent: Any, inside: tuple[str, ...]) -> Region:
         """Parallel branches; only an escalation of a direct sub-agent ends the others."""
-        branches = [self.region(one, inside) for one in agent.sub_agents]
-        composite = [is_a(one, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent") for one in agent.sub_agents]
-        escalating = [any(leave.escalated for leave in one.exits) for one in branches]
-        cutting = [one and not held for one, held in zip(escalating, composite, strict=True)]
+        branches = [self.region(sub_agent, inside) for sub_agent in agent.sub_agents]
+        composite = [
+            is_a(sub_agent, ADK, "SequentialAgent", "ParallelAgent", "LoopAgent") for sub_agent in agent.sub_agents
+        ]
+        escalating = [any(leave.escalated for leave in branch.exits) for branch in branches]
+        cutting = [escalates and not held for escalates, held in zip(escalating, composite, strict=True)]
         return parallel(self.assembly, branches, cutting)
 
     def _loop(self, agent: Any, inside: tuple[str, ...]) -> Region:
         limit = agent.max_iterations
         if not agent.sub_agents or (limit is not None and limit <= 0):
             return EMPTY_REGION
-        parts = [self.region(one, inside) for one in agent.sub_agents]
+        parts = [self.region(sub_agent, inside) for sub_agent in agent.sub_agents]
         leaving: list[RegionExit] = []
         whole = Region(empty=True)
         for part in parts:
@@ -228,8 +232,10 @@ class _AdkTraversal:
             has_alternatives = self._runs_own_code(node, member) or bool(targets or box.runs or _delegated(member))
             exits.append(RegionExit(node, "final response" if has_alternatives else "", conditional=has_alternatives))
             escalates = escalates or box.escalates
-        back = [RegionExit(one, "transfer_to_agent", conditional=True) for one in sorted(unknown_nodes)]
-        self.assembly.connect(back, [RegionEntry(self._llm(one, within)[0]) for one in members])
+        back = [
+            RegionExit(unknown_node, "transfer_to_agent", conditional=True) for unknown_node in sorted(unknown_nodes)
+        ]
+        self.assembly.connect(back, [RegionEntry(self._llm(member, within)[0]) for member in members])
         if escalates:
             exits += [replace(one, escalated=True) for one in exits if not one.escalated]
         return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
@@ -244,15 +250,15 @@ class _AdkTraversal:
         if not is_a(target, ADK, "LlmAgent"):
             return self.region(target, within)
         node, _ = self._llm(target, within)
-        if node != caller and all(target is not one for one in members):
+        if node != caller and all(target is not member for member in members):
             members.append(target)
         return Region((RegionEntry(node),), (), frozenset({node}))
 
     def _delegates(self, node: str, agent: Any, within: tuple[str, ...]) -> list[RegionExit]:
         """Adds the sub-agents that an agent calls like tools; returns the exits at those that ask the user."""
         exits = []
-        for one in _delegated(agent):
-            delegate, mode = one, str(one.mode)
+        for sub_agent in _delegated(agent):
+            delegate, mode = sub_agent, str(sub_agent.mode)
             if is_a(delegate, ADK, "LlmAgent"):
                 target, _ = self._llm(delegate, within)
                 self._add_call(node, delegate.name, delegate, partial(self._family, delegate, within, node))
@@ -277,8 +283,10 @@ class _AdkTraversal:
         elif executor is not None:
             box.add("code_executor")
         box.runs = [(name, inner) for name, inner in box.runs if not is_silent(inner)]
-        box.escalates = box.escalates or any(AdkCode(one).escalates for one in _callbacks(agent))
-        box.opaque_calls.extend(what.inside("a callback") for one in _callbacks(agent) for what in opaque_calls_in(one))
+        box.escalates = box.escalates or any(AdkCode(callback).escalates for callback in _callbacks(agent))
+        box.opaque_calls.extend(
+            what.inside("a callback") for callback in _callbacks(agent) for what in opaque_calls_in(callback)
+        )
         return box
 
     def _describe(self, node: str, agent: Any, box: AgentTools, within: tuple[str, ...]) -> None:
@@ -307,9 +315,13 @@ class _AdkTraversal:
                 EDGES,
                 "its class overrides the run method; any agent that it holds may follow at any time",
             )
-        for one in held:
-            family = partial(self._family, one, (), node) if is_a(one, ADK, "LlmAgent") else partial(self.region, one)
-            self._add_call(node, one.name, one, family)
+        for held_agent in held:
+            family = (
+                partial(self._family, held_agent, (), node)
+                if is_a(held_agent, ADK, "LlmAgent")
+                else partial(self.region, held_agent)
+            )
+            self._add_call(node, held_agent.name, held_agent, family)
         return bool(held)
 
     def _other(self, agent: Any, within: tuple[str, ...]) -> Region:
@@ -318,9 +330,9 @@ class _AdkTraversal:
             return inner
         node, _ = self._llm(agent, within)
         self.assembly.mark(node, runs_as=type(agent).__name__)
-        for one in agent.sub_agents:
-            self.assembly.mark_unknown(node, EDGES, f"it can run {one.name!r} at any time")
-            self.call(node, one.name, one)
+        for sub_agent in agent.sub_agents:
+            self.assembly.mark_unknown(node, EDGES, f"it can run {sub_agent.name!r} at any time")
+            self.call(node, sub_agent.name, sub_agent)
         return single(node, conditional=bool(agent.sub_agents))
 
     def _foreign(self, agent: Any) -> Region | None:
@@ -354,7 +366,7 @@ class _AdkTraversal:
 
 def _continuing(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
     """The exits from which a loop continues, conditional where an escalation could leave it."""
-    leaving = {one.node for one in exits if one.escalated}
+    leaving = {region_exit.node for region_exit in exits if region_exit.escalated}
     for one in exits:
         if not one.escalated and one.node in leaving and not one.condition:
             yield replace(one, conditional=True, condition="no escalation")
@@ -371,17 +383,17 @@ def _transfer_targets(agent: Any) -> list[Any]:
 
     Excludes agents that are called like tools, and parents without a model.
     """
-    found = [one for one in agent.sub_agents if getattr(one, "mode", None) not in _DELEGATED]
+    sub_agents = [sub_agent for sub_agent in agent.sub_agents if getattr(sub_agent, "mode", None) not in _DELEGATED]
     parents = agent.parent_agent.options if isinstance(agent.parent_agent, Alternatives) else [agent.parent_agent]
     for parent in parents:
         if parent is None or not hasattr(parent, "disallow_transfer_to_parent"):
             continue
         if not agent.disallow_transfer_to_parent:
-            found.append(parent)
+            sub_agents.append(parent)
         if not agent.disallow_transfer_to_peers:
-            peers = [one for one in parent.sub_agents if one.name != agent.name]
-            found += [one for one in peers if getattr(one, "mode", None) not in _DELEGATED]
-    return found
+            peers = [sub_agent for sub_agent in parent.sub_agents if sub_agent.name != agent.name]
+            sub_agents += [peer for peer in peers if getattr(peer, "mode", None) not in _DELEGATED]
+    return sub_agents
 
 
 def _is_unseen(target: object) -> bool:
@@ -390,7 +402,7 @@ def _is_unseen(target: object) -> bool:
 
 
 def _delegated(agent: Any) -> list[Any]:
-    return [one for one in agent.sub_agents if getattr(one, "mode", None) in _DELEGATED]
+    return [sub_agent for sub_agent in agent.sub_agents if getattr(sub_agent, "mode", None) in _DELEGATED]
 
 
 def _callbacks(agent: Any) -> Iterable[object]:

@@ -115,11 +115,11 @@ def _holds(test: ast.expr, names: set[str]) -> bool | None:
         case ast.Compare(left=left, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]):
             return False if _is_confirmation(left, names) else None
         case ast.BoolOp(op=ast.And(), values=values):
-            found = {_holds(one, names) for one in values}
-            return False if False in found else True if found == {True} else None
+            verdicts = {_holds(value, names) for value in values}
+            return False if False in verdicts else True if verdicts == {True} else None
         case ast.BoolOp(op=ast.Or(), values=values):
-            found = {_holds(one, names) for one in values}
-            return True if True in found else False if found == {False} else None
+            verdicts = {_holds(value, names) for value in values}
+            return True if True in verdicts else False if verdicts == {False} else None
     return False if _is_confirmation(test, names) else None
 
 
@@ -281,8 +281,10 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
     prefix = f"{toolset.tool_name_prefix}_" if getattr(toolset, "tool_name_prefix", None) else ""
     chosen = getattr(toolset, "tool_filter", None)
     held = list(_tools_held(list(vars(toolset).values()), _TOOLSET_DEPTH))
-    if isinstance(chosen, list | tuple | set | frozenset) and all(isinstance(one, str) for one in chosen):
-        by_name = {one.name: one for one in held}
+    if isinstance(chosen, list | tuple | set | frozenset) and all(
+        isinstance(allowed_name, str) for allowed_name in chosen
+    ):
+        by_name = {held_tool.name: held_tool for held_tool in held}
         for name in chosen:
             box.add(f"{prefix}{name}", gate if gate is not None else _gate_of(by_name.get(name)))
         return
@@ -353,7 +355,7 @@ class AgentCalls:
         if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
             return exactly(BASE)
         values = self.values(owner, scope)
-        if any(is_a(one, ADK, "BaseNode") for one in values.known):
+        if any(is_a(value, ADK, "BaseNode") for value in values.known):
             return values
         return values if not values.complete and takes_context(call) else None
 
@@ -362,16 +364,16 @@ class AgentCalls:
         match expression:
             case ast.Call(func=ast.Attribute(value=owner, attr=attribute), args=[name, *_]) if attribute in _LOOKUPS:
                 named = self._by_name(self.values(owner, scope), self._evaluator.value(name, scope))
-                inner = tuple(one for one in named.known if one is not self._agent or attribute == "find_agent")
+                inner = tuple(value for value in named.known if value is not self._agent or attribute == "find_agent")
                 return Values(inner, named.complete)
             case ast.Subscript(value=inner, slice=ast.UnaryOp() | ast.Constant() as place):
                 items, number = self._items(inner, scope), _number(place)
                 if items is not None and isinstance(number, int) and -len(items) <= number < len(items):
                     return exactly(items[number])
             case ast.Name(id=name) if isinstance(scope, CodeScope) and (bindings := scope.find(name)):
-                sources = [one.source for one in bindings if not one.steps and not one.grows]
-                if len(sources) == len(bindings) and all(isinstance(one, ast.expr) for one in sources):
-                    return self._union([one for one in sources if isinstance(one, ast.expr)], scope)
+                sources = [binding.source for binding in bindings if not binding.steps and not binding.grows]
+                if len(sources) == len(bindings) and all(isinstance(source, ast.expr) for source in sources):
+                    return self._union([source for source in sources if isinstance(source, ast.expr)], scope)
         return self._evaluator.value(expression, scope)
 
     def _union(self, sources: Iterable[ast.expr], scope: NameScope) -> Values:
@@ -385,22 +387,22 @@ class AgentCalls:
         if not owners.complete:
             return Values(complete=False)
         if names.strings is None:  # any of them
-            found = [one for owner in owners.known for one in _agents_in(owner)]
-            return Values(tuple({id(one): one for one in found}.values()), bool(found))
-        found = [_find_agent(owner, name) for owner in owners.known for name in sorted(names.strings)]
-        return Values(tuple(one for one in found if one is not None), all(one is not None for one in found))
+            agents = [agent for owner in owners.known for agent in _agents_in(owner)]
+            return Values(tuple({id(agent): agent for agent in agents}.values()), bool(agents))
+        agents = [_find_agent(owner, name) for owner in owners.known for name in sorted(names.strings)]
+        return Values(tuple(agent for agent in agents if agent is not None), all(agent is not None for agent in agents))
 
     def ordered(self, expression: ast.expr, scope: NameScope) -> list[Any] | None:
         """The agents of a collection in order; None if it holds others, or the order is unknown."""
-        found = self._items(expression, scope)
-        return found if found and all(is_a(one, ADK, "BaseNode") for one in found) else None
+        items = self._items(expression, scope)
+        return items if items and all(is_a(item, ADK, "BaseNode") for item in items) else None
 
     def _items(self, expression: ast.expr | None, scope: NameScope) -> list[Any] | None:
         match expression:
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 each = [self.values(part, scope) for part in parts]
-                exact = all(len(one.known) == 1 and one.complete for one in each)
-                return [one.known[0] for one in each] if exact else None
+                exact = all(len(values.known) == 1 and values.complete for values in each)
+                return [values.known[0] for values in each] if exact else None
             case ast.Call(func=ast.Name(id="enumerate" | "list" | "tuple"), args=[inner, *_]):
                 return self._items(inner, scope)
             case ast.Call(func=ast.Name(id="reversed"), args=[inner]):
@@ -429,8 +431,10 @@ class AgentCalls:
     def helpers(self, call: ast.Call, scope: NameScope) -> list[CalledFunction]:
         """The program's functions that a call runs and that run agents."""
         arguments = self._evaluator.arguments(call, scope)
-        opened = [self._code.called_function(one, arguments) for one in self._evaluator.value(call.func, scope).known]
-        return [one for one in opened if one is not None and self.runs([one.function.tree], one.scope)]
+        opened = [
+            self._code.called_function(value, arguments) for value in self._evaluator.value(call.func, scope).known
+        ]
+        return [helper for helper in opened if helper is not None and self.runs([helper.function.tree], helper.scope)]
 
     def runs(self, trees: Iterable[ast.AST], scope: NameScope, depth: int = 0) -> bool:
         """Whether code runs agents, directly or in a helper."""
@@ -451,20 +455,24 @@ class AgentCalls:
     def _helper_runs(self, call: ast.Call, scope: NameScope, depth: int) -> bool:
         if depth >= MOST_NESTED:
             return True
-        opened = [self._code.called_function(one) for one in self._evaluator.value(call.func, scope).known]
-        return any(self.runs([one.function.tree], one.scope, depth + 1) for one in opened if one is not None)
+        opened = [self._code.called_function(value) for value in self._evaluator.value(call.func, scope).known]
+        return any(
+            self.runs([helper.function.tree], helper.scope, depth + 1) for helper in opened if helper is not None
+        )
 
     def passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call passes agents, or the run context, to code that cannot be read."""
         return self._once("passes", call, scope, lambda call: self._passes_agents(call, scope))
 
     def _passes_agents(self, call: ast.Call, scope: NameScope) -> bool:
-        arguments = [*call.args, *(one.value for one in call.keywords)]
-        agents = any(self._is_agent(one, scope) for one in arguments)
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+        agents = any(self._is_agent(argument, scope) for argument in arguments)
         if not agents and not takes_context(call):
             return False
         callees = self._evaluator.value(call.func, scope)
-        return not (callees.known and callees.complete and all(self._is_harmless(one, agents) for one in callees.known))
+        return not (
+            callees.known and callees.complete and all(self._is_harmless(callee, agents) for callee in callees.known)
+        )
 
     def _is_harmless(self, callee: object, agents: bool) -> bool:  # noqa: FBT001
         """Whether a callee is inlined, or runs no agents (the framework runs them only by known methods)."""
@@ -480,19 +488,19 @@ class AgentCalls:
         )
         return root in sys.stdlib_module_names or (not agents and (root == "google" or is_class))
 
-    def _elements(self, one: object) -> Iterable[object]:
-        return self._evaluator.elements(exactly(one)).known if isinstance(one, list | tuple | Sequence) else [one]
+    def _elements(self, value: object) -> Iterable[object]:
+        return self._evaluator.elements(exactly(value)).known if isinstance(value, list | tuple | Sequence) else [value]
 
     def _is_agent(self, expression: ast.expr, scope: NameScope) -> bool:
         known = self.values(expression, scope).known
-        flat = [each for one in known for each in self._elements(one)]
-        return any(is_a(one, ADK, "BaseAgent") and one is not self._agent for one in flat)
+        flat = [each for value in known for each in self._elements(value)]
+        return any(is_a(member, ADK, "BaseAgent") and member is not self._agent for member in flat)
 
 
 def takes_context(call: ast.Call) -> bool:
     """Whether a call takes the run context."""
-    arguments = [*call.args, *(one.value for one in call.keywords)]
-    return any(isinstance(one, ast.Name) and one.id in _CONTEXTS for one in arguments)
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(isinstance(argument, ast.Name) and argument.id in _CONTEXTS for argument in arguments)
 
 
 def _is_class_name(path: str) -> bool:
@@ -505,7 +513,7 @@ def _find_agent(owner: Any, name: str) -> Any:
         return None
     if owner.name == name:
         return owner
-    return next((one for child in owner.sub_agents if (one := _find_agent(child, name)) is not None), None)
+    return next((agent for child in owner.sub_agents if (agent := _find_agent(child, name)) is not None), None)
 
 
 def _agents_in(owner: Any) -> Iterable[Any]:
@@ -519,16 +527,16 @@ def _agents_in(owner: Any) -> Iterable[Any]:
 def _known_list(values: Values) -> list[Any] | None:
     if len(values.known) == 1 and values.complete and isinstance(values.known[0], Sequence):
         items = values.known[0].items
-        exact = values.known[0].ordered and all(len(one.known) == 1 and one.complete for one in items)
-        return [one.known[0] for one in items] if exact else None
+        exact = values.known[0].ordered and all(len(item.known) == 1 and item.complete for item in items)
+        return [item.known[0] for item in items] if exact else None
     if len(values.known) != 1 or not values.complete or not isinstance(values.known[0], list | tuple):
         return None
     return list(values.known[0])
 
 
 def _sliced(items: list[Any] | None, part: ast.Slice) -> list[Any] | None:
-    bounds = [None if one is None else _number(one) for one in (part.lower, part.upper, part.step)]
-    numbers = [one for one in bounds if one is None or isinstance(one, int)]
+    bounds = [None if limit is None else _number(limit) for limit in (part.lower, part.upper, part.step)]
+    numbers = [limit for limit in bounds if limit is None or isinstance(limit, int)]
     if items is None or len(numbers) < 3:
         return None
     return items[slice(*numbers)]

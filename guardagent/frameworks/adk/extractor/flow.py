@@ -81,9 +81,11 @@ def flow_region(traversal: Traversal, agent: Any, function: Callable[..., Any], 
 def agents_held(agent: Any) -> list[Any]:
     """The agents that an agent holds: its sub-agents, and those in its attributes."""
     values = [*agent.sub_agents, *vars(agent).values(), *(getattr(agent, "__pydantic_private__", None) or {}).values()]
-    flat = [each for one in values for each in (one if isinstance(one, list | tuple) else [one])]
-    flat += [each for one in values if isinstance(one, dict) for each in one.values()]
-    found = {id(one): one for one in flat if is_a(one, ADK, "BaseAgent") and one is not agent.parent_agent}
+    flat = [each for value in values for each in (value if isinstance(value, list | tuple) else [value])]
+    flat += [each for value in values if isinstance(value, dict) for each in value.values()]
+    found = {
+        id(member): member for member in flat if is_a(member, ADK, "BaseAgent") and member is not agent.parent_agent
+    }
     return list(found.values())
 
 
@@ -94,7 +96,7 @@ def _widened(
     node = traversal.assembly.id(agent, agent.name)
     why = f"{reason}; any agent that it holds is assumed to follow at any time"
     traversal.assembly.mark_unknown(node, EDGES, why)
-    parts = [traversal.region(one, inside) for one in agents_held(agent)]
+    parts = [traversal.region(held_agent, inside) for held_agent in agents_held(agent)]
     for part in parts:
         traversal.assembly.connect([RegionExit(node, conditional=True)], part.entries)
         traversal.assembly.connect([replace(leave, escalated=False) for leave in part.exits], [RegionEntry(node)])
@@ -103,9 +105,9 @@ def _widened(
         RegionExit(node, conditional=bool(parts)),
         *([RegionExit(node, conditional=True, escalated=True)] if escalated else []),
     ]
-    nodes = {node, *(one for part in parts for one in part.nodes)}
+    nodes = {node, *(node for part in parts for node in part.nodes)}
     return Region((RegionEntry(node),), tuple(exits), frozenset(nodes)), {
-        one.node for part in parts for one in part.entries
+        entry.node for part in parts for entry in part.entries
     }
 
 
@@ -141,7 +143,7 @@ class _AgentFlow(PathWalker[_Front]):
         ends = self._enter(self._code.body, (RegionExit(self._node),))
         for front, region in self._steps:
             self._traversal.assembly.connect(front, region.entries)
-        exits = dict.fromkeys(replace(one, back=False) for one in ends or ())
+        exits = dict.fromkeys(replace(end, back=False) for end in ends or ())
         own = (region for front, region in self._steps if any(leave.node == self._node for leave in front))
         following = {entry.node for region in own for entry in region.entries}
         return Region((RegionEntry(self._node),), tuple(exits), frozenset(self._region_nodes)), following
@@ -161,10 +163,10 @@ class _AgentFlow(PathWalker[_Front]):
         return _merged(ends) or ()
 
     def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - two rounds suffice
-        return tuple(replace(one, back=True) for one in end) if rounds == 1 else None
+        return tuple(replace(leave, back=True) for leave in end) if rounds == 1 else None
 
     def exception_state(self, before: _Front, reached: list[_Front]) -> _Front:
-        nodes = {one.node for front in reached for one in front}
+        nodes = {leave.node for front in reached for leave in front}
         return (*before, *(RegionExit(node, conditional=True) for node in sorted(nodes)))
 
     def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - an exception ends the run
@@ -177,7 +179,7 @@ class _AgentFlow(PathWalker[_Front]):
             case ast.For() | ast.AsyncFor() as loop if choice.first and self._at_least_once(loop.iter):
                 return state if choice.holds else None
             case ast.For() | ast.AsyncFor() | ast.While() if not choice.holds:
-                state = tuple(replace(one, back=False) for one in state)
+                state = tuple(replace(leave, back=False) for leave in state)
         return _with_condition(state, _condition(choice))
 
     def matters(self, code: Sequence[ast.AST]) -> bool:
@@ -194,7 +196,7 @@ class _AgentFlow(PathWalker[_Front]):
         match expression:
             case ast.Call(func=ast.Name(id="range"), args=[most]):
                 values = self._code.evaluator.value(most, self.here)
-                numbers = [one for one in values.known if isinstance(one, int) and one > 0]
+                numbers = [value for value in values.known if isinstance(value, int) and value > 0]
                 return values.complete and bool(numbers) and len(numbers) == len(values.known)
         return False
 
@@ -207,7 +209,7 @@ class _AgentFlow(PathWalker[_Front]):
         return None
 
     def _break(self, node: ast.Break, state: _Front) -> None:
-        super()._break(node, tuple(replace(one, back=False) for one in state))
+        super()._break(node, tuple(replace(leave, back=False) for leave in state))
 
     def loop(self, node: Loop, test: ast.expr | None, state: _Front) -> _Front | None:
         if isinstance(node, ast.While):
@@ -243,13 +245,13 @@ class _AgentFlow(PathWalker[_Front]):
         """The body of a loop over events, which can leave while the agent is still running."""
         if self._agent_calls.runs(node.body, self.here):
             raise _UnclearError(f"line {node.lineno}: it runs an agent while another is running")
-        for part in (part for one in node.body for part in ast.walk(one)):
+        for part in (part for statement in node.body for part in ast.walk(statement)):
             front = _escalating(front, escalates(part))
         if not _leaves(node.body):
             return front
-        jumps, nodes = Jumps(self.jumps.returns), inside or {one.node for one in front or ()}
+        jumps, nodes = Jumps(self.jumps.returns), inside or {leave.node for leave in front or ()}
         with self.jumping(jumps):
-            self.block(node.body, tuple(RegionExit(one, conditional=True) for one in sorted(nodes)) or None)
+            self.block(node.body, tuple(RegionExit(node, conditional=True) for node in sorted(nodes)) or None)
         return _merged([_with_condition(front or (), ""), *jumps.breaks])
 
     def _with(self, node: ast.With | ast.AsyncWith, state: _Front) -> _Front | None:
@@ -282,7 +284,7 @@ class _AgentFlow(PathWalker[_Front]):
         helpers = self._agent_calls.helpers(call, self.here) if agents is None else []
         if is_method(call, "run_node") and agents is None:
             agents = self._agent_calls.values(call.args[0] if call.args else None, self.here)
-        awaits = agents is not None or any(isinstance(one.function.tree, ast.AsyncFunctionDef) for one in helpers)
+        awaits = agents is not None or any(isinstance(helper.function.tree, ast.AsyncFunctionDef) for helper in helpers)
         if awaits and id(call) not in self._consumed:
             raise _UnclearError(f"line {call.lineno}: {_short(call.func)!r} is not run to completion")
         if agents is not None:
@@ -296,14 +298,20 @@ class _AgentFlow(PathWalker[_Front]):
     def _run(self, agents: Values, front: _Front, call: ast.Call) -> _Front | None:
         """Runs one of some agents."""
         agents = self._code.shown(agents)
-        agents = Values(tuple(one for one in agents.known if one is not None), agents.complete)  # None cannot be run
-        known = [one for one in agents.known if one is BASE or callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
+        agents = Values(
+            tuple(agent for agent in agents.known if agent is not None), agents.complete
+        )  # None cannot be run
+        known = [
+            agent
+            for agent in agents.known
+            if agent is BASE or callable(agent) or is_a(agent, ADK, "BaseNode", "BaseTool")
+        ]
         if not known or not agents.complete or len(known) < len(agents.known):
             raise _UnclearError(f"line {call.lineno}: the agent that {_short(call.func)!r} runs is unknown")
-        labels = [f"{_short(call.func)} is of {_label(one)}" for one in known]
+        labels = [f"{_short(call.func)} is of {_label(agent)}" for agent in known]
         is_choice = len(known) > 1
         pairs = zip(known, labels, strict=True)
-        return _merged([self._step(one, _with_condition(front, text) if is_choice else front) for one, text in pairs])
+        return _merged([self._step(pair, _with_condition(front, text) if is_choice else front) for pair, text in pairs])
 
     def _step(self, agent: Any, front: _Front) -> _Front:
         inside = (*self._within, self._agent.name)
@@ -316,7 +324,9 @@ class _AgentFlow(PathWalker[_Front]):
         self._region_nodes |= region.nodes
         self.on_raise_point(tuple(RegionExit(node, conditional=True) for node in region.nodes))
         exits = [
-            replace(leave, escalated=leave.escalated or one) for leave in region.exits for one in _escalations(front)
+            replace(leave, escalated=leave.escalated or escalation)
+            for leave in region.exits
+            for escalation in _escalations(front)
         ]
         return (*exits, *(front if region.empty else ()))
 
@@ -331,7 +341,7 @@ class _AgentFlow(PathWalker[_Front]):
 
 def _merged(fronts: Iterable[_Front | None]) -> _Front | None:
     """The distinct exits of several fronts; None if there are none."""
-    return tuple(dict.fromkeys(one for front in fronts for one in front or ())) or None
+    return tuple(dict.fromkeys(leave for front in fronts for leave in front or ())) or None
 
 
 def _condition(choice: BranchChoice) -> str:
@@ -350,7 +360,7 @@ def _condition(choice: BranchChoice) -> str:
 
 def _escalations(front: _Front) -> set[bool]:
     """The possible escalation states of a front."""
-    return {one.escalated for one in front}
+    return {leave.escalated for leave in front}
 
 
 def _label(agent: Any) -> str:
@@ -359,21 +369,21 @@ def _label(agent: Any) -> str:
 
 def _with_condition(front: _Front, text: str) -> _Front:
     """The exits under a condition; an earlier condition is kept."""
-    return tuple(replace(one, conditional=True, condition=one.condition or text) for one in front)
+    return tuple(replace(leave, conditional=True, condition=leave.condition or text) for leave in front)
 
 
 def _escalating(front: _Front | None, value: ast.expr | None) -> _Front | None:
     """Marks exits as escalated: all of them for a constant, else both ways."""
     if front is None or value is None:
         return front
-    left = tuple(replace(one, escalated=True) for one in front)
+    left = tuple(replace(leave, escalated=True) for leave in front)
     return left if isinstance(value, ast.Constant) else (*front, *left)
 
 
 def _leaves(block: Iterable[ast.AST]) -> bool:
     """Whether control can leave a block early."""
     jumps = (ast.Return, ast.Break, ast.Continue, ast.Raise)
-    return any(isinstance(node, jumps) for one in block for node in ast.walk(one))
+    return any(isinstance(node, jumps) for statement in block for node in ast.walk(statement))
 
 
 def _consumed(tree: ast.AST) -> set[int]:
@@ -435,9 +445,11 @@ def routes_of(code: FunctionCode) -> Routes:
     if code.body is None:
         return Routes(incomplete=True)
     outputs = _outputs(code)
-    found = [_event_routes(code, one) for one in outputs.known if not is_result_of(one, "google", "RequestInput")]
+    event_routes = [
+        _event_routes(code, output) for output in outputs.known if not is_result_of(output, "google", "RequestInput")
+    ]
     context_routes = [each for value in _context_routes(code) for each in _flat_routes(code, value)]
-    routes = [each for several in found for each in several] + context_routes
+    routes = [each for several in event_routes for each in several] + context_routes
     named = {route for route in routes if isinstance(route, bool | int | str)}
     unknown = not outputs.complete or any(route is UNKNOWN for route in routes)
     if code.is_generator:
@@ -453,7 +465,7 @@ def _outputs(code: FunctionCode) -> Values:
     tree, scope = code.body.function.tree, code.body.scope
     if isinstance(tree, ast.Lambda):
         return code.evaluator.value(tree.body, scope)
-    inputs = {one.arg for one in (*tree.args.args, *tree.args.kwonlyargs)}
+    inputs = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
     result = Values()
     for node in statements(tree):
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
@@ -472,9 +484,11 @@ def _event_routes(code: FunctionCode, output: object) -> list[Any]:
     route = output.arguments.get("route")
     actions = output.arguments.get("actions")
     if route is None and actions is not None:
-        inner = [one.arguments.get("route") if isinstance(one, CallResult) else UNKNOWN for one in actions.known]
-        found = [each for one in inner for each in _flat_routes(code, one or exactly(None))]
-        return found if actions.complete else [*found, UNKNOWN]
+        inner = [
+            action.arguments.get("route") if isinstance(action, CallResult) else UNKNOWN for action in actions.known
+        ]
+        flat_routes = [each for one in inner for each in _flat_routes(code, one or exactly(None))]
+        return flat_routes if actions.complete else [*flat_routes, UNKNOWN]
     return _flat_routes(code, route or exactly(None))
 
 
@@ -488,20 +502,20 @@ def _may_be_event(output: CallResult) -> bool:
 
 def _flat_routes(code: FunctionCode, routes: Values) -> list[Any]:
     """The single routes, with lists flattened."""
-    found: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
-    for one in routes.known:
-        if isinstance(one, Items | list | tuple):
-            found.extend(_flat_routes(code, code.evaluator.elements(exactly(one))))
+    flat_routes: list[Any] = [] if routes.complete and not routes.cyclic else [UNKNOWN]
+    for route in routes.known:
+        if isinstance(route, Items | list | tuple):
+            flat_routes.extend(_flat_routes(code, code.evaluator.elements(exactly(route))))
         else:
-            found.append(one if one is None or isinstance(one, bool | int | str) else UNKNOWN)
-    return found
+            flat_routes.append(route if route is None or isinstance(route, bool | int | str) else UNKNOWN)
+    return flat_routes
 
 
 def _context_routes(code: FunctionCode) -> Iterator[Values]:
     """The values assigned to a `route` attribute."""
     for body in code.bodies:
         for node in statements(body.function.tree):
-            if isinstance(node, ast.Assign) and any(_is_route(one) for one in node.targets):
+            if isinstance(node, ast.Assign) and any(_is_route(target) for target in node.targets):
                 yield code.evaluator.value(node.value, body.scope)
 
 

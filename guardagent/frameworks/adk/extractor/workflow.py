@@ -55,7 +55,7 @@ class _WorkflowGraph:
         begin = [edge for edge in self.edges if edge.from_node.name == _START]
         entries = [entry for edge in begin for entry in self._entries(edge, regions[id(edge.to_node)])]
         exits = [leave for node in self.nodes for leave in self._ends(node, regions[id(node)])]
-        inside = frozenset(one for region in regions.values() for one in region.nodes)
+        inside = frozenset(node for region in regions.values() for node in region.nodes)
         self._widen(regions)
         return Region(tuple(entries), tuple(exits), inside)
 
@@ -81,7 +81,7 @@ class _WorkflowGraph:
         if edge.route is not None:
             condition = _condition(edge.route)
             return [replace(entry, kind="conditional", condition=condition) for entry in region.entries]
-        unrouted = [one for one in self.outgoing[id(edge.from_node)] if one.route is None]
+        unrouted = [sibling for sibling in self.outgoing[id(edge.from_node)] if sibling.route is None]
         if len(unrouted) > 1:
             return [replace(entry, kind="parallel") for entry in region.entries]
         return list(region.entries)
@@ -89,7 +89,7 @@ class _WorkflowGraph:
     def _join(self, node: Any, regions: dict[int, Region]) -> None:
         """Makes a join wait for all its predecessors."""
         before = [edge.from_node for edge in self.edges if edge.to_node is node and edge.from_node.name != _START]
-        exits = [leave.node for one in before for leave in regions[id(one)].exits]
+        exits = [leave.node for predecessor in before for leave in regions[id(predecessor)].exits]
         self.traversal.assembly.join(self.traversal.assembly.id(node, node.name), exits)
 
     def _ends(self, node: Any, region: Region) -> Iterable[RegionExit]:
@@ -100,7 +100,7 @@ class _WorkflowGraph:
         if not self._is_routed(node) or any(edge.route == _DEFAULT for edge in outgoing):
             return ()
         last = sorted({leave.node for leave in region.exits})
-        if any(self.traversal.assembly.kind(one) == "human" for one in last):
+        if any(self.traversal.assembly.kind(node_id) == "human" for node_id in last):
             self._note(last, "if the answer matches no route of its edges, the branch ends")
             return ()
         reason = _unmatched(node, {route for edge in outgoing for route in _routes(edge.route)})
@@ -128,7 +128,7 @@ class _WorkflowGraph:
 
 
 def _condition(route: Any) -> str:
-    return " or ".join(str(one) for one in _routes(route))
+    return " or ".join(str(route) for route in _routes(route))
 
 
 def _routes(route: Any) -> list[Any]:
@@ -254,9 +254,9 @@ def _describe_code(
 def _add_run_nodes(traversal: Traversal, own: str, code: AdkCode) -> bool:
     """Adds the nodes that a node runs by `ctx.run_node`; returns whether there are any."""
     for values in code.runs:
-        known = [one for one in values.known if callable(one) or is_a(one, ADK, "BaseNode", "BaseTool")]
-        for one in known:
-            traversal.call(own, _name(one), one)
+        known = [value for value in values.known if callable(value) or is_a(value, ADK, "BaseNode", "BaseTool")]
+        for run_node in known:
+            traversal.call(own, _name(run_node), run_node)
         if not known or not values.complete or len(known) < len(values.known):
             traversal.assembly.mark(own, runs_unknown=True)
             traversal.assembly.mark_unknown(own, EDGES, "the nodes that it runs by 'run_node' are unknown")

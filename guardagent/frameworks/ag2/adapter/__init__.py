@@ -93,9 +93,9 @@ class GuardedToolExecutor:
         Raises:
             InputError: one cannot be guarded.
         """
-        found = [self._guard_tool(one) for one in tools]
+        guard_tools = [self._guard_tool(tool) for tool in tools]
         self._check_tools()
-        self._executor.register(stack, context, tools=found, **options)
+        self._executor.register(stack, context, tools=guard_tools, **options)
 
 
 def with_members(tool: Any, guard_tool: Callable[[Any], Any]) -> Any:
@@ -103,7 +103,7 @@ def with_members(tool: Any, guard_tool: Callable[[Any], Any]) -> Any:
     if not isinstance(tool, Toolkit | ToolSearchTool):
         return None
     created = copy.copy(tool)
-    created._tools = {name: guard_tool(one) for name, one in tool._tools.items()}  # noqa: SLF001 - the host's seam
+    created._tools = {name: guard_tool(tool) for name, tool in tool._tools.items()}  # noqa: SLF001 - the host's seam
     return created
 
 
@@ -287,10 +287,10 @@ class Ag2Attachment(HostAdapter[Ag2Scope]):
         return run_subtask
 
     def _guard_parts(self, agent: Any) -> None:
-        agent.tools[:] = [self.tool(one) for one in agent.tools]
-        agent._additional_tools[:] = [self.tool(one) for one in agent._additional_tools]  # noqa: SLF001 - as above
+        agent.tools[:] = [self.tool(tool) for tool in agent.tools]
+        agent._additional_tools[:] = [self.tool(additional_tool) for additional_tool in agent._additional_tools]  # noqa: SLF001 - as above
         if (tasks := agent._task_config) is not None:  # noqa: SLF001 - as above
-            extra = [self.tool(FunctionTool.ensure_tool(one)) for one in tasks.extra_tools]
+            extra = [self.tool(FunctionTool.ensure_tool(extra_tool)) for extra_tool in tasks.extra_tools]
             agent._task_config = replace(tasks, extra_tools=extra)  # noqa: SLF001 - as above
 
     def _factory(self, name: str) -> Any:
@@ -308,7 +308,9 @@ class Ag2Attachment(HostAdapter[Ag2Scope]):
             return tool
         if not self.is_new(adapter_of(tool), f"the tool {tool.name!r}", "the tool itself"):
             return tool
-        kind = next((one for one in (Toolkit, ToolSearchTool, FunctionTool) if isinstance(tool, one)), None)
+        kind = next(
+            (tool_type for tool_type in (Toolkit, ToolSearchTool, FunctionTool) if isinstance(tool, tool_type)), None
+        )
         if kind is not None and not _overrides(type(tool), kind):
             return self._function_tool(tool) if kind is FunctionTool else with_members(tool, self.tool)
         if isinstance(inner := getattr(tool, "_tool", None), FunctionTool) and type(tool).__module__.startswith("ag2."):

@@ -151,8 +151,8 @@ class Ag2Arguments:
         if model.args_name is not None:
             raise InputError(f"the tool {tool.name!r} takes arguments by position only; expected named parameters")
         injected = frozenset({*model.dependencies, *model.custom_fields})
-        refuse_opaque(tool.name, {one.field_name: one.field_type for one in model.params}, injected)
-        names = frozenset(one.field_name for one in model.params) - injected
+        refuse_opaque(tool.name, {parameter.field_name: parameter.field_type for parameter in model.params}, injected)
+        names = frozenset(parameter.field_name for parameter in model.params) - injected
         declared = frozenset(function.parameters.get("properties", {})) - injected
         spec = ToolSpec(tool.name, dict(function.parameters), function.description, unlisted_arguments=names)
         accepted = None if model.kwargs_name is not None else names | declared
@@ -217,10 +217,10 @@ class ServerArguments:
 
 def _defaults_of(model: Any, injected: frozenset[str]) -> dict[str, Any]:
     try:
-        found = defaults_of(inspect.signature(model.call))
+        defaults = defaults_of(inspect.signature(model.call))
     except (TypeError, ValueError):
         return {}
-    return {name: default for name, default in found.items() if name not in injected}
+    return {name: default for name, default in defaults.items() if name not in injected}
 
 
 # --- results
@@ -372,7 +372,9 @@ def result_ids(events: Iterable[Any]) -> list[str]:
 
 def text_of(parts: Iterable[Any]) -> str:
     """Returns the text of inputs."""
-    return "\n".join(one.content if isinstance(one, TextInput) else str(getattr(one, "data", one)) for one in parts)
+    return "\n".join(
+        part.content if isinstance(part, TextInput) else str(getattr(part, "data", part)) for part in parts
+    )
 
 
 def _messages(event: Any) -> Iterator[dict[str, str]]:

@@ -155,7 +155,9 @@ def streamed(judge: ClientAnswers, stream: Callable[[], Any], start: Start, form
         for update in _updates(response) if changed else [*held, *_updates(response, shown)]:
             yield update
 
-    return ResponseStream(updates(), finalizer=lambda found: ChatResponse.from_updates(found, output_format_type=form))
+    return ResponseStream(
+        updates(), finalizer=lambda updates_: ChatResponse.from_updates(updates_, output_format_type=form)
+    )
 
 
 def held_stream(own: Any, read: Callable[[Any], Awaitable[tuple[Any, bool]]]) -> ResponseStream[Any, Any]:
@@ -192,7 +194,7 @@ class ClientAnswers:
         """Returns a message of the model without a denied answer, and whether it was changed."""
         if not self.judges:
             return response, False
-        self._texts.append("".join(one.text for one in response.messages))
+        self._texts.append("".join(message.text for message in response.messages))
         goes_on = call_ids(response.messages, "function_call") or _pauses(response)
         verdict = None if goes_on else await self._verdict("".join(self._texts))
         return (response, False) if verdict is None else (_without_answer(response, verdict), True)
@@ -232,35 +234,35 @@ class ClientAnswers:
 
     def _text(self, response: Any) -> str | None:
         """Returns what the user reads of a response; None if the run only pauses, or another agent takes over."""
-        text = "".join(one.text for one in response.messages)
+        text = "".join(message.text for message in response.messages)
         if self._run.handed_over or _pauses(response):
             return text or None
         last = response.messages[-1] if response.messages else None
         if last is None or str(last.role) != "tool":
             return text
-        results = (str(one.result or "") for one in last.contents if one.type == "function_result")
+        results = (str(content.result or "") for content in last.contents if content.type == "function_result")
         return "\n".join([*([text] if text else []), *results])  # a middleware made a tool's result the answer
 
 
 def _pauses(response: Any) -> bool:
-    return any(one.user_input_request for message in response.messages for one in message.contents)
+    return any(content.user_input_request for message in response.messages for content in message.contents)
 
 
 def _updates(response: Any, first: int = 0) -> list[Any]:
     """Returns the messages of a response, from one of them on, as updates of a stream."""
     about = {"conversation_id": response.conversation_id, "response_id": response.response_id, "model": response.model}
     return [
-        ChatResponseUpdate(role=one.role, contents=one.contents, author_name=one.author_name, **about)
-        for one in response.messages[first:]
+        ChatResponseUpdate(role=message.role, contents=message.contents, author_name=message.author_name, **about)
+        for message in response.messages[first:]
     ]
 
 
 def _without_answer(response: Any, verdict: Verdict) -> Any:
     """Returns a response without its text, with the calls and their results."""
-    messages = [_stripped(one) for one in response.messages]
+    messages = [_stripped(message) for message in response.messages]
     if messages and str(messages[-1].role) == "tool":
-        messages[-1].contents = [_replaced(one, verdict) for one in messages[-1].contents]
-    kept = [one for one in messages if one.contents]
+        messages[-1].contents = [_replaced(content, verdict) for content in messages[-1].contents]
+    kept = [message for message in messages if message.contents]
     return ChatResponse(
         messages=[*kept, _message(withheld(verdict))],
         response_id=response.response_id,
@@ -275,7 +277,7 @@ def _without_answer(response: Any, verdict: Verdict) -> Any:
 
 def _stripped(message: Any) -> Any:
     created = copy.copy(message)
-    created.contents = [one for one in message.contents if one.type in _KEPT or one.user_input_request]
+    created.contents = [content for content in message.contents if content.type in _KEPT or content.user_input_request]
     created.raw_representation = None
     return created
 

@@ -57,7 +57,7 @@ def server_of(tool: FunctionTool) -> Any:
     Raises:
         InputError: the host says that it is the tool of a server, and hides which.
     """
-    if not any(one in (tool.additional_properties or {}) for one in SERVER_MARKS):
+    if not any(server_mark in (tool.additional_properties or {}) for server_mark in SERVER_MARKS):
         return None
     function = tool.func
     server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
@@ -76,8 +76,8 @@ def update_servers(guard: EnforcementPoint, tools: Sequence[FunctionTool], known
     """
     servers = {id(server): server for server in (*known, *map(server_of, tools)) if server is not None}
     for server in servers.values():
-        guard.update_server_tools(_key(server), [_spec(one) for one in server._functions])  # noqa: SLF001 - all of them
-    return {one.name for one in tools if guard.accepted.unaccepted(one.name) is not None}
+        guard.update_server_tools(_key(server), [_spec(function) for function in server._functions])  # noqa: SLF001 - all of them
+    return {tool.name for tool in tools if guard.accepted.unaccepted(tool.name) is not None}
 
 
 def send_once(tool: FunctionTool) -> None:
@@ -145,7 +145,7 @@ class FunctionToolArguments:
         hidden = frozenset({*unjudged, *([context] if context else ())})
         signature = _signature(tool)
         refuse_opaque(tool.name, annotations_of(signature), hidden, may_hide=True)
-        named = {one.name for one in signature.parameters.values() if one.kind in NAMED}
+        named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
         spec = ToolSpec(
             tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
         )
@@ -188,9 +188,13 @@ class FunctionToolArguments:
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters
-        known = [name for name, one in names.items() if one.kind in NAMED]
+        known = [name for name, parameter in names.items() if parameter.kind in NAMED]
         odd = named.keys() - set(known) if len(known) == len(names) else ()
-        absent = [one for one in known if one not in named and one not in apart and one not in self.defaults]
+        absent = [
+            parameter_name
+            for parameter_name in known
+            if parameter_name not in named and parameter_name not in apart and parameter_name not in self.defaults
+        ]
         if odd or absent:
             problem = f"{min(odd)!r} is not one of them" if odd else f"{absent[0]!r} is missing"
             raise InputError(f"the arguments of {self.spec.name!r} do not fit: {problem}")

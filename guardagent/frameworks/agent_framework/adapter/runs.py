@@ -99,10 +99,10 @@ class ServerAnswerLostError(ToolExecutionException):
 def outcome_of(result: Any) -> Outcome:
     """Returns a call's outcome from what its tool has returned: a value, or contents of the host."""
     parts = result if isinstance(result, list) else [result]
-    if not any(isinstance(one, Content) for one in parts):
+    if not any(isinstance(part, Content) for part in parts):
         return Outcome(plain_or_text(result))
-    texts = [_text(one) for one in parts]
-    failed = any(isinstance(one, Content) and one.type == "error" for one in parts)
+    texts = [_text(part) for part in parts]
+    failed = any(isinstance(part, Content) and part.type == "error" for part in parts)
     return Outcome(texts[0] if len(texts) == 1 else "\n".join(map(str, texts)), failed=failed, other_outputs=(texts,))
 
 
@@ -135,10 +135,10 @@ def _text(part: Any) -> Any:
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     """Returns role and text of each message."""
-    return [{"role": str(one.role), "content": one.text or ""} for one in messages]
+    return [{"role": str(message.role), "content": message.text or ""} for message in messages]
 
 
 def call_ids(messages: Iterable[Any], kind: str) -> list[str]:
     """Returns the ids of the calls in the contents of one type, such as `function_result`."""
-    found = (one.call_id for message in messages for one in message.contents if one.type == kind)
-    return [one for one in found if isinstance(one, str)]
+    call_ids = (content.call_id for message in messages for content in message.contents if content.type == kind)
+    return [call_id for call_id in call_ids if isinstance(call_id, str)]

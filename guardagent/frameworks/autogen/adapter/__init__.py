@@ -143,8 +143,8 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
     def guard_parts(self, agent: Any) -> None:
         """Guards the workbenches, hand-offs, code executor and inner agents of an agent."""
         if isinstance(agent, BaseGroupChat):
-            for one in agent._participants:  # noqa: SLF001 - there is no public way to it
-                self.guard_agent(one)
+            for participant in agent._participants:  # noqa: SLF001 - there is no public way to it
+                self.guard_agent(participant)
         for name in ("_team", "_wrapped_agent"):
             if isinstance(inner := vars(agent).get(name), BaseChatAgent | Team):
                 self.guard_agent(inner)
@@ -156,10 +156,10 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
     def _guard_tools(self, agent: Any) -> None:
         own = self._agents.setdefault(id(agent), AssistantTools(self.tools, agent))
         agent._workbench = [  # noqa: SLF001 - as above
-            own.workbench(one, f"{agent.name} #{at}")
-            for at, one in enumerate(agent._workbench)  # noqa: SLF001 - as above
+            own.workbench(workbench, f"{agent.name} #{at}")
+            for at, workbench in enumerate(agent._workbench)  # noqa: SLF001 - as above
         ]
-        agent._handoff_tools = [own.handoff(one) for one in agent._handoff_tools]  # noqa: SLF001 - as above
+        agent._handoff_tools = [own.handoff(handoff_tool) for handoff_tool in agent._handoff_tools]  # noqa: SLF001 - as above
 
     def _executor(self, executor: Any) -> Any:
         self.listed.add(EXECUTE)

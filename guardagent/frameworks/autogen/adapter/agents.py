@@ -63,8 +63,8 @@ class _GuardedChatAgent(BaseChatAgent):
             context = getattr(self, "_model_context", None)
             hold = AnswerHold(attachment, around, self.name, messages, context)
             ended = hold.judged(ended)
-        async with aclosing(ended) as found:
-            async for event in found:
+        async with aclosing(ended) as stream:
+            async for event in stream:
                 yield event
 
     def dump_component(self) -> Any:
@@ -80,11 +80,11 @@ class _GuardedAssistant(_GuardedChatAgent):
         if turn is not None:
             messages = await kwargs["model_context"].get_messages()
             turn.step, turn.messages = turn.step + 1, chat(messages)
-            turn.seen = [one for one in result_ids(messages) if one not in turn.proposed]
+            turn.seen = [result_id for result_id in result_ids(messages) if result_id not in turn.proposed]
         async with aclosing(super()._call_llm(*args, **kwargs)) as results:
             async for result in results:
                 if turn is not None and isinstance(result, CreateResult) and not isinstance(result.content, str):
-                    turn.proposed.update(one.id for one in result.content)
+                    turn.proposed.update(call.id for call in result.content)
                 yield result
 
     @classmethod
@@ -111,8 +111,12 @@ class _GuardedAssistant(_GuardedChatAgent):
         """Hands over, unless the hand-off was denied: then the model gets its error."""
         failed = {id(call) for call, result in executed_calls_and_results if result.is_error and call.name in handoffs}
         denied = {call.id for call, _ in executed_calls_and_results if id(call) in failed}
-        left = [one for one in model_result.content if not (one.name in handoffs and one.id in denied)]
-        executed = [one for one in executed_calls_and_results if id(one[0]) not in failed]
+        left = [
+            kept_call
+            for kept_call in model_result.content
+            if not (kept_call.name in handoffs and kept_call.id in denied)
+        ]
+        executed = [executed_call for executed_call in executed_calls_and_results if id(executed_call[0]) not in failed]
         return super()._check_and_handle_handoff(
             model_result=model_result.model_copy(update={"content": left}),
             executed_calls_and_results=executed,
@@ -134,9 +138,9 @@ async def _until_ended(
     Raises:
         TeamHalted: a rule has halted the run.
     """
-    async with aclosing(events) as found:
+    async with aclosing(events) as stream:
         if run.halted is None and run.final is None:
-            async for event in found:
+            async for event in stream:
                 if run.halted is not None:
                     break
                 yield _final_response(agent, run.final) if run.final and isinstance(event, Response) else event
@@ -156,8 +160,8 @@ async def _until_ended(
 
 def _require_guarded(parts: Mapping[str, Any]) -> None:
     """Raises InputError if an agent got a workbench or a hand-off during its run."""
-    found = [guard_of_workbench(one) for one in parts["workbench"]]
-    if None in found or not all(isinstance(one, AutoGenTool) for one in parts["handoff_tools"]):
+    guards = [guard_of_workbench(one) for one in parts["workbench"]]
+    if None in guards or not all(isinstance(handoff_tool, AutoGenTool) for handoff_tool in parts["handoff_tools"]):
         raise InputError("the agent got a workbench or a hand-off during its run; it is guarded in the next run")
 
 
@@ -200,8 +204,8 @@ class _GuardedTeam(BaseGroupChat):
             messages = [] if task is None else [task] if not isinstance(task, list | tuple) else task
             events = AnswerHold(attachment, around, self.name, messages).judged(events)
         try:
-            async with aclosing(events) as found:
-                async for event in found:
+            async with aclosing(events) as stream:
+                async for event in stream:
                     yield event
         except Exception:
             if around.run.halted is not None:

@@ -54,11 +54,11 @@ class AutoGenArguments:
             InputError: it has an argument of a type that no rule can read.
         """
         model = tool.args_type()
-        refuse_opaque(name, {argument: one.annotation for argument, one in model.model_fields.items()})
+        refuse_opaque(name, {argument: model_field.annotation for argument, model_field in model.model_fields.items()})
         schema = tool.schema.get("parameters", {})
         more = frozenset(model.model_fields) if model.model_config.get("extra") != "allow" else None
         spec = ToolSpec(name, dict(schema), tool.description or "", unlisted_arguments=more)
-        return cls(spec, model, any(one.__name__ == _SERVER_TOOL for one in type(tool).__mro__))
+        return cls(spec, model, any(base.__name__ == _SERVER_TOOL for base in type(tool).__mro__))
 
     def copied(self, args: BaseModel) -> dict[str, Any]:
         """Returns a copy of arguments, which nobody else can change.
@@ -238,14 +238,17 @@ class AnswerHold:
         message, last = TextMessage(content=text, source=self.name), self.events[-1]
         if not isinstance(last, TaskResult):
             return [Response(chat_message=message, inner_messages=[])]
-        messages = [*(one for one in last.messages if self._asks(one)), message]
+        messages = [*(message for message in last.messages if self._asks(message)), message]
         return [*messages, TaskResult(messages=messages)]
 
     def _asks(self, message: Any) -> bool:
         """Whether it is the user's message."""
-        if any(isinstance(one, str) and message.source == "user" and message.to_text() == one for one in self.task):
+        if any(
+            isinstance(request, str) and message.source == "user" and message.to_text() == request
+            for request in self.task
+        ):
             return True
-        return any(message.id == one.id for one in self.task if isinstance(one, BaseChatMessage))
+        return any(message.id == request.id for request in self.task if isinstance(request, BaseChatMessage))
 
     def _forget(self, start: int, text: str) -> None:
         """Replaces what the model said in this run in its context."""

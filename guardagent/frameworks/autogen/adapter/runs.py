@@ -112,7 +112,7 @@ def outcome_of(value: Any, as_string: Callable[[Any], str]) -> Outcome:
 
 def outcome_of_result(result: ToolResult) -> Outcome:
     """Returns a call's outcome from the result of a workbench."""
-    parts = ["[image]" if isinstance(one, ImageResultContent) else one.content for one in result.result]
+    parts = ["[image]" if isinstance(part, ImageResultContent) else part.content for part in result.result]
     return Outcome("\n".join(parts), failed=result.is_error, other_outputs=(parts,))
 
 
@@ -128,13 +128,13 @@ _SPOKEN = (BaseChatMessage, CodeGenerationEvent, SelectorEvent, ThoughtEvent)
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     """Returns role and text of each message of a model's context."""
-    return [{"role": _role(one), "content": _content(one)} for one in messages]
+    return [{"role": _role(message), "content": _content(message)} for message in messages]
 
 
 def result_ids(messages: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages."""
-    found = [one.content for one in messages if isinstance(one, FunctionExecutionResultMessage)]
-    return [result.call_id for results in found for result in results]
+    contents = [message.content for message in messages if isinstance(message, FunctionExecutionResultMessage)]
+    return [result.call_id for results in contents for result in results]
 
 
 def spoken_text(event: Any) -> str | None:
@@ -145,7 +145,7 @@ def spoken_text(event: Any) -> str | None:
     if isinstance(event, StructuredMessage):
         parts.append(answer_text(event.content))
     if isinstance(event, HandoffMessage):
-        parts += [one["content"] for one in chat(event.context)]
+        parts += [context_message["content"] for context_message in chat(event.context)]
     return "\n".join(parts)
 
 
@@ -161,5 +161,5 @@ def _content(message: Any) -> str:
     if isinstance(message.content, str):
         return message.content
     if isinstance(message, FunctionExecutionResultMessage):
-        return "\n".join(one.content for one in message.content)
-    return "\n".join(one for one in message.content if isinstance(one, str))
+        return "\n".join(part.content for part in message.content)
+    return "\n".join(part for part in message.content if isinstance(part, str))

@@ -198,8 +198,8 @@ class _GuardedStatic(StaticWorkbench):
     def _tools(self) -> list[Any]:
         inner = self.guardagent_inner
         shown = {original: name for name, original in inner._override_name_to_original.items()}  # noqa: SLF001 - the host's seam
-        tools = [(one, str(getattr(one, "name", ""))) for one in inner._tools]  # noqa: SLF001 - as above
-        return [self.guardagent_owner.tool(one, shown.get(name, name), self._place) for one, name in tools]
+        tools = [(tool, str(getattr(tool, "name", ""))) for tool in inner._tools]  # noqa: SLF001 - as above
+        return [self.guardagent_owner.tool(tool, shown.get(name, name), self._place) for tool, name in tools]
 
     @property
     def _tool_overrides(self) -> Any:
@@ -246,10 +246,10 @@ class _GuardedServer(Workbench):
         return getattr(self.guardagent_inner, name)
 
     async def list_tools(self) -> list[ToolSchema]:
-        schemas = {one["name"]: one for one in await self.guardagent_inner.list_tools()}
+        schemas = {tool["name"]: tool for tool in await self.guardagent_inner.list_tools()}
         specs = {
-            name: ToolSpec(name, dict(one.get("parameters", {})), one.get("description", ""))
-            for name, one in schemas.items()
+            name: ToolSpec(name, dict(schema.get("parameters", {})), schema.get("description", ""))
+            for name, schema in schemas.items()
         }
         allowed = self.guardagent_owner.list_server(self._server, list(specs.values()), self._place)
         self._specs = {name: specs[name] for name in allowed}

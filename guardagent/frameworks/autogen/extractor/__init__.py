@@ -86,14 +86,14 @@ class TeamRegions:
             node, agent.kind, agent.name, tools=tools.names, gated_tools=tools.gated,
             team=within[-1] if within else None, **agent.metadata,
         )  # fmt: skip
-        inner = [self._add_runner(node, one.tool, one.runner, (*within, agent.name)) for one in tools.runs]
+        inner = [self._add_runner(node, run.tool, run.runner, (*within, agent.name)) for run in tools.runs]
         inner += self._inner_team(agent, node, (*within, agent.name))
         for note in agent.notes:
             self.assembly.note(note)
         entries = region.entries
         if agent.team is not None:
             entries = (*inner[-1].entries, *(entries if inner[-1].empty else ()))
-        return Region(entries, region.exits, region.nodes.union(*(one.nodes for one in inner)))
+        return Region(entries, region.exits, region.nodes.union(*(inner_region.nodes for inner_region in inner)))
 
     def _add_runner(self, node: str, tool: str, runner: Any, within: tuple[str, ...]) -> Region:
         """Adds the runner of a tool, with edges from and to the agent."""
@@ -118,10 +118,12 @@ class TeamRegions:
             build = round_robins if build is round_robin and possible_orders(team) else any_order
         if build is None:
             return self._unknown_team(team, within)
-        for one in participants(team):
-            if not is_a(one, AUTOGEN, "Team"):
-                self.assembly.id(one, str(one.name), within)  # agents of an outer team keep unqualified names
-        turns = [self._turn(one, within) for one in participants(team)]
+        for participant in participants(team):
+            if not is_a(participant, AUTOGEN, "Team"):
+                self.assembly.id(
+                    participant, str(participant.name), within
+                )  # agents of an outer team keep unqualified names
+        turns = [self._turn(member, within) for member in participants(team)]
         stop = Termination.of(team)
         region = build(self.assembly, team, turns, stop)
         nodes = region.nodes.union(*(turn.region.nodes for turn in turns))

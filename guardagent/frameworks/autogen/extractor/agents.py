@@ -103,13 +103,13 @@ class _SpeakerEvaluator(Outcomes):
         return super()._subscript(node, scope)
 
     def _is_thread(self, node: ast.AST, scope: NameScope) -> bool:
-        return any(isinstance(one, _Thread) for one in self.value(node, scope).known)
+        return any(isinstance(value, _Thread) for value in self.value(node, scope).known)
 
-    def is_true(self, one: object) -> bool | None:
-        if isinstance(one, _Thread):
+    def is_true(self, value: object) -> bool | None:
+        if isinstance(value, _Thread):
             self.known_reads += 1
-            return True if one.has_spoken else None
-        return super().is_true(one)
+            return True if value.has_spoken else None
+        return super().is_true(value)
 
 
 def _can_change(owner: object, name: str) -> bool:
@@ -129,8 +129,8 @@ def speaker_choice(function: object, last_speakers: Iterable[str], *, has_spoken
     """
     evaluator = _SpeakerEvaluator()
     thread = _Thread(_Message(tuple(last_speakers)), has_spoken)
-    found = _result(evaluator, function, Arguments((exactly(thread),)))
-    return _choice(evaluator, found)
+    choice = _result(evaluator, function, Arguments((exactly(thread),)))
+    return _choice(evaluator, choice)
 
 
 def _result(evaluator: _SpeakerEvaluator, function: object, arguments: Arguments) -> Values:
@@ -144,13 +144,13 @@ def _result(evaluator: _SpeakerEvaluator, function: object, arguments: Arguments
     return evaluator.call(method, arguments) if method is not None else UNKNOWN
 
 
-def _choice(evaluator: _SpeakerEvaluator, found: Values) -> SpeakerChoice:
-    lists = [one for one in found.known if isinstance(one, Sequence | list | tuple | set)]
-    elements = found
-    for one in lists:
-        elements |= evaluator.elements(exactly(one))
-    names = frozenset(plain_string(one) for one in elements.known if isinstance(one, str))
-    others = [one for one in elements.known if not isinstance(one, str | None) and one not in lists]
+def _choice(evaluator: _SpeakerEvaluator, values: Values) -> SpeakerChoice:
+    lists = [value for value in values.known if isinstance(value, Sequence | list | tuple | set)]
+    elements = values
+    for collection in lists:
+        elements |= evaluator.elements(exactly(collection))
+    names = frozenset(plain_string(element) for element in elements.known if isinstance(element, str))
+    others = [element for element in elements.known if not isinstance(element, str | None) and element not in lists]
     return SpeakerChoice(names, None in elements.known, not elements.complete or bool(others))
 
 
@@ -262,11 +262,14 @@ class Agent:
     def handoffs(self) -> Mapping[str, str] | None:
         """The targets of its hand-offs by tool name; None if unknown."""
         if is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            found = private_attribute(self.inner, "_handoffs", _DISTRIBUTION)
-            if not isinstance(found, Mapping):  # the source does not determine them
+            handoffs = private_attribute(self.inner, "_handoffs", _DISTRIBUTION)
+            if not isinstance(handoffs, Mapping):  # the source does not determine them
                 return None
-            return {name: str(one.target) for name, one in found.items()}
-        produced = {getattr(one, "__name__", None) or getattr(one, "name", "") for one in self._produced_types}
+            return {name: str(handoff.target) for name, handoff in handoffs.items()}
+        produced = {
+            getattr(produced_type, "__name__", None) or getattr(produced_type, "name", "")
+            for produced_type in self._produced_types
+        }
         return None if "HandoffMessage" in produced else {}
 
     @property
@@ -274,8 +277,8 @@ class Agent:
         """The message types that it declares; none if the agent is unknown."""
         if isinstance(self.inner, UnknownValue):
             return ()
-        found = getattr(self.inner, "produced_message_types", ())
-        return found if isinstance(found, list | tuple) else [found]
+        produced_message_types = getattr(self.inner, "produced_message_types", ())
+        return produced_message_types if isinstance(produced_message_types, list | tuple) else [produced_message_types]
 
     @property
     def is_person(self) -> bool:
@@ -301,7 +304,7 @@ class Agent:
         if isinstance(self.inner, UnknownValue):
             return None, None
         if isinstance(self.inner, Stub) or is_a(self.inner, AUTOGEN, "AssistantAgent"):
-            location = source_location(self.inner, self.name, *(one.__name__ for one in kind.__mro__))
+            location = source_location(self.inner, self.name, *(base.__name__ for base in kind.__mro__))
             return location.get("file"), location.get("line")
         if kind.__module__.partition(".")[0] not in {AUTOGEN, "autogen_ext"}:
             return definition(kind)
@@ -345,9 +348,9 @@ def _other_approver(body: FunctionSummary) -> str:
 def speakers(runner: Any) -> tuple[str, ...]:
     """The possible sources of the last message of an agent or a team; empty if unknown."""
     if is_a(runner, AUTOGEN, "BaseGroupChat"):
-        found = [speakers(one) for one in participants(runner)]
+        speaker_sets = [speakers(participant) for participant in participants(runner)]
         orchestrator = (_ORCHESTRATOR,) if is_a(runner, AUTOGEN, "MagenticOneGroupChat") else ()
-        return () if () in found else (*orchestrator, *(name for names in found for name in names))
+        return () if () in speaker_sets else (*orchestrator, *(name for names in speaker_sets for name in names))
     inner = Agent(runner).inner if is_a(runner, AUTOGEN, "ChatAgent") else runner
     ours = type(inner).__module__.partition(".")[0] in {AUTOGEN, "autogen_ext"}
     return (str(inner.name),) if ours else ()
@@ -355,24 +358,24 @@ def speakers(runner: Any) -> tuple[str, ...]:
 
 def participants(team: Any) -> list[Any]:
     """The possible participants of a team, including unknown ones."""
-    found = private_attribute(team, "_participants", _DISTRIBUTION)
-    return flattened(found if isinstance(found, list | tuple) else [found])
+    members = private_attribute(team, "_participants", _DISTRIBUTION)
+    return flattened(members if isinstance(members, list | tuple) else [members])
 
 
 def are_certain(team: Any) -> bool:
     """Whether the number of participants of a team, and their order, are known; an agent itself can be unknown."""
-    found = private_attribute(team, "_participants", _DISTRIBUTION)
-    return isinstance(found, list | tuple) and not any(isinstance(one, Alternatives) for one in found)
+    members = private_attribute(team, "_participants", _DISTRIBUTION)
+    return isinstance(members, list | tuple) and not any(isinstance(member, Alternatives) for member in members)
 
 
 def possible_orders(team: Any) -> list[list[Any]]:
     """The possible lists of participants of a team, if some are there only under a condition; empty if unknown."""
-    found = private_attribute(team, "_participants", _DISTRIBUTION)
+    members = private_attribute(team, "_participants", _DISTRIBUTION)
     orders: list[list[Any]] = [[]]
-    for one in found if isinstance(found, list | tuple) else [Alternatives([], repeated=True)]:
-        options = one.options if isinstance(one, Alternatives) else [one]
+    for member in members if isinstance(members, list | tuple) else [Alternatives([], repeated=True)]:
+        options = member.options if isinstance(member, Alternatives) else [member]
         several = [option if isinstance(option, list) else [option] for option in options]
-        unclear = getattr(one, "repeated", False) or any(
+        unclear = getattr(member, "repeated", False) or any(
             isinstance(each, Alternatives) for some in several for each in some
         )
         if unclear or len(orders) * len(several) > _MOST_ORDERS:
@@ -408,8 +411,8 @@ def _assistant_tools(agent: Any, notes: list[str]) -> ParticipantTools:
 
 
 def _workbenches(agent: Any) -> list[Any]:
-    found = private_attribute(agent, "_workbench", _DISTRIBUTION)
-    return list(found) if isinstance(found, list | tuple) else [found]
+    workbenches = private_attribute(agent, "_workbench", _DISTRIBUTION)
+    return list(workbenches) if isinstance(workbenches, list | tuple) else [workbenches]
 
 
 def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
@@ -423,9 +426,9 @@ def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
 def _other_tools(agent: Any) -> Iterator[str]:
     """The tools of an agent of another class: those it declares, and the schemas that its code names."""
     for attribute in ("tools", "default_tools", "_api_tools"):  # of the agents of autogen-ext
-        found = getattr(agent, attribute, None)
-        if isinstance(found, list | tuple):
-            yield from filter(None, map(_tool_name, found))
+        own_tools = getattr(agent, attribute, None)
+        if isinstance(own_tools, list | tuple):
+            yield from filter(None, map(_tool_name, own_tools))
     for kind in type(agent).__mro__:
         if kind.__module__.startswith("autogen_ext.") or not kind.__module__.startswith("autogen"):
             yield from _schemas(kind)
@@ -454,7 +457,7 @@ def _has_model(agent: Any) -> bool:
     if type(agent).__module__.startswith("autogen_ext."):
         return True
     held: Iterable[object] = vars(agent).values() if hasattr(agent, "__dict__") else ()
-    return any(is_a(one, CORE, "ChatCompletionClient") for one in held)
+    return any(is_a(member, CORE, "ChatCompletionClient") for member in held)
 
 
 def _is_own(function: object) -> bool:

@@ -93,20 +93,24 @@ class ActivationAnalysis:
     def may_block(self, name: str) -> bool:
         """Whether the successors of a speaker may wait for others that never come."""
         known = self._always_reached(name)
-        return not is_exhaustive([one.edge for one in self.edges if one.source == name and self._activates(one, known)])
+        return not is_exhaustive(
+            [edge.edge for edge in self.edges if edge.source == name and self._activates(edge, known)]
+        )
 
     def _activates(self, edge: ActivationEdge, known: Iterable[str]) -> bool:
         """Whether an edge activates its target, immediately or together with edges that are certain."""
         group = self._groups[edge.group]
-        others = [one for one in group if one is not edge]
-        return edge.edge.activation_condition == "any" or all(one.is_certain and one.source in known for one in others)
+        others = [sibling for sibling in group if sibling is not edge]
+        return edge.edge.activation_condition == "any" or all(
+            sibling.is_certain and sibling.source in known for sibling in others
+        )
 
     @cached_property
     def _groups(self) -> Mapping[tuple[str, str], list[ActivationEdge]]:
-        found: dict[tuple[str, str], list[ActivationEdge]] = {}
+        activation_edges: dict[tuple[str, str], list[ActivationEdge]] = {}
         for way in self.edges:
-            found.setdefault(way.group, []).append(way)
-        return found
+            activation_edges.setdefault(way.group, []).append(way)
+        return activation_edges
 
     def _always_reached(self, name: str) -> frozenset[str]:
         """The speakers in every run in which this one speaks."""
@@ -123,24 +127,26 @@ class ActivationAnalysis:
     @cached_property
     def _predecessors(self) -> dict[str, frozenset[str] | None]:
         """The speakers certain to have spoken when each one speaks, itself included; None if it is unreachable."""
-        found: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
+        predecessors: dict[str, frozenset[str] | None] = dict.fromkeys(self.graph.nodes)
         changed = True
         while changed:
-            now = {name: self._required(name, found) for name in found}
-            changed, found = now != found, now
-        return found
+            now = {name: self._required(name, predecessors) for name in predecessors}
+            changed, predecessors = now != predecessors, now
+        return predecessors
 
-    def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+    def _required(self, name: str, required: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
         alternatives = [frozenset[str]()] if name in self._starts else []
         for (target, _), group in self._groups.items():
             if target == name:
-                alternatives.extend(self._before_group(group, found))
+                alternatives.extend(self._before_group(group, required))
         return frozenset.intersection(*alternatives) | {name} if alternatives else None
 
     @staticmethod
-    def _before_group(group: list[ActivationEdge], found: Mapping[str, frozenset[str] | None]) -> list[frozenset[str]]:
-        before = [found[way.source] for way in group]
-        known = [one for one in before if one is not None]
+    def _before_group(
+        group: list[ActivationEdge], required: Mapping[str, frozenset[str] | None]
+    ) -> list[frozenset[str]]:
+        before = [required[way.source] for way in group]
+        known = [name_set for name_set in before if name_set is not None]
         if group[0].edge.activation_condition == "any":
             return known
         return [frozenset[str]().union(*known)] if len(known) == len(before) else []
@@ -175,7 +181,8 @@ class Termination:
         limit = turns if isinstance(turns, int) else None
         parts += [f"max_turns={limit}" if limit is not None else "max_turns"] if turns is not None else []
         targets = frozenset(
-            str(private_attribute(one, "_target", _DISTRIBUTION)) for one in _handoff_conditions(condition)
+            str(private_attribute(handoff_condition, "_target", _DISTRIBUTION))
+            for handoff_condition in _handoff_conditions(condition)
         )
         return cls(" | ".join(parts), targets, limit, condition is not None)
 
@@ -186,8 +193,8 @@ class Termination:
 def _handoff_conditions(condition: Any) -> Iterator[Any]:
     if is_a(condition, AUTOGEN, "HandoffTermination"):
         yield condition
-    for one in _parts(condition):
-        yield from _handoff_conditions(one)
+    for part in _parts(condition):
+        yield from _handoff_conditions(part)
 
 
 def _parts(condition: Any) -> tuple[Any, ...]:
@@ -274,7 +281,7 @@ def round_robins(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Ter
     """Connects the participants in one of several cycles, if conditions decide who takes part."""
     by_runner = {id(turn.runner): turn for turn in turns}
     regions = [
-        round_robin(assembly, team, [_perhaps(by_runner[id(one)]) for one in order], stop)
+        round_robin(assembly, team, [_perhaps(by_runner[id(participant)]) for participant in order], stop)
         for order in possible_orders(team)
     ]
     entries = {entry: None for region in regions for entry in region.entries}
@@ -325,13 +332,13 @@ def _stop_exit(leave: RegionExit, stop: Termination) -> RegionExit:
 def _outside_targets(assembly: Assembly, turns: tuple[TeamTurn, ...], stop: Termination) -> dict[str, str]:
     """Adds a `human` node for each hand-off target that stops the team and is not a participant."""
     names = {turn.name for turn in turns}
-    found: dict[str, str] = {}
+    outside_targets: dict[str, str] = {}
     for turn in turns:
         for tool, target in _handoffs(turn).items():
             if target in stop.handoffs and target not in names:
-                found[target] = found.get(target) or _person(assembly, target)
-                connect_handoff(assembly, turn, tool, [RegionEntry(found[target])])
-    return found
+                outside_targets[target] = outside_targets.get(target) or _person(assembly, target)
+                connect_handoff(assembly, turn, tool, [RegionEntry(outside_targets[target])])
+    return outside_targets
 
 
 def _handoffs(turn: TeamTurn) -> dict[str, str]:
@@ -372,12 +379,12 @@ def _swarm_targets(assembly: Assembly, turn: TeamTurn, turns: list[TeamTurn]) ->
     """The hand-off targets of a participant of a swarm, by tool name."""
     agent = Agent(turn.runner)
     if agent.is_person:
-        back = [one for one in turns if turn.name in _handoffs(one).values()]
-        return {f"hands back to {one.name}": one.name for one in back}
+        back = [team_turn for team_turn in turns if turn.name in _handoffs(team_turn).values()]
+        return {f"hands back to {sender.name}": sender.name for sender in back}
     if agent.handoffs is None:
         why = f"the hand-off targets of {turn.name!r} are unknown; they are assumed to be all participants"
         widen(assembly, turn.region.nodes, why)
-        return {f"hands off to {one.name}": one.name for one in turns if one is not turn}
+        return {f"hands off to {team_turn.name}": team_turn.name for team_turn in turns if team_turn is not turn}
     return dict(agent.handoffs)
 
 
@@ -397,7 +404,7 @@ def magentic(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termina
     node = assembly.describe(assembly.id(object(), name), "llm", name, orchestrates=True)
     for turn in turns:
         speaker_choice = [
-            replace(one, kind="conditional", condition="the orchestrator chooses it") for one in turn.region.entries
+            replace(entry, kind="conditional", condition="the orchestrator chooses it") for entry in turn.region.entries
         ]
         assembly.connect([RegionExit(node)], speaker_choice)
         assembly.connect(turn.region.exits, [RegionEntry(node)])
@@ -467,7 +474,7 @@ def flow(assembly: Assembly, team: Any, turns: list[TeamTurn], stop: Termination
 def _connect(assembly: Assembly, by_name: dict[str, TeamTurn], turn: TeamTurn, edges: list[Any]) -> None:
     for edge in edges:
         condition = condition_text(edge)
-        is_parallel = sum(condition_text(one) is None for one in edges) > 1
+        is_parallel = sum(condition_text(edge) is None for edge in edges) > 1
         entries = by_name[edge.target].region.entries
         entries = tuple(replace(entry, kind="parallel") for entry in entries) if is_parallel else entries
         exits = [
@@ -484,10 +491,14 @@ def _groups(assembly: Assembly, by_name: dict[str, TeamTurn], graph: Any) -> Non
             for edge in (edge for edge in node.edges if edge.target == name):
                 _, sources = groups.setdefault(edge.activation_group, (edge.activation_condition, []))
                 sources.extend([source] if source not in sources else [])
-        waits = [one for which, sources in groups.values() if which == "all" and len(sources) > 1 for one in sources]
+        waits = [
+            source for which, sources in groups.values() if which == "all" and len(sources) > 1 for source in sources
+        ]
         for entry in turn.region.entries:
             if waits:
-                assembly.join(entry.node, [leave.node for one in waits for leave in by_name[one].region.exits])
+                assembly.join(
+                    entry.node, [leave.node for source_name in waits for leave in by_name[source_name].region.exits]
+                )
             if len(groups) > 1 or any(which == "any" for which, _ in groups.values()):
                 assembly.mark(entry.node, activation={group: [which, *rest] for group, (which, rest) in groups.items()})
 
@@ -550,14 +561,14 @@ class SpeakerSelection:
         self.candidates = private_attribute(self.team, "_candidate_func", _DISTRIBUTION)
         self.repeats = private_attribute(self.team, "_allow_repeated_speaker", _DISTRIBUTION)
         self._by_function = {
-            turn.name for one in self.turns for turn in self._members(self._choice(one, self.function))
+            turn.name for speaker in self.turns for turn in self._members(self._choice(speaker, self.function))
         }
 
     def successors(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
         """The possible successors; includes a repeated choice after a team that stops before its first turn."""
-        found = list(self.after(last))
-        yield from found
-        if last is not None and any(turn.region.empty and why != _BY_FUNCTION for turn, why in found):
+        names = list(self.after(last))
+        yield from names
+        if last is not None and any(turn.region.empty and why != _BY_FUNCTION for turn, why in names):
             yield last, _BY_MODEL
 
     def after(self, last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:

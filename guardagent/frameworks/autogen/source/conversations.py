@@ -67,14 +67,14 @@ class _TransitionEvaluator(Outcomes):
     def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
         left, right = self.value(node.left, scope), self.value(node.comparators[0], scope)
         if len(node.ops) == 1 and left.known == (self.last,) and left.complete:
-            found = right
+            elements = right
             if isinstance(node.ops[0], ast.In | ast.NotIn):
-                found = self.elements(right)
-            if found.complete and found.known and all(isinstance(one, Stub) for one in found.known):
+                elements = self.elements(right)
+            if elements.complete and elements.known and all(isinstance(element, Stub) for element in elements.known):
                 self.known_reads += 1
-                same, positive = self.last in found.known, isinstance(node.ops[0], ast.Eq | ast.Is | ast.In)
+                same, positive = self.last in elements.known, isinstance(node.ops[0], ast.Eq | ast.Is | ast.In)
                 is_list = isinstance(node.ops[0], ast.In | ast.NotIn)
-                return exactly(same is positive) if is_list or len(found.known) == 1 else Values((True, False))
+                return exactly(same is positive) if is_list or len(elements.known) == 1 else Values((True, False))
         return super()._compare(node, scope)
 
 
@@ -85,15 +85,15 @@ class GroupSpeakers:
         self.group = group
         listed = group.agents
         self.agents = flattened(listed)
-        self.in_order = not any(isinstance(one, Alternatives) for one in listed)
-        self._members = [ChatParticipant(one) for one in self.agents]
+        self.in_order = not any(isinstance(member, Alternatives) for member in listed)
+        self._members = [ChatParticipant(agent) for agent in self.agents]
         self.unknown: dict[str, None] = {}
 
     def after(self, last: Any) -> list[NextSpeaker]:
         """The possible next speakers after an agent; of one outside of the group, or None, the first speakers."""
-        found = list(self._selected(last))
-        found += [NextSpeaker(place, _BY_TOOL) for place in self._executors(last)]
-        return list({one.place: one for one in reversed(found)}.values())
+        names = list(self._selected(last))
+        names += [NextSpeaker(place, _BY_TOOL) for place in self._executors(last)]
+        return list({name.place: name for name in reversed(names)}.values())
 
     def _selected(self, last: Any) -> Iterator[NextSpeaker]:
         method = self.group.speaker_selection_method
@@ -133,10 +133,12 @@ class GroupSpeakers:
             return
         count, here = len(self.agents), self._place(last)
         following = (place % count for place in range(here + 1, here + 1 + count))
-        yield from (NextSpeaker(place, "") for place in [one for one in following if one in eligible][:1])
+        yield from (
+            NextSpeaker(place, "") for place in [position for position in following if position in eligible][:1]
+        )
 
     def _place(self, agent: Any) -> int:
-        return next((place for place, one in enumerate(self.agents) if one is agent), -1)
+        return next((place for place, member in enumerate(self.agents) if member is agent), -1)
 
     def _eligible(self, last: Any) -> list[int]:
         """The places of the agents that may follow; all after an agent outside of the group."""
@@ -146,15 +148,15 @@ class GroupSpeakers:
         table = self.group.allowed_or_disallowed_speaker_transitions
         if isinstance(table, dict):
             named = table.get(last)
-            listed = [self._place(one) for one in flattened(named)] if isinstance(named, list) else []
+            listed = [self._place(agent) for agent in flattened(named)] if isinstance(named, list) else []
             allowed = self.group.speaker_transitions_type != "disallowed"
-            return [one for one in everyone if (one in listed) is allowed]
+            return [place for place in everyone if (place in listed) is allowed]
         if table is not None:
             self.unknown["the allowed transitions are unknown"] = None
             return everyone
         repeats = self.group.allow_repeat_speaker
-        may_repeat = any(one is last for one in repeats) if isinstance(repeats, list) else repeats is not False
-        return [one for one in everyone if may_repeat or self.agents[one] is not last]
+        may_repeat = any(agent is last for agent in repeats) if isinstance(repeats, list) else repeats is not False
+        return [place for place in everyone if may_repeat or self.agents[place] is not last]
 
     def _executors(self, last: Any) -> Iterator[int]:
         """The places of the agents that execute the tools which an agent can call."""
@@ -187,10 +189,10 @@ class PatternSpeakers:
         self.user = user if user is not None else None
         members = flattened(listed)
         if type(pattern).__name__ == "RoundRobinPattern":  # the first agent begins its round
-            members.sort(key=lambda one: one is not pattern.initial_agent)
+            members.sort(key=lambda member: member is not pattern.initial_agent)
         self.agents = [*members, *([self.user] if self.user is not None else [])]
         self.unknown: dict[str, None] = {}
-        if any(isinstance(one, Alternatives) for one in listed):
+        if any(isinstance(member, Alternatives) for member in listed):
             self.unknown["the order of the agents is unknown"] = None
         self._found: dict[int, list[NextSpeaker]] = {}
 
@@ -199,8 +201,8 @@ class PatternSpeakers:
         if last is None:
             return list(self._of_targets([self.pattern.initial_agent], None, ""))
         if id(last) not in self._found:
-            found = list(self._next(last))
-            self._found[id(last)] = list({one.place: one for one in reversed(found)}.values())
+            names = list(self._next(last))
+            self._found[id(last)] = list({name.place: name for name in reversed(names)}.values())
         return self._found[id(last)]
 
     def _next(self, last: Any) -> Iterator[NextSpeaker]:
@@ -210,8 +212,8 @@ class PatternSpeakers:
         own = list(getattr(handoffs, AFTER, ()))
         sets_all = type(self.pattern).__name__ in _SETS_ALL
         if last is self.user and not own and not sets_all:  # it answers the agent that spoke before
-            for place, one in enumerate(self.agents):
-                if one is not last and any(self.agents[each.place] is last for each in self.after(one)):
+            for place, agent in enumerate(self.agents):
+                if agent is not last and any(self.agents[each.place] is last for each in self.after(agent)):
                     yield NextSpeaker(place, _RETURNS)
             return
         yield from self._of_targets(own if own and not sets_all else self._default(last), last, _AFTER_WORK)
@@ -227,7 +229,7 @@ class PatternSpeakers:
         return [declared] if declared is not None else [TERMINATE]
 
     def _of_targets(self, several: Iterable[Any], last: Any, why: str) -> Iterator[NextSpeaker]:
-        for target in (one for each in several for one in targets_of(each)):
+        for target in (target for each in several for target in targets_of(each)):
             places, chosen = self._places(target, last), target == ANYONE
             yield from (
                 NextSpeaker(place, why or ("the group manager chooses it" if chosen else "")) for place in places
@@ -243,8 +245,8 @@ class PatternSpeakers:
                 return [len(self.agents) - 1] if self.user is not None else []
             others = type(self.pattern).__name__ == "RandomPattern"
             if target == ANYONE:
-                return [place for place, one in enumerate(self.agents) if not others or one is not last]
-            return [place for place, one in enumerate(self.agents) if ChatParticipant(one).name == target]
+                return [place for place, agent in enumerate(self.agents) if not others or agent is not last]
+            return [place for place, agent in enumerate(self.agents) if ChatParticipant(agent).name == target]
         if (place := self._place(target)) >= 0:
             return [place]
         if is_a(target, PACKAGE, "OnCondition", "NestedChatTarget", "GroupChatTarget") or isinstance(
@@ -260,10 +262,10 @@ class PatternSpeakers:
             if isinstance(tool, FunctionStub) and isinstance(self.pattern.interpreter, Interpreter):
                 results = self.pattern.interpreter.run_function(tool.function)
                 named = ("ReplyResult", "SwarmResult", "ConversableAgent")
-                yield from (one for one in results.known if is_a(one, PACKAGE, *named))
+                yield from (target for target in results.known if is_a(target, PACKAGE, *named))
 
     def _place(self, agent: Any) -> int:
-        return next((place for place, one in enumerate(self.agents) if one is agent), -1)
+        return next((place for place, member in enumerate(self.agents) if member is agent), -1)
 
 
 # --- graphs
@@ -297,16 +299,18 @@ class ChatRegions:
     def agent(self, agent: Any) -> Region:
         """The region of one agent, with the chats that it holds before it answers."""
         if id(agent) not in self._regions:
-            one = ChatParticipant(agent)
-            node = self.assembly.id(agent, one.name)
+            chat_participant = ChatParticipant(agent)
+            node = self.assembly.id(agent, chat_participant.name)
             region = single(node)
             self._regions[id(agent)] = agent, region
-            tools = one.tools if one.is_known else None
+            tools = chat_participant.tools if chat_participant.is_known else None
             self.assembly.describe(
-                node, one.kind, one.name, tools=tools.names if tools else (), gated_tools=tools.gated if tools else (),
-                **one.metadata,
+                node, chat_participant.kind, chat_participant.name, tools=tools.names if tools else (),
+                gated_tools=tools.gated if tools else (), **chat_participant.metadata,
             )  # fmt: skip
-            inner = [self._nested(agent, nested) for nested in (one.nested if one.is_known else ())]
+            inner = [
+                self._nested(agent, nested) for nested in (chat_participant.nested if chat_participant.is_known else ())
+            ]
             if is_a(agent, PACKAGE, "SocietyOfMindAgent") and is_manager(agent.chat_manager):
                 inner.append(self.group(agent.chat_manager.groupchat, None))
                 self.assembly.connect([RegionExit(node, conditional=True)], inner[-1].entries)
@@ -344,15 +348,15 @@ class ChatRegions:
             for sender in self._known(chat.sender, "sender", around)
             for recipient in self._known(chat.recipient, "recipient", around)
         ]
-        entries = dict.fromkeys(one for region in regions for one in region.entries)
+        entries = dict.fromkeys(entry for region in regions for entry in region.entries)
         exits = dict.fromkeys(one for region in regions for one in region.exits)
-        return Region(tuple(entries), tuple(exits), frozenset[str]().union(*(one.nodes for one in regions)))
+        return Region(tuple(entries), tuple(exits), frozenset[str]().union(*(region.nodes for region in regions)))
 
     @staticmethod
     def _known(values: Values, role: str, around: ChatSequence) -> list[Any]:
         converter = around.interpreter.converter
-        found = [converter.convert(one) for one in values.known]
-        return found if found and values.complete else [*found, converter.unknown_of(values, role)]
+        parts = [converter.convert(value) for value in values.known]
+        return parts if parts and values.complete else [*parts, converter.unknown_of(values, role)]
 
     def _chat_of(self, sender: Any, recipient: Any, limit: int | None) -> Region:
         first = self.agent(sender)
@@ -383,21 +387,23 @@ class ChatRegions:
         return self._speakers(GroupSpeakers(group), sender)
 
     def _speakers(self, speakers: GroupSpeakers | PatternSpeakers, sender: Any = None) -> Region:
-        regions = [self._member(one) for one in speakers.agents]
+        regions = [self._member(agent) for agent in speakers.agents]
         for agent, region in zip(speakers.agents, regions, strict=True):
             self._connect(speakers, regions, agent, region)
         starts = tuple(
-            RegionEntry(entry.node, "conditional" if one.why else "direct", one.why)
-            for one in speakers.after(None) for entry in regions[one.place].entries
+            RegionEntry(entry.node, "conditional" if speaker.why else "direct", speaker.why)
+            for speaker in speakers.after(None) for entry in regions[speaker.place].entries
         ) if sender is None else self.agent(sender).entries  # fmt: skip
-        outside = sender is not None and not any(one is sender for one in speakers.agents)
+        outside = sender is not None and not any(agent is sender for agent in speakers.agents)
         if outside:
             self._connect(speakers, regions, sender, self.agent(sender))
         for why in speakers.unknown:
             for region in regions:
                 for node in region.nodes:
                     self.assembly.mark_unknown(node, EDGES, why)
-        nodes = frozenset[str]().union(*(one.nodes for one in regions), self.agent(sender).nodes if outside else ())
+        nodes = frozenset[str]().union(
+            *(region.nodes for region in regions), self.agent(sender).nodes if outside else ()
+        )
         exits = tuple(_exit(leave, _LIMIT) for region in regions for leave in region.exits)
         return Region(starts, exits, nodes)
 
@@ -408,11 +414,13 @@ class ChatRegions:
         self, speakers: GroupSpeakers | PatternSpeakers, regions: list[Region], agent: Any, region: Region
     ) -> None:
         places: Iterable[Any] = speakers.after(agent)
-        here = next((place for place, one in enumerate(speakers.agents) if one is agent), -1)
-        for one in places:
-            back = not one.why and one.place <= here
-            exits = [RegionExit(leave.node, one.why, conditional=bool(one.why), back=back) for leave in region.exits]
-            self.assembly.connect(exits, regions[one.place].entries)
+        here = next((place for place, member in enumerate(speakers.agents) if member is agent), -1)
+        for speaker in places:
+            back = not speaker.why and speaker.place <= here
+            exits = [
+                RegionExit(leave.node, speaker.why, conditional=bool(speaker.why), back=back) for leave in region.exits
+            ]
+            self.assembly.connect(exits, regions[speaker.place].entries)
 
 
 def _exit(leave: RegionExit, why: str) -> RegionExit:

@@ -68,7 +68,7 @@ def digraph_of(value: object) -> object:
     graph = Digraph(default_start=str(value.default_start_node or ""))
     for name, node in dict(value.nodes or {}).items():
         graph.nodes[str(name)] = DigraphNode(
-            [_edge_of(one) for one in getattr(node, "edges", ()) if isinstance(one, ObjectStub)]
+            [_edge_of(edge_stub) for edge_stub in getattr(node, "edges", ()) if isinstance(edge_stub, ObjectStub)]
         )
     return graph
 
@@ -105,14 +105,14 @@ def _settle(builder: ObjectStub) -> None:
 def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     graph = _graph(builder)
     agents = arguments.get("agent", 0) or UNKNOWN
-    found = _agents(builder, agents)
-    for name, agent in found.items():
+    builder_agents = _agents(builder, agents)
+    for name, agent in builder_agents.items():
         if name not in graph.nodes:
             graph.nodes[name] = DigraphNode()
             graph.agents.append(agent)
     _note_incomplete(
         builder,
-        Values((), bool(found) or agents.complete),
+        Values((), bool(builder_agents) or agents.complete),
         f"line {line}: the source does not determine the agents that are added to the graph",
     )
     return exactly(builder)
@@ -174,7 +174,7 @@ def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
 
 
 def _known_names(builder: ObjectStub, values: Values) -> list[str]:
-    named = [plain_string(one) for one in values.known if isinstance(one, str)]
+    named = [plain_string(value) for value in values.known if isinstance(value, str)]
     return named or list(_agents(builder, values))
 
 
@@ -183,7 +183,7 @@ def _agents(builder: ObjectStub, values: Values) -> dict[str, object]:
     if not (values.label or values.complete):
         return {}
     shown = builder.interpreter.converter.convert_list(exactly(Sequence((values,))), "agents", builder.line)
-    return {str(one.name): one for one in shown if getattr(one, "name", None)}
+    return {str(agent.name): agent for agent in shown if getattr(agent, "name", None)}
 
 
 def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
@@ -193,7 +193,7 @@ def _extractor_value(builder: ObjectStub, values: Values | None) -> Any:
     stage = builder.interpreter.converter
     if values.complete and len(values.known) == 1:
         return stage.convert(values.known[0])
-    functions = [stage.convert(one) for one in values.known if isinstance(one, Function)]
+    functions = [stage.convert(value) for value in values.known if isinstance(value, Function)]
     return functions[0] if functions and isinstance(functions[0], ReadableFunction) else UnknownValue("a condition")
 
 

@@ -106,7 +106,7 @@ def _settle_assistant(stub: ObjectStub) -> None:
 
 def _as_list(values: Values) -> Values:
     """A list around a single value, which AutoGen accepts without one."""
-    alone = [one for one in values.known if isinstance(one, ObjectStub)]
+    alone = [value for value in values.known if isinstance(value, ObjectStub)]
     if not alone or len(alone) < len(values.known):
         return values
     return exactly(Sequence(tuple(map(exactly, alone)), ordered=len(alone) == 1))
@@ -118,16 +118,18 @@ def _handoffs(stub: ObjectStub) -> Values:
     if handoff_values.known == (None,):
         return exactly(Table(()))
     elements = stub.interpreter.elements(handoff_values)
-    found = [_handoff(stub, one) for one in elements.known]
-    if not elements.complete or None in found:
+    handoffs = [_handoff(stub, element) for element in elements.known]
+    if not elements.complete or None in handoffs:
         return UNKNOWN
-    return exactly(Table(tuple((one.attributes["name"], exactly(one)) for one in found if one is not None)))
+    return exactly(
+        Table(tuple((handoff.attributes["name"], exactly(handoff)) for handoff in handoffs if handoff is not None))
+    )
 
 
-def _handoff(stub: ObjectStub, one: object) -> ObjectStub | None:
-    if isinstance(one, str):
-        return make(stub.interpreter, _HANDOFF, Arguments((), {"target": exactly(plain_string(one))}), stub.line)
-    return one if isinstance(one, ObjectStub) and is_a(one, CHAT, "Handoff") else None
+def _handoff(stub: ObjectStub, value: object) -> ObjectStub | None:
+    if isinstance(value, str):
+        return make(stub.interpreter, _HANDOFF, Arguments((), {"target": exactly(plain_string(value))}), stub.line)
+    return value if isinstance(value, ObjectStub) and is_a(value, CHAT, "Handoff") else None
 
 
 def _settle_handoff(stub: ObjectStub) -> None:
@@ -140,7 +142,7 @@ def _settle_handoff(stub: ObjectStub) -> None:
 def _settle_workbench(stub: ObjectStub) -> None:
     """Converts functions among the tools to tools."""
     tools = stub.attributes["tools"]
-    known = tuple(found for one in tools.known if (found := _tools(stub, one)) is not None)
+    known = tuple(stub_tools for tool in tools.known if (stub_tools := _tools(stub, tool)) is not None)
     stub.attributes["_tools"] = Values(known, tools.complete and len(known) == len(tools.known))
     overrides = stub.attributes["tool_overrides"]
     stub.attributes["_tool_overrides"] = exactly(Table(())) if overrides.known == (None,) else overrides
@@ -151,14 +153,14 @@ def _tools(stub: ObjectStub, several: object) -> Sequence | None:
         several = Sequence(tuple(map(exactly, several)))
     if not isinstance(several, Sequence):
         return None
-    items = (Values(tuple(_tool(stub, one) for one in item.known), item.complete) for item in several.items)
+    items = (Values(tuple(_tool(stub, value) for value in item.known), item.complete) for item in several.items)
     return Sequence(tuple(items), several.ordered)
 
 
-def _tool(stub: ObjectStub, one: object) -> object:
-    if isinstance(one, Function | PartialFunction):
-        return make(stub.interpreter, _FUNCTION_TOOL, Arguments((exactly(one),)), stub.line)
-    return one
+def _tool(stub: ObjectStub, value: object) -> object:
+    if isinstance(value, Function | PartialFunction):
+        return make(stub.interpreter, _FUNCTION_TOOL, Arguments((exactly(value),)), stub.line)
+    return value
 
 
 def _settle_function_tool(stub: ObjectStub) -> None:
@@ -166,14 +168,17 @@ def _settle_function_tool(stub: ObjectStub) -> None:
     stub.attributes["_func"] = stub.attributes["func"]
     if stub.attributes["name"].known == (None,):
         stage, functions = stub.interpreter.converter, stub.attributes["func"]
-        shown = [stage.convert(one) for one in functions.known]
-        names = [str(getattr(one, "__name__", None) or getattr(one, "name", "function")) for one in shown]
+        shown = [stage.convert(function) for function in functions.known]
+        names = [
+            str(getattr(shown_function, "__name__", None) or getattr(shown_function, "name", "function"))
+            for shown_function in shown
+        ]
         stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), functions.complete)
 
 
 def _settle_agent_tool(stub: ObjectStub) -> None:
     stub.attributes["_task_runner"] = stub.attributes["agent"]
-    names = [str(one.name) for one in stub.attributes["agent"].known if isinstance(one, ObjectStub)]
+    names = [str(value.name) for value in stub.attributes["agent"].known if isinstance(value, ObjectStub)]
     stub.attributes["name"] = Values(tuple(names), stub.attributes["agent"].complete)
 
 
@@ -184,7 +189,11 @@ def _settle_team_tool(stub: ObjectStub) -> None:
 def _settle_adapter(stub: ObjectStub) -> None:
     """Keeps the name of a LangChain tool."""
     tool_values = stub.attributes["langchain_tool"]
-    names = [one.tree.name for one in tool_values.known if isinstance(one, Function) and hasattr(one.tree, "name")]
+    names = [
+        tool_value.tree.name
+        for tool_value in tool_values.known
+        if isinstance(tool_value, Function) and hasattr(tool_value.tree, "name")
+    ]
     stub.attributes["name"] = Values(tuple(names), complete=bool(names) and tool_values.complete)
 
 
@@ -226,7 +235,9 @@ _OMITTED_FIELDS = {("TextMentionTermination", "sources")}
 def combined(sign: str, left: Values, right: Values) -> Values | None:
     """`left & right` or `left | right` of termination conditions."""
     known = [
-        one for one in (*left.known, *right.known) if isinstance(one, ObjectStub) and is_a(one, CHAT, _CONDITION.name)
+        value
+        for value in (*left.known, *right.known)
+        if isinstance(value, ObjectStub) and is_a(value, CHAT, _CONDITION.name)
     ]
     if not known or len(left.known) != 1 or len(right.known) != 1:
         return None if not known else Values(tuple(known), complete=False)
@@ -275,7 +286,10 @@ def _settle_hosted(stub: ObjectStub) -> None:
     """Converts the tools of a hosted agent: functions, objects, or names of tools of the provider."""
     tool_values = stub.attributes["tools"]
     elements = NOTHING if tool_values.known == (None,) else stub.interpreter.elements(tool_values)
-    named = tuple(SimpleTool(plain_string(one)) if isinstance(one, str) else _tool(stub, one) for one in elements.known)
+    named = tuple(
+        SimpleTool(plain_string(element)) if isinstance(element, str) else _tool(stub, element)
+        for element in elements.known
+    )
     items = (*map(exactly, named), *(() if elements.complete else (UNKNOWN,)))
     stub.attributes["tools"] = exactly(Sequence(items))
 
@@ -493,7 +507,7 @@ def _group_started(interpreter: Program, function: str, arguments: Arguments, li
     name = function.removeprefix("a_")
     if name in {"initiate_group_chat", "run_group_chat", "run_group_chat_iter"}:
         patterns = arguments.get("pattern", 0) or UNKNOWN
-        interpreter.started += [one for one in patterns.known if isinstance(one, ObjectStub)]
+        interpreter.started += [pattern for pattern in patterns.known if isinstance(pattern, ObjectStub)]
         return UNKNOWN
     if name in {"initiate_swarm_chat", "run_swarm"}:
         interpreter.started.append(swarm(interpreter, arguments, line))

@@ -73,7 +73,9 @@ class ChatSequence(LiveValue):
     def has_agents(self) -> bool:
         """Whether any of its agents is known."""
         return any(
-            isinstance(one, ObjectStub) for chat in self.chats for one in (*chat.sender.known, *chat.recipient.known)
+            isinstance(value, ObjectStub)
+            for chat in self.chats
+            for value in (*chat.sender.known, *chat.recipient.known)
         )
 
 
@@ -95,14 +97,14 @@ def start(interpreter: Program, chats: tuple[ChatCall, ...], line: int, *, compl
 def chats_of(interpreter: Program, queue: Values, sender: Values) -> tuple[tuple[ChatCall, ...], bool]:
     """Returns the chats of a queue, a list of dictionaries, and whether these are all."""
     items = interpreter.ordered_elements(queue)
-    found: list[ChatCall] = []
+    chat_calls: list[ChatCall] = []
     for item in items if items is not None else [interpreter.elements(queue)]:
-        for one in item.known:
-            fields = {key.known[0]: value for key, value in interpreter.pairs(one) or () if key.strings}
+        for queued_chat in item.known:
+            fields = {key.known[0]: value for key, value in interpreter.pairs(queued_chat) or () if key.strings}
             if "recipient" in fields:
                 limit = fields.get("max_turns", NO_LIMIT)
-                found.append(ChatCall(fields.get("sender", sender), fields["recipient"], limit))
-    return tuple(found), items is not None and all(item.complete for item in items)
+                chat_calls.append(ChatCall(fields.get("sender", sender), fields["recipient"], limit))
+    return tuple(chat_calls), items is not None and all(item.complete for item in items)
 
 
 def add_to(stub: ObjectStub, attribute: str, *values: Values) -> None:
@@ -165,9 +167,9 @@ class ToolRegistration(LiveValue):
 def register(agent: ObjectStub, attribute: str, functions: Values, name: Values | None) -> None:
     """Registers a tool with an agent."""
     converter = agent.interpreter.converter
-    declared = [one for one in (name.known if name is not None else ()) if isinstance(one, str)]
-    for one in functions.known:
-        shown = converter.convert(one)
+    declared = [value for value in (name.known if name is not None else ()) if isinstance(value, str)]
+    for function in functions.known:
+        shown = converter.convert(function)
         named = declared[0] if declared else getattr(shown, "__name__", None) or getattr(shown, "name", "function")
         add_to(agent, attribute, exactly(RegisteredTool(str(named), shown)))
     if not functions.known:
@@ -198,7 +200,9 @@ def register_function(arguments: Arguments) -> Values:
 
 
 def agents_in(values: Values) -> list[ObjectStub]:
-    return [one for one in values.known if isinstance(one, ObjectStub) and is_a(one, PACKAGE, "ConversableAgent")]
+    return [
+        value for value in values.known if isinstance(value, ObjectStub) and is_a(value, PACKAGE, "ConversableAgent")
+    ]
 
 
 _OF_A_TOOL = {
@@ -208,7 +212,7 @@ _OF_A_TOOL = {
 
 def passed_on(target: object, arguments: Arguments, line: int) -> None:
     """Notes that unknown code gets agents: a tool registers itself with them, other code can register any tools."""
-    agents = [one for values in (*arguments.positional, *arguments.keywords.values()) for one in agents_in(values)]
+    agents = [agent for values in (*arguments.positional, *arguments.keywords.values()) for agent in agents_in(values)]
     if not agents:
         return
     if isinstance(target, Attribute) and target.name in _OF_A_TOOL:
@@ -282,7 +286,7 @@ class ChatParticipant:
         if not self.is_known:
             return False
         declared = (self.agent.is_termination_msg, self.agent.max_consecutive_auto_reply)
-        return self.mode == "ALWAYS" or any(one is not None for one in declared)
+        return self.mode == "ALWAYS" or any(setting is not None for setting in declared)
 
     @property
     def kind(self) -> NodeKind:
@@ -311,25 +315,31 @@ class ChatParticipant:
     @property
     def functions(self) -> list[Any]:
         """The functions of its tools, as far as they are known."""
-        return [one.function for one in self._executed if one is not None] if self.is_known else []
+        return (
+            [registered_tool.function for registered_tool in self._executed if registered_tool is not None]
+            if self.is_known
+            else []
+        )
 
     @cached_property
     def tools(self) -> AgentTools:
         """The tools that it executes."""
-        found = AgentTools()
+        agent_tools = AgentTools()
         if not self.is_known:
-            return found
+            return agent_tools
         for tool in self._executed:
             if tool is None:
-                found.unknown.append("not all of its tools are known from the source")
+                agent_tools.unknown.append("not all of its tools are known from the source")
                 continue
             body = None if tool.function is None else summarize(tool.function)
             gated = self.mode == "ALWAYS" or (body is not None and body.always_asks)
-            found.add(tool.name, "" if gated else None)
-            found.opaque_calls += [one.inside(f"the tool {tool.name!r}") for one in opaque_calls_in(tool.function)]
+            agent_tools.add(tool.name, "" if gated else None)
+            agent_tools.opaque_calls += [
+                opaque_call.inside(f"the tool {tool.name!r}") for opaque_call in opaque_calls_in(tool.function)
+            ]
         if self.executes_code:
-            found.add(CODE, "" if self.mode == "ALWAYS" else None)
-        return found
+            agent_tools.add(CODE, "" if self.mode == "ALWAYS" else None)
+        return agent_tools
 
     @property
     def _executed(self) -> Iterator[RegisteredTool | None]:
@@ -338,7 +348,7 @@ class ChatParticipant:
             yield from self._mapped(table)
         for several in self._items("_listed_tools"):
             elements = self.agent.interpreter.elements(several)
-            yield from (self._tool(one) for one in (elements if several.known else several).known)
+            yield from (self._tool(element) for element in (elements if several.known else several).known)
             if not elements.complete:
                 yield None
 
@@ -347,17 +357,17 @@ class ChatParticipant:
         """The tools that its model can call in a group, executed by another agent; None if unknown."""
         if not self.is_known:
             return None
-        found = list(self._registered(PROPOSES))
+        names = list(self._registered(PROPOSES))
         config = getattr(self.agent, "llm_config", None)
         lists_functions = isinstance(config, Mapping) and ("functions" in config or "tools" in config)
-        if None in found or lists_functions or self.passed_to:
+        if None in names or lists_functions or self.passed_to:
             return None
-        return frozenset(one.name for one in found if one is not None)
+        return frozenset(name.name for name in names if name is not None)
 
     @property
     def nested(self) -> list[ChatSequence]:
         """The chats that it holds before it answers."""
-        return [one for values in self._items("_nested") for one in values.known if isinstance(one, ChatSequence)]
+        return [value for values in self._items("_nested") for value in values.known if isinstance(value, ChatSequence)]
 
     def _items(self, attribute: str) -> tuple[Values, ...]:
         held = self.agent.attributes.get(attribute)
@@ -366,7 +376,7 @@ class ChatParticipant:
 
     def _registered(self, attribute: str) -> Iterator[RegisteredTool | None]:
         for values in self._items(attribute):
-            yield from (one for one in values.known if isinstance(one, RegisteredTool))
+            yield from (value for value in values.known if isinstance(value, RegisteredTool))
             if not values.complete:
                 yield None
 
@@ -392,7 +402,7 @@ class ChatParticipant:
 
     @property
     def passed_to(self) -> list[str]:
-        return [str(one) for values in self._items("_passed_to") for one in values.known]
+        return [str(value) for values in self._items("_passed_to") for value in values.known]
 
     @property
     def _own_replies(self) -> list[Any]:
@@ -422,9 +432,9 @@ _OPTIONS = {
 
 def _add(handoffs: ObjectStub, attribute: str, values: Values | None) -> Values:
     """Adds conditions or targets, declared one by one or as lists."""
-    for one in (values or UNKNOWN).known:
-        is_list = isinstance(one, Sequence | list | tuple)
-        add_to(handoffs, attribute, *([handoffs.interpreter.elements(exactly(one))] if is_list else [exactly(one)]))
+    for value in (values or UNKNOWN).known:
+        is_list = isinstance(value, Sequence | list | tuple)
+        add_to(handoffs, attribute, *([handoffs.interpreter.elements(exactly(value))] if is_list else [exactly(value)]))
     if values is None or not values.complete:
         add_to(handoffs, attribute, UNKNOWN)
     return exactly(handoffs)
@@ -487,7 +497,10 @@ def swarm(interpreter: Program, arguments: Arguments, line: int) -> ObjectStub:
     declared = {"initial_agent": arguments.get("initial_agent", 0), "agents": arguments.get("agents", 2)}
     declared |= {"user_agent": arguments.get("user_agent"), "group_after_work": arguments.get("after_work")}
     return make(
-        interpreter, _DEFAULT, Arguments((), {key: one for key, one in declared.items() if one is not None}), line
+        interpreter,
+        _DEFAULT,
+        Arguments((), {key: values for key, values in declared.items() if values is not None}),
+        line,
     )
 
 

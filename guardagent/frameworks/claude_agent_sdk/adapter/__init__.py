@@ -60,8 +60,8 @@ _OTHER_NAMES = {"Task": "Agent"}  # the host's hooks know a tool by one name
 def built_in_tools(options: Any) -> list[ToolSpec]:
     """Returns the host's own tools with these options."""
     named = options.tools if isinstance(options.tools, list) else NAMES
-    names = dict.fromkeys(_OTHER_NAMES.get(one, one) for one in named)
-    return [ToolSpec(one) for one in names if one not in options.disallowed_tools]
+    names = dict.fromkeys(_OTHER_NAMES.get(tool_name, tool_name) for tool_name in named)
+    return [ToolSpec(name) for name in names if name not in options.disallowed_tools]
 
 
 # --- settings
@@ -88,8 +88,8 @@ def closed_options(options: Any, unguarded: Collection[str]) -> dict[str, Any]:
     _refuse_reviewers(options)
     settings = _settings(options)
     env = settings.get("env") or {}
-    for place, found in (("env", options.env), ("the settings' env", env)):
-        if str(found.get(SIMPLE) or "0") != "0":
+    for place, variables in (("env", options.env), ("the settings' env", env)):
+        if str(variables.get(SIMPLE) or "0") != "0":
             raise InputError(f"{place} has {SIMPLE}, with which the host runs no hooks; expected options without it")
     closing = {"disableAllHooks": "settings hooks", "disableSkillShellExecution": "skill shell"}
     closed = {key: True for key, name in closing.items() if name not in unguarded}
@@ -123,12 +123,12 @@ def _settings(options: Any) -> dict[str, Any]:
     try:
         if not text.startswith("{"):
             text = (Path(options.cwd or "") / text).read_text(encoding="utf-8-sig")
-        found = json.loads(text)
+        settings = json.loads(text)
     except (OSError, ValueError) as error:
         raise InputError(f"the settings of the options cannot be read: {error}") from None
-    if not isinstance(found, Mapping) or not isinstance(found.get("env") or {}, Mapping):
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("env") or {}, Mapping):
         raise InputError("the settings of the options are not an object with an object 'env'")
-    return dict(found)
+    return dict(settings)
 
 
 # --- attaching
@@ -205,9 +205,9 @@ class ClaudeAttachment:
         require_parts(HookMatcher(), "on_failure", "timeout")
         closed = closed_options(options, unguarded)
         servers = _servers_of(options)
-        self._specs = {"": built_in_tools(options), **{one.name: one.specs() for one in servers}}
+        self._specs = {"": built_in_tools(options), **{server.name: server.specs() for server in servers}}
         self.guard.attach(spec for specs in self._specs.values() for spec in specs)
-        schemas = {spec.name: spec.schema for one in servers for spec in self._specs[one.name]}
+        schemas = {spec.name: spec.schema for server in servers for spec in self._specs[server.name]}
         reviewer = options.can_use_tool
         self.calls = ClaudeCalls(self.guard, schemas, reviewed=reviewer is not None)
         self.sessions = ClaudeSessions(named, options)
@@ -224,7 +224,10 @@ class ClaudeAttachment:
     def _guarded_servers(self, configs: Any, servers: list[GuardedServer]) -> Any:
         if not servers:
             return configs
-        ours = {one.name: {**configs[one.name], "instance": one.guarded(self.calls, self._listed)} for one in servers}
+        ours = {
+            server.name: {**configs[server.name], "instance": server.guarded(self.calls, self._listed)}
+            for server in servers
+        }
         return {**configs, **ours}
 
     def _listed(self, server: str, specs: list[ToolSpec]) -> list[ToolSpec]:
@@ -240,8 +243,10 @@ class ClaudeAttachment:
 
 def _servers_of(options: Any) -> list[GuardedServer]:
     configs = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
-    ours = ((name, one) for name, one in configs.items() if isinstance(one, dict) and one.get("type") == "sdk")
-    return [GuardedServer.of(name, one.get("instance")) for name, one in ours]
+    ours = (
+        (name, config) for name, config in configs.items() if isinstance(config, dict) and config.get("type") == "sdk"
+    )
+    return [GuardedServer.of(name, config.get("instance")) for name, config in ours]
 
 
 # --- the client and `query`
@@ -300,7 +305,7 @@ async def _begun(messages: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 
 def _attached(options: Any) -> ClaudeAttachment:
-    found = attachment_of(options)
-    if found is None:
+    attachment = attachment_of(options)
+    if attachment is None:
         raise InputError("these options have no guard; expected those of guarded(options, guard)")
-    return found
+    return attachment

@@ -175,9 +175,9 @@ class ClaudeSessions:
         self._resumes = bool(options.resume or options.continue_conversation)
         self._known: OrderedDict[str, ClaudeSession] = OrderedDict()
 
-    async def of(self, found: Mapping[str, Any]) -> ClaudeSession:
+    async def of(self, hook_input: Mapping[str, Any]) -> ClaudeSession:
         """Returns the session of a hook's input."""
-        session, path = str(found["session_id"]), str(found.get("transcript_path") or "")
+        session, path = str(hook_input["session_id"]), str(hook_input.get("transcript_path") or "")
         if (known := self.known(session)) is not None:
             return known
         if self._forks:  # its own transcript is written later
@@ -209,7 +209,7 @@ def result_ids(path: str, *, required: bool) -> tuple[str, ...]:
         return ()  # of a session that begins
     try:
         with Path(path).open(encoding="utf-8") as lines:
-            return tuple(one for line in lines if '"tool_result"' in line for one in _ids(json.loads(line)))
+            return tuple(id_ for line in lines if '"tool_result"' in line for id_ in _ids(json.loads(line)))
     except (OSError, ValueError):
         return (f"a call of the unreadable transcript {path!r}",)
 
@@ -245,17 +245,17 @@ class ClaudeCalls:
 
     def know(self, specs: Iterable[ToolSpec]) -> None:
         """Takes note of the schemas of tools of this process."""
-        self._schemas.update((one.name, one.schema) for one in specs)
+        self._schemas.update((spec.name, spec.schema) for spec in specs)
 
     # --- before a call
 
-    async def propose(self, found: Mapping[str, Any], session: ClaudeSession) -> dict[str, Any]:
+    async def propose(self, hook_input: Mapping[str, Any], session: ClaudeSession) -> dict[str, Any]:
         """Judges the call of a hook's input. Returns the hook's answer."""
         try:
-            self._require_new(found["tool_use_id"])
-            call = self._call(found, session, self.fit(found["tool_name"], found["tool_input"]))
+            self._require_new(hook_input["tool_use_id"])
+            call = self._call(hook_input, session, self.fit(hook_input["tool_name"], hook_input["tool_input"]))
         except InputError as error:
-            return self._denied(await self.guard.arefuse(self._call(found, session, {}), str(error)), session)
+            return self._denied(await self.guard.arefuse(self._call(hook_input, session, {}), str(error)), session)
         try:
             call, args = await adrive(self.guard.lifecycle.authorize(call))
         except ToolDenied as denied:
@@ -282,15 +282,15 @@ class ClaudeCalls:
         schema = self._schemas.get(tool)
         return dict(args) if schema is None else validate_arguments(tool, args, schema)
 
-    def _call(self, found: Mapping[str, Any], session: ClaudeSession, args: Mapping[str, Any]) -> HostCall:
-        tool, agent = str(found["tool_name"]), str(found.get("agent_id") or "")
+    def _call(self, hook_input: Mapping[str, Any], session: ClaudeSession, args: Mapping[str, Any]) -> HostCall:
+        tool, agent = str(hook_input["tool_name"]), str(hook_input.get("agent_id") or "")
         return HostCall(
             tool,
             args,
             session.conversation,
-            id=str(found["tool_use_id"]),
-            agent=found.get("agent_type"),
-            step=f"{found['session_id']}.{agent}.{session.batches.get(agent, 0)}",
+            id=str(hook_input["tool_use_id"]),
+            agent=hook_input.get("agent_type"),
+            step=f"{hook_input['session_id']}.{agent}.{session.batches.get(agent, 0)}",
             messages=session.messages,
             seen=session.seen,
             validate_edit=lambda args: self.fit(tool, args),
@@ -352,28 +352,28 @@ class ClaudeCalls:
 
     # --- after a call
 
-    async def settle(self, found: Mapping[str, Any], outcome: Outcome) -> None:
+    async def settle(self, hook_input: Mapping[str, Any], outcome: Outcome) -> None:
         """Records the outcome of a call that the host ran. One of this process has been recorded already."""
-        call = self._released.pop(str(found.get("tool_use_id")), None)
+        call = self._released.pop(str(hook_input.get("tool_use_id")), None)
         if call is None:
             return
-        if not same(call.args, found.get("tool_input")):
+        if not same(call.args, hook_input.get("tool_input")):
             _log.error("%r ran with other arguments than the judged ones: a hook or a setting changed them", call.tool)
             outcome = replace(outcome, failed=None)
         await self.guard.aafter(call, outcome)
 
     def forget(self, call_ids: list[str]) -> None:
         """Forgets what is left of calls that have ended."""
-        for one in call_ids:
-            self._escalated.pop(one, None)
-            self._vetoed.discard(one)
+        for call_id in call_ids:
+            self._escalated.pop(call_id, None)
+            self._vetoed.discard(call_id)
 
 
 def same(args: Any, others: Any) -> bool:
     """Whether two values are the same JSON. The host's program writes 1.0 as 1; `true` is neither."""
     if isinstance(args, Mapping):
         is_same = isinstance(others, Mapping) and args.keys() == others.keys()
-        return is_same and all(same(one, others[name]) for name, one in args.items())
+        return is_same and all(same(argument, others[name]) for name, argument in args.items())
     if isinstance(args, list | tuple):
         is_same = isinstance(others, list | tuple) and len(args) == len(others)
         return is_same and all(map(same, args, others))
@@ -396,12 +396,12 @@ def outcome_of_response(response: Any) -> Outcome:
     return Outcome(response) if parts is None else Outcome("\n".join(parts), other_outputs=(parts,))
 
 
-def outcome_of_failure(found: Mapping[str, Any]) -> Outcome:
+def outcome_of_failure(hook_input: Mapping[str, Any]) -> Outcome:
     """Returns the outcome of a call from the failure that the host's hook shows."""
-    error = str(found.get("error") or "")
-    if found.get("is_interrupt"):
+    error = str(hook_input.get("error") or "")
+    if hook_input.get("is_interrupt"):
         return Outcome(error, failed=None, ended=False)
-    of_server = str(found.get("tool_name")).startswith("mcp__")
+    of_server = str(hook_input.get("tool_name")).startswith("mcp__")
     lost = _LOST.search(error) is not None if of_server else _CUT_OFF in error
     return Outcome(error, failed=None if lost else True)
 
@@ -421,9 +421,9 @@ def plain_result(result: Any) -> dict[str, Any]:
 
 
 def _texts(content: Any) -> list[str] | None:
-    if not isinstance(content, list) or not all(isinstance(one, Mapping) and "type" in one for one in content):
+    if not isinstance(content, list) or not all(isinstance(block, Mapping) and "type" in block for block in content):
         return None
-    return [str(one["text"]) for one in content if one.get("type") == "text" and "text" in one]
+    return [str(block["text"]) for block in content if block.get("type") == "text" and "text" in block]
 
 
 # --- final answers
@@ -444,17 +444,17 @@ async def judged_messages(attachment: Any, messages: AsyncIterator[Any]) -> Asyn
             continue
         held.append(shown)
         if ends:
-            for one in await _judged(attachment, held):
-                yield one
+            for judged_message in await _judged(attachment, held):
+                yield judged_message
             held = []
-    for one in await _judged(attachment, held):
-        yield one
+    for judged_message in await _judged(attachment, held):
+        yield judged_message
 
 
 async def _ended(attachment: Any, result: Any) -> Any:
     """Withdraws the calls that the host refused. Returns a run's result, with the reason if the guard ended the run."""
-    for one in result.permission_denials or ():
-        await attachment.calls.withdraw(str(one.get("tool_use_id")), _PERMISSIONS)
+    for permission_denial in result.permission_denials or ():
+        await attachment.calls.withdraw(str(permission_denial.get("tool_use_id")), _PERMISSIONS)
     session = attachment.sessions.known(result.session_id)
     if session is None or session.ended is None:
         return result
@@ -474,20 +474,20 @@ async def _judged(attachment: Any, held: list[Any]) -> list[Any]:
 
 def _answer(held: list[Any]) -> str:
     """Returns all text of a turn."""
-    texts = [one.text for message in held for one in _blocks(message) if isinstance(one, TextBlock)]
+    texts = [block.text for message in held for block in _blocks(message) if isinstance(block, TextBlock)]
     if (streamed := "".join(_deltas(held))) != "".join(texts):  # the turn was cut off in a later message
         texts.append(streamed)
-    for result in (one for one in held if isinstance(one, ResultMessage)):
+    for result in (turn_message for turn_message in held if isinstance(turn_message, ResultMessage)):
         structured = result.structured_output
         more = [result.result or "", "" if structured is None else json.dumps(structured, ensure_ascii=False)]
-        texts += [one for one in more if one and one not in texts]
-    return "\n\n".join(one for one in texts if one)
+        texts += [text for text in more if text and text not in texts]
+    return "\n\n".join(text for text in texts if text)
 
 
 def _withheld(held: list[Any], verdict: Verdict | None) -> list[Any]:
     """Returns the messages without their text, and with the reason in place of the last one."""
     reason = "" if verdict is None else f"The answer is withheld.\n{verdict.feedback()}"
-    last = max((at for at, one in enumerate(held) if _main_text(one)), default=None)
+    last = max((at for at, held_message in enumerate(held) if _main_text(held_message)), default=None)
     kept: list[Any] = []
     for at, message in enumerate(held):
         if isinstance(message, StreamEvent):
@@ -495,7 +495,7 @@ def _withheld(held: list[Any], verdict: Verdict | None) -> list[Any]:
         if isinstance(message, ResultMessage) and verdict is not None:
             kept.append(replace(message, result=reason, structured_output=None, is_error=True))
         elif isinstance(message, AssistantMessage):
-            blocks = [one for one in message.content if not isinstance(one, TextBlock | ThinkingBlock)]
+            blocks = [block for block in message.content if not isinstance(block, TextBlock | ThinkingBlock)]
             blocks = [*([TextBlock(reason)] if at == last and reason else []), *blocks]
             kept += [replace(message, content=blocks)] if blocks else []
         else:
@@ -508,26 +508,26 @@ def _without_inner_text(message: Any) -> Any:
     if isinstance(message, TaskNotificationMessage):
         return replace(message, summary="", data={**message.data, "summary": ""})
     if isinstance(message, TaskUpdatedMessage):
-        patch = {name: one for name, one in message.patch.items() if name not in ("result", "error")}
+        patch = {name: value for name, value in message.patch.items() if name not in ("result", "error")}
         return replace(message, patch=patch, data={**message.data, "patch": patch})
     if getattr(message, "parent_tool_use_id", None) is None:
         return message
     if isinstance(message, StreamEvent):
         return None
     if isinstance(message, AssistantMessage):
-        blocks = [one for one in message.content if not isinstance(one, TextBlock | ThinkingBlock)]
+        blocks = [block for block in message.content if not isinstance(block, TextBlock | ThinkingBlock)]
         return replace(message, content=blocks) if blocks else None
     return message
 
 
 def _shows_text(message: Any) -> bool:
     return isinstance(message, StreamEvent) or any(
-        isinstance(one, TextBlock | ThinkingBlock) for one in _blocks(message)
+        isinstance(block, TextBlock | ThinkingBlock) for block in _blocks(message)
     )
 
 
 def _main_text(message: Any) -> bool:
-    return any(isinstance(one, TextBlock) for one in _blocks(message))
+    return any(isinstance(block, TextBlock) for block in _blocks(message))
 
 
 def _blocks(message: Any) -> list[Any]:
@@ -536,11 +536,11 @@ def _blocks(message: Any) -> list[Any]:
 
 def _deltas(held: list[Any]) -> Iterator[str]:
     """Returns the streamed text of a turn."""
-    events = [one.event for one in held if isinstance(one, StreamEvent)]
-    for delta in (one.get("delta") or one.get("content_block") for one in events):
+    events = [message.event for message in held if isinstance(message, StreamEvent)]
+    for delta in (event.get("delta") or event.get("content_block") for event in events):
         if isinstance(delta, dict) and isinstance(delta.get("text"), str):
             yield delta["text"]
 
 
 def _session_of(held: list[Any]) -> str | None:
-    return next((one.session_id for one in held if getattr(one, "session_id", None)), None)
+    return next((message.session_id for message in held if getattr(message, "session_id", None)), None)

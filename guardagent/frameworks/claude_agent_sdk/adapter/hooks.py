@@ -47,24 +47,24 @@ _CHANGES = (
 
 def watched(matchers: Iterable[Any], calls: ClaudeCalls) -> list[Any]:
     """Returns the matchers of PreToolUse with hooks whose answers the guard knows."""
-    return [replace(one, hooks=[_watched(hook, calls) for hook in one.hooks]) for one in matchers]
+    return [replace(matcher, hooks=[_watched(hook, calls) for hook in matcher.hooks]) for matcher in matchers]
 
 
 def _watched(own: Any, calls: ClaudeCalls) -> Any:
-    async def hook(found: Any, tool_use_id: str | None, context: Any) -> Any:
-        output = await own(found, tool_use_id, context)
-        if _changes(output, found):
+    async def hook(hook_input: Any, tool_use_id: str | None, context: Any) -> Any:
+        output = await own(hook_input, tool_use_id, context)
+        if _changes(output, hook_input):
             output = deny_output(_CHANGES)
         if _stops(output):
-            await calls.veto(str(found["tool_use_id"]))
+            await calls.veto(str(hook_input["tool_use_id"]))
         return output
 
     return hook
 
 
-def _changes(output: Any, found: Any) -> bool:
+def _changes(output: Any, hook_input: Any) -> bool:
     changed = _specific(output).get("updatedInput")
-    return changed is not None and not same(changed, found["tool_input"])
+    return changed is not None and not same(changed, hook_input["tool_input"])
 
 
 def _stops(output: Any) -> bool:
@@ -75,8 +75,8 @@ def _stops(output: Any) -> bool:
 
 
 def _specific(output: Any) -> dict[str, Any]:
-    found = output.get("hookSpecificOutput") if isinstance(output, dict) else None
-    return found if isinstance(found, dict) else {}
+    hook_specific_output = output.get("hookSpecificOutput") if isinstance(output, dict) else None
+    return hook_specific_output if isinstance(hook_specific_output, dict) else {}
 
 
 # --- the guard's hooks
@@ -117,52 +117,52 @@ class ClaudeHooks:
             "UserPromptSubmit": self.user_prompt_submit,
         }
 
-    async def pre_tool_use(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+    async def pre_tool_use(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Judges a call."""
         try:
-            return await self.calls.propose(found, await self.sessions.of(found))
+            return await self.calls.propose(hook_input, await self.sessions.of(hook_input))
         except BaseException as error:
             if _is_abandoned(error):
                 raise
             return deny_output(f"the guard could not judge this call: {error_text(error)}")
 
-    async def post_tool_use(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+    async def post_tool_use(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Records what a call returned."""
         try:
-            await self.calls.settle(found, outcome_of_response(found.get("tool_response")))
+            await self.calls.settle(hook_input, outcome_of_response(hook_input.get("tool_response")))
         except Exception as error:  # noqa: BLE001 - the call stays in flight
             _log.error("an outcome was not recorded: %s", error_text(error))
-        return self._end(found)
+        return self._end(hook_input)
 
-    async def post_tool_use_failure(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+    async def post_tool_use_failure(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Records that a call failed."""
         try:
-            await self.calls.settle(found, outcome_of_failure(found))
+            await self.calls.settle(hook_input, outcome_of_failure(hook_input))
         except Exception as error:  # noqa: BLE001 - as above
             _log.error("an outcome was not recorded: %s", error_text(error))
-        return self._end(found)
+        return self._end(hook_input)
 
-    async def post_tool_batch(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+    async def post_tool_batch(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Notes that the calls of a message have ended: the next denials are another turn."""
         try:
-            (await self.sessions.of(found)).next_batch(str(found.get("agent_id") or ""))
-            self.calls.forget([str(one.get("tool_use_id")) for one in found.get("tool_calls") or ()])
+            (await self.sessions.of(hook_input)).next_batch(str(hook_input.get("agent_id") or ""))
+            self.calls.forget([str(tool_call.get("tool_use_id")) for tool_call in hook_input.get("tool_calls") or ()])
         except Exception as error:  # noqa: BLE001 - denials count as of one turn
             _log.error("the end of a turn was not noted: %s", error_text(error))
         return {}
 
-    def _end(self, found: Any) -> dict[str, Any]:
+    def _end(self, hook_input: Any) -> dict[str, Any]:
         """Ends the run of an agent once the run of one of its sub-agents was ended."""
-        session = self.sessions.known(str(found.get("session_id")))
+        session = self.sessions.known(str(hook_input.get("session_id")))
         return {} if session is None or session.ended is None else end_output(denial_text(session.ended))
 
-    async def user_prompt_submit(self, found: Any, _id: str | None, _context: Any) -> dict[str, Any]:
+    async def user_prompt_submit(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Begins a turn of the user. Blocks it if nobody would hold its answer."""
         try:
             if self._guard.judges_answers and not holds_answers():
                 return {"decision": "block", "reason": _UNHELD}
-            session = await self.sessions.of(found)
-            if session.prompt(str(found.get("prompt") or "")) and session.conversation:
+            session = await self.sessions.of(hook_input)
+            if session.prompt(str(hook_input.get("prompt") or "")) and session.conversation:
                 self._guard.turn(session.conversation)
         except BaseException as error:
             if _is_abandoned(error):

@@ -34,7 +34,7 @@ Listed = Callable[[str, list[ToolSpec]], list[ToolSpec]]
 
 def full_name(server: str, tool: str) -> str:
     """Returns the name by which the host calls a tool of a server."""
-    return "__".join(["mcp", *(re.sub(r"[^a-zA-Z0-9_-]", "_", one) for one in (server, tool))])
+    return "__".join(["mcp", *(re.sub(r"[^a-zA-Z0-9_-]", "_", part) for part in (server, tool))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class GuardedServer:
         if not self.tools:
             return []
         listing = inspect.getclosurevars(self.instance.get_request_handler(_LIST).handler).nonlocals["tools"]
-        return [spec_of(self.name, one.model_dump(by_alias=True, mode="json", exclude_none=True)) for one in listing]
+        return [spec_of(self.name, tool.model_dump(by_alias=True, mode="json", exclude_none=True)) for tool in listing]
 
     def guarded(self, calls: ClaudeCalls, listed: Listed) -> Any:
         """Returns a copy of the server whose tools run only what the guard has released."""
         created = copy.copy(self.instance)
         created._request_handlers = dict(created._request_handlers)  # noqa: SLF001 - of the copy
         if self.tools is not None:
-            noting = [replace(one, handler=_noting(one.handler)) for one in self.tools.values()]
+            noting = [replace(tool, handler=_noting(tool.handler)) for tool in self.tools.values()]
             handler = create_sdk_mcp_server(self.name, tools=noting)["instance"].get_request_handler(_CALL)
             created.add_request_handler(_CALL, handler.params_type, handler.handler)
         seen = listed if self.tools is None else None
@@ -133,8 +133,13 @@ class _CallGate:
         if plain.get("nextCursor"):
             return result
         assert self._listed is not None
-        accepted = {one.name for one in self._listed(self._server, [spec_of(self._server, one) for one in self._pages])}
-        return {**plain, "tools": [one for one in plain["tools"] if full_name(self._server, one["name"]) in accepted]}
+        accepted = {
+            spec.name for spec in self._listed(self._server, [spec_of(self._server, spec) for spec in self._pages])
+        }
+        return {
+            **plain,
+            "tools": [tool for tool in plain["tools"] if full_name(self._server, tool["name"]) in accepted],
+        }
 
 
 def _tools_of(entry: Any) -> Mapping[str, Any] | None:

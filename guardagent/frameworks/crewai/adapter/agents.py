@@ -148,10 +148,10 @@ def attachment_of(guarded: Any) -> CrewAttachment:
     Raises:
         InputError: it has none, so that nothing may run.
     """
-    found: CrewAttachment | None = guarded._guardagent  # noqa: SLF001 - of the guarded classes
-    if found is None:
+    crew_attachment: CrewAttachment | None = guarded._guardagent  # noqa: SLF001 - of the guarded classes
+    if crew_attachment is None:
         raise InputError(f"this {type(guarded).__name__} has lost its guard; attach the guard again")
-    return found
+    return crew_attachment
 
 
 def refuse_restoring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ def refuse_restoring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     Raises:
         InputError: a checkpoint is to be restored.
     """
-    if any(getattr(one, "restore_from", None) is not None for one in (*args, *kwargs.values())):
+    if any(getattr(argument, "restore_from", None) is not None for argument in (*args, *kwargs.values())):
         raise InputError(f"a kickoff from a checkpoint runs unguarded copies; {RESTORED}")
 
 
@@ -240,7 +240,7 @@ class _GuardedCrew(Crew):
             return await super()._aexecute_tasks(tasks, *args, **kwargs)
 
     def _create_crew_output(self, task_outputs: Any) -> Any:
-        answers = [one for one in task_outputs if one.raw]
+        answers = [task_output for task_output in task_outputs if task_output.raw]
         if answers:  # the last task may have been skipped
             judge_task(attachment_of(self), answers[-1])
         return super()._create_crew_output(task_outputs)
@@ -379,10 +379,10 @@ def _guarded_steps_class(base: Any) -> Any:
 
 
 def _attachment(executor: Any) -> CrewAttachment:
-    found: CrewAttachment | None = executor._guardagent  # noqa: SLF001 - of this module
-    if found is None:
+    crew_attachment: CrewAttachment | None = executor._guardagent  # noqa: SLF001 - of this module
+    if crew_attachment is None:
         raise InputError("this executor has lost its guard; attach the guard again")
-    return found
+    return crew_attachment
 
 
 def _check() -> None:
@@ -461,8 +461,8 @@ class CrewAttachment(HostAdapter[CrewScope]):
 
     def guard_agent(self, agent: Any) -> Any:
         if not isinstance(agent, Agent):
-            found = type(agent).__name__
-            raise InputError(f"this is a {found}, whose tools no guard sees; expected a Crew or an Agent")
+            name = type(agent).__name__
+            raise InputError(f"this is a {name}, whose tools no guard sees; expected a Crew or an Agent")
         if self._takes_over(agent, AGENT_PARTS):
             self._refuse_remote(agent)
             kind: Any = type(agent)
@@ -508,14 +508,14 @@ class CrewAttachment(HostAdapter[CrewScope]):
             executor.llm.stream = False  # no part of an answer is shown before it is judged
 
     def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
-        own = [self._bare(one) for one in tools if not isinstance(one, DeferredToolResultReader)]
+        own = [self._bare(tool) for tool in tools if not isinstance(tool, DeferredToolResultReader)]
         read = [self._read(one) for one in own]
         unread = self._unaccepted(zip(own, read, strict=True))
         made = [
             guarded_tool(tool, arguments, self, unread=arguments.spec.name in unread)
             for tool, arguments in zip(own, read, strict=True)
         ]
-        return [*made, *(one for one in tools if isinstance(one, DeferredToolResultReader))]
+        return [*made, *(tool for tool in tools if isinstance(tool, DeferredToolResultReader))]
 
     def _bare(self, tool: Any) -> Any:
         """Returns the tool behind a guarded one of this attachment; others as they are."""
@@ -546,13 +546,13 @@ class CrewAttachment(HostAdapter[CrewScope]):
         """Compares the tools that are known now with the rules; the others come with their first run."""
         agents, tools = [crew], list(crew.tools or ()) if isinstance(crew, Agent) else []
         if isinstance(crew, Crew):
-            agents = [*crew.agents, *(one.agent for one in crew.tasks if one.agent is not None)]
+            agents = [*crew.agents, *(task.agent for task in crew.tasks if task.agent is not None)]
             tools = [tool for owner in (*agents, *crew.tasks) for tool in owner.tools or ()]
-            if crew.process is Process.hierarchical or any(one.allow_delegation for one in agents):
+            if crew.process is Process.hierarchical or any(agent.allow_delegation for agent in agents):
                 tools += AgentTools(agents=crew.agents).tools()
         for tool in tools:
             self._read(tool)
-        if not any(one.mcps or one.apps for one in agents):
+        if not any(agent.mcps or agent.apps for agent in agents):
             self.listed.check()
 
     # --- runs

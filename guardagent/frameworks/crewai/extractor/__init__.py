@@ -33,7 +33,7 @@ def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple
     """The region of a flow."""
     definitions = definition_of(flow).methods
     named = [FlowMethod(assembly, reader, flow, name, definitions, within, flow_region) for name in definitions]
-    methods = [one.describe() for one in named]
+    methods = [flow_method.describe() for flow_method in named]
     triggers = Triggers(part.method for part in methods)
     by_name = {part.method.name: part.region for part in methods}
     _connect(assembly, triggers, by_name)
@@ -49,15 +49,15 @@ def flow_region(assembly: Assembly, reader: CrewReader, flow: Any, within: tuple
 
 
 def _connect(assembly: Assembly, triggers: Triggers, regions: dict[str, Region]) -> None:
-    for one in triggers.edges:
-        entries = regions[one.target].entries
-        if one.label is None:
-            several = triggers.direct_listeners(one.source)
-            in_parallel = len(several) > 1 and one.target in several
+    for edge in triggers.edges:
+        entries = regions[edge.target].entries
+        if edge.label is None:
+            several = triggers.direct_listeners(edge.source)
+            in_parallel = len(several) > 1 and edge.target in several
             entries = tuple(replace(entry, kind="parallel" if in_parallel else entry.kind) for entry in entries)
-            assembly.connect(regions[one.source].exits, entries)
+            assembly.connect(regions[edge.source].exits, entries)
         else:
-            assembly.connect([_labelled(leave, one.label) for leave in regions[one.source].exits], entries)
+            assembly.connect([_labelled(leave, edge.label) for leave in regions[edge.source].exits], entries)
 
 
 def _labelled(leave: RegionExit, label: str) -> RegionExit:
@@ -67,7 +67,7 @@ def _labelled(leave: RegionExit, label: str) -> RegionExit:
 def _note_method(assembly: Assembly, triggers: Triggers, part: MethodRegion) -> None:
     """Marks what a method waits for, and notes if its labels are unknown."""
     for entry in part.region.entries:
-        awaited = [_awaited_source(triggers, one) for one in conjuncts(part.method.listen)]
+        awaited = [_awaited_source(triggers, conjunct) for conjunct in conjuncts(part.method.listen)]
         if awaited:
             assembly.join(entry.node, awaited)
     if part.method.is_open:
@@ -88,14 +88,14 @@ def _ends(triggers: Triggers, part: MethodRegion) -> list[RegionExit]:
     method, exits = part.method, part.region.exits
     completes = triggers.continues(method.name, method.name)
     if not method.router:
-        waited_for = any(one.source == method.name for one in triggers.edges)
+        waited_for = any(edge.source == method.name for edge in triggers.edges)
         vain = [replace(one, condition="the other awaited event does not happen", conditional=True) for one in exits]
         return [] if completes else vain if waited_for else list(exits)
     labels = [label for label in method.labels if not completes and not triggers.continues(method.name, label)]
-    found = [_labelled(leave, label) for label in labels for leave in exits]
+    ends = [_labelled(leave, label) for label in labels for leave in exits]
     if not completes and (method.returns_none or method.is_open or not method.labels):
-        found += [_labelled(leave, "no label") for leave in exits]
-    return found
+        ends += [_labelled(leave, "no label") for leave in exits]
+    return ends
 
 
 def recognises(target: object) -> bool:

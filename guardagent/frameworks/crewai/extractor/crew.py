@@ -64,8 +64,8 @@ class CrewTools:
 
     def marks(self) -> dict[str, Any]:
         """Returns the marks of a node that calls them."""
-        found = mark(*(f"its tools come from {where}" for where in self.unknown))
-        return {"tools_unknown": found, "widened": found}
+        marks = mark(*(f"its tools come from {where}" for where in self.unknown))
+        return {"tools_unknown": marks, "widened": marks}
 
 
 _UNKNOWN_SETTINGS = CrewTools(unknown=("settings that the code does not determine",))
@@ -111,7 +111,7 @@ class Crew:
         listed = elements_of(reader, crew, "tasks")
         self.is_known = is_ordered(crew, "tasks") and OPEN not in listed.items
         known = elements_of(reader, crew, "tasks", unknown=True) if self.is_known else listed
-        self.tasks = [one for one in known.items if one is not OPEN]
+        self.tasks = [item for item in known.items if item is not OPEN]
         self.has_others = not listed.complete or OPEN in listed.items or not self.tasks
 
     @property
@@ -128,23 +128,25 @@ class Crew:
     def tools(self, task: Any) -> CrewTools:
         """All tools that can be called in a task."""
         own = tools_of(elements_of(self.reader, task, "tools"))
-        found = CrewTools()
+        crew_tools = CrewTools()
         for agent in options(task, "agent"):
             tools = agent_tools(self.reader, agent)
-            found |= own | CrewTools(unknown=tools.unknown) if own else tools
-            found |= self._memory(agent) | self._images(agent)
+            crew_tools |= own | CrewTools(unknown=tools.unknown) if own else tools
+            crew_tools |= self._memory(agent) | self._images(agent)
         for helper in self.helpers(task):
-            found |= agent_tools(self.reader, helper)
-        return found
+            crew_tools |= agent_tools(self.reader, helper)
+        return crew_tools
 
     def helpers(self, task: Any) -> list[Any]:
         """The agents to which the task can be delegated."""
         agents = options(task, "agent")
         if self.is_hierarchical:
             return agents if agents != [None] else list(self.agents.items)
-        delegating = [one for one in agents if one not in (None, OPEN) and flag(one, "allow_delegation") is not False]
-        others = [one for agent in delegating for one in self.agents.items if one is not agent]
-        return list({id(one): one for one in others}.values())
+        delegating = [
+            agent for agent in agents if agent not in (None, OPEN) and flag(agent, "allow_delegation") is not False
+        ]
+        others = [other_agent for agent in delegating for other_agent in self.agents.items if other_agent is not agent]
+        return list({id(other_agent): other_agent for other_agent in others}.values())
 
     def _memory(self, agent: Any) -> CrewTools:
         remembers = {flag(self.crew, "memory"), flag(agent, "memory")}
@@ -253,7 +255,7 @@ def _is_asynchronous(task: Any) -> bool:
 
 def _runs_in_parallel(tasks: list[Any], place: int) -> bool:
     """Whether an asynchronous task runs in parallel with a neighbour."""
-    around = [tasks[one] for one in (place - 1, place + 1) if 0 <= one < len(tasks)]
+    around = [tasks[neighbour] for neighbour in (place - 1, place + 1) if 0 <= neighbour < len(tasks)]
     return any(_is_asynchronous(task) for task in around)
 
 
@@ -303,7 +305,9 @@ def _unknown_task(assembly: Assembly, node: str, task: UnknownValue) -> Region:
 def _unseen_callbacks(task: Any) -> list[Unseen]:
     """Returns what the callback and guardrail of a task run that cannot be seen."""
     functions = [(name, field(task, name)) for name in ("callback", "guardrail")]
-    return [what.inside(name) for name, one in functions if callable(one) for what in opaque_calls_in(one)]
+    return [
+        what.inside(name) for name, function in functions if callable(function) for what in opaque_calls_in(function)
+    ]
 
 
 def _review_node(assembly: Assembly, name: str, within: tuple[str, ...]) -> str:
@@ -318,8 +322,12 @@ def _label(task: Any, name: str) -> str:
 
 
 def _metadata(crew: Crew, task: Any, tools: CrewTools) -> dict[str, Any]:
-    places = {id(one): place for place, one in enumerate(crew.tasks, 1)}
-    before = [task_name(one, places[id(one)]) for one in _known(field(task, "context")) if id(one) in places]
+    places = {id(task): place for place, task in enumerate(crew.tasks, 1)}
+    before = [
+        task_name(earlier_task, places[id(earlier_task)])
+        for earlier_task in _known(field(task, "context"))
+        if id(earlier_task) in places
+    ]
     return {
         "agent": " or ".join(filter(None, map(role, options(task, "agent")))),
         "model_chooses": bool(tools),
@@ -333,12 +341,16 @@ def _metadata(crew: Crew, task: Any, tools: CrewTools) -> dict[str, Any]:
 
 
 def _known(context: Any) -> list[Any]:
-    return [one for one in context if one is not OPEN] if isinstance(context, list | tuple) else []
+    return [task for task in context if task is not OPEN] if isinstance(context, list | tuple) else []
 
 
 def _guardrails(task: Any) -> str:
     """The guardrails of a task, as text; the task repeats if one fails."""
-    found = [field(task, "guardrail"), field(task, "guardrails")]
-    flat = [one for some in found for one in (some if isinstance(some, list | tuple) else [some])]
-    labels = [one if isinstance(one, str) else source_text(one) for one in flat if one not in (None, OPEN)]
+    guardrails = [field(task, "guardrail"), field(task, "guardrails")]
+    flat = [one for some in guardrails for one in (some if isinstance(some, list | tuple) else [some])]
+    labels = [
+        guardrail if isinstance(guardrail, str) else source_text(guardrail)
+        for guardrail in flat
+        if guardrail not in (None, OPEN)
+    ]
     return " and ".join([*labels, *(["an unknown guardrail"] if OPEN in flat else [])])

@@ -37,8 +37,8 @@ def action_steps(action: Any) -> BodySteps:
     """The steps of a declared action."""
     steps = BodySteps()
     before: Key = BEGIN
-    for number, one in enumerate(_flat(action)):
-        if (step := _action_step(one)) is not None:
+    for number, action_part in enumerate(_flat(action)):
+        if (step := _action_step(action_part)) is not None:
             key: Key = ("declared", number)
             steps.found[key] = step
             steps.links.add((before, key))
@@ -75,7 +75,7 @@ def _tool_of(ref: Any) -> Any:
 
 
 def _agent_fields(definition: Any) -> dict[str, Any]:
-    tools = [_tool_of(one) for one in definition.tools or ()]
+    tools = [_tool_of(tool) for tool in definition.tools or ()]
     return {
         "role": definition.role or "", "tools": tools, "allow_delegation": bool(definition.allow_delegation),
         "mcps": definition.mcps, "apps": definition.apps,
@@ -83,11 +83,11 @@ def _agent_fields(definition: Any) -> dict[str, Any]:
 
 
 def _crew_of(definition: Any) -> CallResult:
-    agents = {name: _created(_agent_fields(one)) for name, one in definition.agents.items()}
+    agents = {name: _created(_agent_fields(agent)) for name, agent in definition.agents.items()}
     tasks: list[CallResult] = []
     for task in definition.tasks:
         more = dict(task.model_extra or {})
-        more["tools"] = [_tool_of(one) for one in more.get("tools") or ()]
+        more["tools"] = [_tool_of(tool) for tool in more.get("tools") or ()]
         tasks.append(
             _created({**more, "name": task.name, "description": task.description, "agent": agents.get(task.agent)})
         )
@@ -109,12 +109,12 @@ def _created(fields: dict[str, Any]) -> CallResult:
 def resolve_reference(ref: str) -> Any:
     """The object of a reference `module:name`; None if the module is not loaded."""
     module, _, path = ref.partition(":")
-    found: Any = sys.modules.get(module)
+    owner: Any = sys.modules.get(module)
     for name in path.split("."):
-        found = inspect.getattr_static(found, name, None) if found is not None else None
-    while hasattr(type(found), "unwrap"):
-        found = found.unwrap()
-    return found
+        owner = inspect.getattr_static(owner, name, None) if owner is not None else None
+    while hasattr(type(owner), "unwrap"):
+        owner = owner.unwrap()
+    return owner
 
 
 # --- methods
@@ -176,8 +176,10 @@ class FlowMethod:
         labels, is_open, none = tuple(map(str, declared)), False, False
         if definition.router and not (self.has_feedback and definition.human_feedback.emit):
             returned = self._returned(self.name, frozenset())
-            known = tuple(_label(one) for one in returned.known if _is_label(one))
-            unclear = not returned.complete or any(not _is_label(one) and one is not None for one in returned.known)
+            known = tuple(_label(value) for value in returned.known if _is_label(value))
+            unclear = not returned.complete or any(
+                not _is_label(value) and value is not None for value in returned.known
+            )
             labels = tuple(dict.fromkeys((*labels, *known)))
             is_open, none = unclear and not declared, None in returned.known and not declared
         return Method(self.name, definition.start, definition.listen, definition.router, labels, is_open, none)
@@ -196,14 +198,18 @@ class FlowMethod:
 
     def _awaited(self, definition: Any, inside: frozenset[str]) -> Values:
         """The results of the methods that a method waits for; unknown if it waits for labels."""
-        waits = [one for one in (definition.listen, definition.start) if one is not None and not isinstance(one, bool)]
-        names = {name for one in waits for name in events(one)}
+        waits = [
+            condition
+            for condition in (definition.listen, definition.start)
+            if condition is not None and not isinstance(condition, bool)
+        ]
+        names = {name for condition in waits for name in events(condition)}
         if not names or not names <= self._definitions.keys():
             return UNKNOWN
-        found = NOTHING
+        values = NOTHING
         for name in sorted(names):
-            found |= self._returned(name, inside)
-        return found
+            values |= self._returned(name, inside)
+        return values
 
     # The region.
 
@@ -278,11 +284,13 @@ class FlowMethod:
         kind: NodeKind = "human" if self.has_feedback else "router" if self.definition.router else "subgraph"
         own = self._single_node(node, kind)
         nodes = own.nodes.union(*(region.nodes for region in regions.values()))
-        for one, other in steps.ordered_links:
-            if one != BEGIN:
-                branches = _branches(steps, one)
-                exits = [replace(leave, conditional=leave.conditional or branches) for leave in regions[one].exits]
-                self.assembly.connect(exits, _entries(steps, one, other, regions[other]))
+        for ordered_link, other in steps.ordered_links:
+            if ordered_link != BEGIN:
+                branches = _branches(steps, ordered_link)
+                exits = [
+                    replace(leave, conditional=leave.conditional or branches) for leave in regions[ordered_link].exits
+                ]
+                self.assembly.connect(exits, _entries(steps, ordered_link, other, regions[other]))
         inner = Region(
             tuple(entry for key in _first_steps(steps) for entry in _entries(steps, BEGIN, key, regions[key])),
             tuple(_last(leave, steps, key) for key in steps.last for leave in regions[key].exits),
@@ -331,7 +339,7 @@ class FlowMethod:
 
 def _last(leave: RegionExit, steps: BodySteps, key: Key) -> RegionExit:
     """An exit of a step, conditional if other steps can follow."""
-    return replace(leave, conditional=leave.conditional or any(one == key for one, _ in steps.links))
+    return replace(leave, conditional=leave.conditional or any(link == key for link, _ in steps.links))
 
 
 def _branches(steps: BodySteps, key: Key) -> bool:
@@ -340,18 +348,18 @@ def _branches(steps: BodySteps, key: Key) -> bool:
     return len(ways) + (key in steps.ends) > 1
 
 
-def _entries(steps: BodySteps, one: Key, other: Key, region: Region) -> tuple[RegionEntry, ...]:
+def _entries(steps: BodySteps, key: Key, other: Key, region: Region) -> tuple[RegionEntry, ...]:
     """The entries of a step after another one."""
-    together = (one, other) in steps.parallel
+    together = (key, other) in steps.parallel
     return tuple(replace(entry, kind="parallel") if together else entry for entry in region.entries)
 
 
 def _first_steps(steps: BodySteps) -> list[Key]:
-    return [other for one, other in steps.ordered_links if one == BEGIN]
+    return [other for ordered_link, other in steps.ordered_links if ordered_link == BEGIN]
 
 
 def _key_of(steps: BodySteps, step: BodyStep) -> Key:
-    return next(key for key, one in steps.found.items() if one is step)
+    return next(key for key, known_step in steps.found.items() if known_step is step)
 
 
 def _asks(steps: BodySteps) -> str | None:
@@ -361,12 +369,12 @@ def _asks(steps: BodySteps) -> str | None:
     return "always" if steps.always("person") else "sometimes"
 
 
-def _is_label(one: object) -> bool:
-    return isinstance(one, str | int | float | Enum)
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int | float | Enum)
 
 
-def _label(one: object) -> str:
-    return str(one.value if isinstance(one, Enum) else one)
+def _label(value: object) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _function(flow: Any, name: str, definition: Any) -> FunctionType | ReadableFunction | None:
@@ -374,14 +382,14 @@ def _function(flow: Any, name: str, definition: Any) -> FunctionType | ReadableF
     if getattr(definition.do, "call", None) != "code":
         return None
     kind = kinds_of(flow)[0]
-    found = inspect.getattr_static(kind, name, _MISSING)
-    if found is _MISSING:
+    function = inspect.getattr_static(kind, name, _MISSING)
+    if function is _MISSING:
         declared = getattr(kind, "model_fields", {}).get(name)  # CrewAI keeps a method there if a field has its name
-        found = getattr(declared, "default", _MISSING)
-    while hasattr(type(found), "unwrap"):
-        found = found.unwrap()
-    if isinstance(found, ReadableFunction):
-        return found
-    if not isinstance(found, FunctionType):
-        found = resolve_reference(str(definition.do.ref))
-    return inspect.unwrap(found) if isinstance(found, FunctionType) else None
+        function = getattr(declared, "default", _MISSING)
+    while hasattr(type(function), "unwrap"):
+        function = function.unwrap()
+    if isinstance(function, ReadableFunction):
+        return function
+    if not isinstance(function, FunctionType):
+        function = resolve_reference(str(definition.do.ref))
+    return inspect.unwrap(function) if isinstance(function, FunctionType) else None

@@ -81,7 +81,7 @@ class CrewReader(Outcomes):
     def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves its arguments unchanged; CrewAI's own classes copy the lists passed to them."""
         callee = self.value(call.func, scope).known
-        own = bool(callee) and all(path_of(one).partition(".")[0] == CREWAI for one in callee)
+        own = bool(callee) and all(path_of(target).partition(".")[0] == CREWAI for target in callee)
         return own or super()._leaves_unchanged(call, scope)
 
     def attribute(self, owner: object, name: str) -> Values:
@@ -100,8 +100,8 @@ class CrewReader(Outcomes):
 
     def _created_attribute(self, owner: CallResult, kind: type, name: str) -> Values:
         """An attribute of an object that code creates from a live class."""
-        if is_crew_base(kind) and (found := self._crew_base_attribute(owner, kind, name)) is not None:
-            return found
+        if is_crew_base(kind) and (base_attribute := self._crew_base_attribute(owner, kind, name)) is not None:
+            return base_attribute
         raw = inspect.getattr_static(kind, name, _MISSING)
         method = raw if isinstance(raw, FunctionType) else _unwrapped(raw)
         if method is not None:
@@ -131,10 +131,10 @@ class CrewReader(Outcomes):
         if name in {"agents_config", "tasks_config"}:
             return exactly(_config(kind, name))
         if name in {"tasks", "agents"}:
-            marked = [method for method, one in vars(kind).items() if hasattr(one, f"is_{name[:-1]}")]
+            marked = [method for method, variable in vars(kind).items() if hasattr(variable, f"is_{name[:-1]}")]
             return exactly(Sequence(tuple(self._created_by(owner, method) for method in marked)))
-        found = vars(kind).get(name)
-        is_marked = hasattr(found, "is_task") or hasattr(found, "is_agent")
+        variable = vars(kind).get(name)
+        is_marked = hasattr(variable, "is_task") or hasattr(variable, "is_agent")
         return exactly(MarkedMethod(owner, name)) if is_marked else None
 
     def _created_by(self, owner: CallResult, method: str) -> Values:
@@ -142,9 +142,13 @@ class CrewReader(Outcomes):
         key = (id(owner), method)
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
-            found = _unwrapped(vars(owner.callee).get(method))
-            created = self.call(inspect.unwrap(found), Arguments((exactly(owner),))) if found is not None else UNKNOWN
-            named = tuple(self._with_config(one, owner, method) for one in created.known)
+            method_function = _unwrapped(vars(owner.callee).get(method))
+            created = (
+                self.call(inspect.unwrap(method_function), Arguments((exactly(owner),)))
+                if method_function is not None
+                else UNKNOWN
+            )
+            named = tuple(self._with_config(value, owner, method) for value in created.known)
             self._by_method[key] = (owner, Values(named, created.complete))
         return self._by_method[key][1]
 
@@ -167,7 +171,7 @@ class CrewReader(Outcomes):
         if key == "agent" and isinstance(value, str):
             return self._created_by(owner, value)
         if key in {"context", "tools"} and isinstance(value, list):
-            created = (self._created_by(owner, one) if isinstance(one, str) else exactly(one) for one in value)
+            created = (self._created_by(owner, part) if isinstance(part, str) else exactly(part) for part in value)
             return exactly(Sequence(tuple(created)))
         return exactly(value)
 
@@ -222,59 +226,59 @@ def field(target: Any, name: str, default: Any = None) -> Any:
     return default if own is None or type(own).__name__.startswith("PydanticUndefined") else own
 
 
-def _field_value(found: Any) -> Any:
+def _field_value(value: Any) -> Any:
     """A value with unknown parts replaced by OPEN."""
-    if isinstance(found, UnknownValue):
-        return found if found.is_function else OPEN
-    if isinstance(found, Alternatives):
+    if isinstance(value, UnknownValue):
+        return value if value.is_function else OPEN
+    if isinstance(value, Alternatives):
         return OPEN
-    return [_field_value(one) for one in found] if isinstance(found, list) else found
+    return [_field_value(one) for one in value] if isinstance(value, list) else value
 
 
 def options(target: Any, name: str) -> list[Any]:
     """The possible objects in a field, or None; OPEN stands for unknown ones."""
     if not isinstance(target, CallResult):
-        found = getattr(target, name, None)
-        several = [_field_value(one) for one in flattened([found])]
+        attribute = getattr(target, name, None)
+        several = [_field_value(one) for one in flattened([attribute])]
     else:
         values = target.arguments.get(name) or exactly(field(target, name))
         several = [*values.known, *([] if values.complete and not values.cyclic else [OPEN])]
-    return [one for one in several if one is not None] or [None]
+    return [option for option in several if option is not None] or [None]
 
 
 def flag(target: Any, name: str) -> bool | None:
     """Whether a field is truthy; None if the code does not determine it."""
-    found = field(target, name) if target not in (None, OPEN) else target
-    return None if found is OPEN else bool(found)
+    target_field = field(target, name) if target not in (None, OPEN) else target
+    return None if target_field is OPEN else bool(target_field)
 
 
 def elements_of(reader: CrewReader, target: Any, name: str, *, unknown: bool = False) -> KnownElements:
     """The elements of a list field; with `unknown`, also those without a name."""
     if not isinstance(target, CallResult):
-        found = getattr(target, name, None)
-        if isinstance(found, UnknownValue):
+        attribute = getattr(target, name, None)
+        if isinstance(attribute, UnknownValue):
             return KnownElements(complete=False)
-        several = flattened(found) if isinstance(found, list | tuple) else []
-        known = [one for one in several if unknown or not _is_unknown(one)]
+        several = flattened(attribute) if isinstance(attribute, list | tuple) else []
+        known = [part for part in several if unknown or not _is_unknown(part)]
         return KnownElements(tuple(known), len(known) == len(several))
     value = target.arguments.get(name)
     if value is None or value.known == (None,):
         return KnownElements()
     items = reader.elements(value)
-    return KnownElements(tuple(one for one in items.known if one is not None), items.complete and not items.cyclic)
+    return KnownElements(tuple(item for item in items.known if item is not None), items.complete and not items.cyclic)
 
 
-def _is_unknown(one: Any) -> bool:
+def _is_unknown(value: Any) -> bool:
     """Whether nothing is known about a value, not even a name that the program declares or imports."""
-    return isinstance(one, UnknownValue) and not one.is_named
+    return isinstance(value, UnknownValue) and not value.is_named
 
 
 def is_ordered(target: Any, name: str) -> bool:
     """Whether the number and the order of a list's elements are known."""
     if not isinstance(target, CallResult):
-        found = getattr(target, name, None)
-        items = found if isinstance(found, list | tuple) else [found]
-        return not any(isinstance(one, Alternatives) for one in items)
+        attribute = getattr(target, name, None)
+        items = attribute if isinstance(attribute, list | tuple) else [attribute]
+        return not any(isinstance(item, Alternatives) for item in items)
     value = target.arguments.get(name)
     return value is None or isinstance(_single(value), list)
 
@@ -339,12 +343,12 @@ def _single(values: Values) -> Any:
     """The only possible value, with nested lists and dictionaries; OPEN if there are several."""
     if not values.complete or values.cyclic or len(values.known) != 1:
         return OPEN
-    one = values.known[0]
-    if isinstance(one, Sequence):
-        return [_single(item) for item in one.items] if one.ordered else OPEN
-    if isinstance(one, Table):
-        return {_single(key): _single(value) for key, value in one.items}
-    return one
+    known_value = values.known[0]
+    if isinstance(known_value, Sequence):
+        return [_single(item) for item in known_value.items] if known_value.ordered else OPEN
+    if isinstance(known_value, Table):
+        return {_single(key): _single(value) for key, value in known_value.items}
+    return known_value
 
 
 def _state(flow: Any) -> Values:
@@ -375,19 +379,19 @@ def read_config(path: Path) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _parsed_config(text: str) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(text)
+        config = yaml.safe_load(text)
     except yaml.YAMLError:
         return {}
-    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
+    return {str(key): value for key, value in config.items()} if isinstance(config, Mapping) else {}
 
 
-def _unwrapped(found: Any) -> FunctionType | None:
+def _unwrapped(member: Any) -> FunctionType | None:
     """The function of a decorated method of CrewAI, or of a plain function; None for anything else."""
-    while hasattr(type(found), "unwrap"):
-        found = found.unwrap()
-    if hasattr(found, "is_task") or hasattr(found, "is_agent"):
-        found = inspect.unwrap(found)
-    return found if isinstance(found, FunctionType) else None
+    while hasattr(type(member), "unwrap"):
+        member = member.unwrap()
+    if hasattr(member, "is_task") or hasattr(member, "is_agent"):
+        member = inspect.unwrap(member)
+    return member if isinstance(member, FunctionType) else None
 
 
 def _is_own_attribute(target: ast.AST, name: str) -> bool:
@@ -462,10 +466,10 @@ class BodySteps:
         """The steps without some of them, with their predecessors linked to their successors."""
         remaining = BodySteps(dict(self.found), set(self.links), set(self.parallel), set(self.ends), self.known)
         for key in [key for key, step in self.found.items() if drop(step)]:
-            before = {one for one, other in remaining.links if other == key} - {key}
-            after = {other for one, other in remaining.links if one == key} - {key}
+            before = {link for link, other in remaining.links if other == key} - {key}
+            after = {other for link, other in remaining.links if link == key} - {key}
             remaining.links = {link for link in remaining.links if key not in link}
-            through = {(one, other) for one in before for other in after}
+            through = {(predecessor, other) for predecessor in before for other in after}
             remaining.links |= through
             remaining.parallel |= {link for link in through if {(link[0], key), (key, link[1])} & remaining.parallel}
             remaining.ends |= before if key in remaining.ends else set()
@@ -495,8 +499,8 @@ class BodySteps:
             here = pending.pop()
             if here in self.ends:
                 return False
-            for one, other in self.links:
-                if one == here and other not in seen and self.found[other].kind != kind:
+            for link, other in self.links:
+                if link == here and other not in seen and self.found[other].kind != kind:
                     seen.add(other)
                     pending.append(other)
         return True
@@ -547,7 +551,7 @@ class _BodyWalk(PathWalker[_Front]):
         return self._union(ends)
 
     def _union(self, ends: Iterable[_Front | None]) -> _Front | None:
-        return _Front().union(*(one for one in ends if one)) or None
+        return _Front().union(*(end for end in ends if end)) or None
 
     def _value(self, node: ast.expr) -> tuple[Any, ...]:
         return self.reader.value(node, self.here).known
@@ -560,8 +564,8 @@ class _BodyWalk(PathWalker[_Front]):
     def _parallel(self, expressions: list[ast.expr], front: _Front) -> _Front | None:
         """Walks through expressions that run in parallel from the same state."""
         links = set(self.steps.links)
-        after = [self.expression(one, front) for one in expressions]
-        begun = {(one, other) for one, other in self.steps.links - links if one in front}
+        after = [self.expression(expression, front) for expression in expressions]
+        begun = {(link, other) for link, other in self.steps.links - links if link in front}
         self.steps.parallel |= begun if len(begun) > 1 else set()
         return self._union(after) if expressions else front
 

@@ -83,7 +83,7 @@ def conjuncts(condition: Condition | None) -> list[Condition]:
     if condition is None or isinstance(condition, str) or "and" not in condition:
         return []
     parts = _parts(condition)
-    return [one for part in parts for one in (conjuncts(part) or [part])]
+    return [conjunct for part in parts for conjunct in (conjuncts(part) or [part])]
 
 
 class Triggers:
@@ -101,7 +101,9 @@ class Triggers:
     @cached_property
     def label_events(self) -> frozenset[str]:
         """The names in conditions that are labels, not methods."""
-        named = {event for method in self.methods.values() for one in method.conditions for event in events(one)}
+        named = {
+            event for method in self.methods.values() for condition in method.conditions for event in events(condition)
+        }
         return frozenset(named - self.methods.keys())
 
     def emitted(self, method: Method) -> tuple[str, ...]:
@@ -113,23 +115,25 @@ class Triggers:
     def sources(self, event: str) -> list[tuple[str, str | None]]:
         """The methods after which an event can happen, each with the label."""
         completed = [(event, None)] if event in self.methods else []
-        return [*completed, *((name, event) for name, one in self.methods.items() if event in self.emitted(one))]
+        return [*completed, *((name, event) for name, method in self.methods.items() if event in self.emitted(method))]
 
     @cached_property
     def edges(self) -> list[TriggerEdge]:
         """All edges between methods."""
-        found: dict[TriggerEdge, None] = {}
+        trigger_edges: dict[TriggerEdge, None] = {}
         for name, method in self.methods.items():
             for condition in method.conditions:
                 for event in events(condition):
                     for source, label in self.sources(event):
-                        found[TriggerEdge(source, name, label)] = None
-        return list(found)
+                        trigger_edges[TriggerEdge(source, name, label)] = None
+        return list(trigger_edges)
 
     def direct_listeners(self, event: str) -> list[str]:
         """The methods that an event alone triggers."""
         return [
-            name for name, one in self.methods.items() if one.listen is not None and is_satisfied(one.listen, [event])
+            name
+            for name, method in self.methods.items()
+            if method.listen is not None and is_satisfied(method.listen, [event])
         ]
 
     def continues(self, source: str, event: str) -> bool:
@@ -141,36 +145,44 @@ class Triggers:
         if self.direct_listeners(event):
             return True
         known = frozenset() if self._can_repeat(source, event) else self._certain(source) | {event}
-        if any(is_satisfied(one, known) and self._requires(one, event) for one in self._listen_conditions):
+        if any(
+            is_satisfied(listen_condition, known) and self._requires(listen_condition, event)
+            for listen_condition in self._listen_conditions
+        ):
             return True
         if event == source or self.methods[source].start:
             return False
-        starts = (one.start for one in self.methods.values())
-        return any(is_satisfied(one, [event]) for one in starts if one is not None and not isinstance(one, bool))
+        starts = (method.start for method in self.methods.values())
+        return any(
+            is_satisfied(start, [event]) for start in starts if start is not None and not isinstance(start, bool)
+        )
 
     def _requires(self, condition: Condition, event: str) -> bool:
         """Whether a condition cannot hold without an event."""
-        return not is_satisfied(condition, {one for one in events(condition) if one != event and self.sources(one)})
+        return not is_satisfied(
+            condition,
+            {other_event for other_event in events(condition) if other_event != event and self.sources(other_event)},
+        )
 
     @property
     def _listen_conditions(self) -> list[Condition]:
-        return [one.listen for one in self.methods.values() if one.listen is not None]
+        return [method.listen for method in self.methods.values() if method.listen is not None]
 
     def _can_repeat(self, source: str, event: str) -> bool:
         """Whether a method can repeat an event: by a loop, a parallel method, or a second run."""
         over = (self._predecessors[source] or frozenset()) - self._in_loops
-        beside = (other for one, other in self._concurrent if one == source and other not in over)
+        beside = (other for method, other in self._concurrent if method == source and other not in over)
         if source in self._following(source, event) or any(source in self._reachable[other] for other in beside):
             return True
-        ways = [one for one in self.edges if one.target == source]
+        ways = [edge for edge in self.edges if edge.target == source]
         pairs = itertools.combinations(ways, 2)
         twice = any(self._compatible(*pair) and not self._joins_both(source, *pair) for pair in pairs)
         return twice or (source in self.starts and bool(ways))
 
-    def _joins_both(self, name: str, one: TriggerEdge, other: TriggerEdge) -> bool:
+    def _joins_both(self, name: str, trigger_edge: TriggerEdge, other: TriggerEdge) -> bool:
         """Whether the target of two edges waits for both."""
         conditions = self.methods[name].conditions
-        events = [way.label or way.source for way in (one, other)]
+        events = [way.label or way.source for way in (trigger_edge, other)]
         return (
             len(conditions) == 1
             and events[0] != events[1]
@@ -179,17 +191,19 @@ class Triggers:
 
     def _following(self, source: str, event: str) -> set[str]:
         """The methods that can run after an event."""
-        then = (one for one in self.edges if one.source == source and (event == source or one.label in (None, event)))
-        return set().union(*(self._reachable[one.target] for one in then))
+        then = (
+            edge for edge in self.edges if edge.source == source and (event == source or edge.label in (None, event))
+        )
+        return set().union(*(self._reachable[edge.target] for edge in then))
 
-    def _compatible(self, one: TriggerEdge, other: TriggerEdge) -> bool:
+    def _compatible(self, trigger_edge: TriggerEdge, other: TriggerEdge) -> bool:
         """Whether two edges can both occur in one run."""
-        if one.source == other.source:
-            return one.label != other.label and None in (one.label, other.label)
+        if trigger_edge.source == other.source:
+            return trigger_edge.label != other.label and None in (trigger_edge.label, other.label)
         return (
-            (one.source, other.source) in self._concurrent
-            or other.source in self._following(one.source, one.label or one.source)
-            or one.source in self._following(other.source, other.label or other.source)
+            (trigger_edge.source, other.source) in self._concurrent
+            or other.source in self._following(trigger_edge.source, trigger_edge.label or trigger_edge.source)
+            or trigger_edge.source in self._following(other.source, other.label or other.source)
         )
 
     @cached_property
@@ -209,8 +223,8 @@ class Triggers:
         grown = True
         while grown:
             before = sum(map(len, found.values()))
-            for one in self.edges:
-                found[one.source] |= found[one.target]
+            for edge in self.edges:
+                found[edge.source] |= found[edge.target]
             grown = sum(map(len, found.values())) > before
         return found
 
@@ -222,38 +236,38 @@ class Triggers:
 
         CrewAI runs them for the first event only. (A label runs them again.)
         """
-        found: dict[str, list[str]] = {}
+        merged_listeners: dict[str, list[str]] = {}
         for name, method in self.methods.items():
             if method.router or method.listen is None or isinstance(method.listen, str) or "and" in method.listen:
                 continue
-            ways = [one for one in self.edges if one.target == name]
+            ways = [edge for edge in self.edges if edge.target == name]
             several = [
                 pair
                 for pair in itertools.combinations(ways, 2)
                 if None in [w.label for w in pair] and self._compatible(*pair)
             ]
             if several:
-                found[name] = sorted({one.source for pair in several for one in pair})
-        return found
+                merged_listeners[name] = sorted({one.source for pair in several for one in pair})
+        return merged_listeners
 
     @cached_property
     def _concurrent(self) -> set[tuple[str, str]]:
         """The pairs of methods that can run concurrently."""
-        found = {(one, other) for one in self.starts for other in self.starts if one != other}
+        pairs = {(start, other) for start in self.starts for other in self.starts if start != other}
         for first in self.edges:
             for second in self.edges:
                 together = first.label is None or second.label in (None, first.label)
                 if first.source == second.source and first.target != second.target and together:
-                    found |= {(first.target, second.target), (second.target, first.target)}
-        pending = list(found)
+                    pairs |= {(first.target, second.target), (second.target, first.target)}
+        pending = list(pairs)
         while pending:
-            one, other = pending.pop()
-            for step in (step for step in self.edges if step.source == one):
+            method, other = pending.pop()
+            for step in (step for step in self.edges if step.source == method):
                 for pair in ((step.target, other), (other, step.target)):
-                    if pair not in found:
-                        found.add(pair)
+                    if pair not in pairs:
+                        pairs.add(pair)
                         pending.append(pair)
-        return found
+        return pairs
 
     # Events that are certain in a run.
 
@@ -262,8 +276,10 @@ class Triggers:
         known = {*(self._predecessors[name] or ()), *self.starts}
         grown = True
         while grown:
-            more = {one for one, method in self.methods.items() if method.listen and is_satisfied(method.listen, known)}
-            more |= {label for one in known & self.methods.keys() for label in self._only_label(self.methods[one])}
+            more = {
+                name for name, method in self.methods.items() if method.listen and is_satisfied(method.listen, known)
+            }
+            more |= {label for key in known & self.methods.keys() for label in self._only_label(self.methods[key])}
             grown = not more <= known
             known |= more
         return frozenset(known)
@@ -276,32 +292,32 @@ class Triggers:
     @cached_property
     def _predecessors(self) -> dict[str, frozenset[str] | None]:
         """The events certain to have happened once a method has run; None if it never runs."""
-        found: dict[str, frozenset[str] | None] = dict.fromkeys(self.methods)
+        predecessors: dict[str, frozenset[str] | None] = dict.fromkeys(self.methods)
         changed = True
         while changed:
             changed = False
             for name in self.methods:
-                now = self._required(name, found)
-                if now != found[name]:
-                    found[name], changed = now, True
-        return found
+                now = self._required(name, predecessors)
+                if now != predecessors[name]:
+                    predecessors[name], changed = now, True
+        return predecessors
 
-    def _required(self, name: str, found: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
+    def _required(self, name: str, required: Mapping[str, frozenset[str] | None]) -> frozenset[str] | None:
         method = self.methods[name]
-        ways = [self._before_condition(one, found) for one in method.conditions]
+        ways = [self._before_condition(condition, required) for condition in method.conditions]
         if name in self.starts:
             ways.append(frozenset())
         known = _common_events(ways)
         return None if known is None else known | {name}
 
     def _before_condition(
-        self, condition: Condition, found: Mapping[str, frozenset[str] | None]
+        self, condition: Condition, required: Mapping[str, frozenset[str] | None]
     ) -> frozenset[str] | None:
         """The events certain to have happened if a condition holds; None if it never holds."""
         if isinstance(condition, str):
-            before = _common_events([found[source] for source, _ in self.sources(condition)])
+            before = _common_events([required[source] for source, _ in self.sources(condition)])
             return None if before is None else before | {condition}
-        parts = [self._before_condition(part, found) for part in _parts(condition)]
+        parts = [self._before_condition(part, required) for part in _parts(condition)]
         if "or" in condition:
             return _common_events(parts)
         return None if None in parts else frozenset().union(*(part for part in parts if part is not None))

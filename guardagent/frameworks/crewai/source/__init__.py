@@ -71,9 +71,9 @@ def opened(interpreter: Interpreter, value: object) -> InterpretedWorkflow:
     return InterpretedWorkflow(interpreter, value)
 
 
-def extract(found: InterpretedWorkflow, name: str) -> Graph:
+def extract(workflow: InterpretedWorkflow, name: str) -> Graph:
     """The graph of a crew, a flow, a class of either, a task or an agent."""
-    interpreter, value = found.interpreter, found.value
+    interpreter, value = workflow.interpreter, workflow.value
     reader = reader_of(interpreter)
     created: object = interpreter.make(value) if isinstance(value, Class) else value
     if isinstance(value, LooseTasks):
@@ -107,7 +107,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if name in DECORATORS:
         return exactly(Decorator(name, arguments))
     if name == "tool" and not path.startswith(f"{CREWAI}.project"):
-        functions = first is not None and any(isinstance(one, Function | PartialFunction) for one in first.known)
+        functions = first is not None and any(isinstance(value, Function | PartialFunction) for value in first.known)
         return _tools(interpreter, first, Arguments(), line) if functions else exactly(Decorator(name, arguments))
     return first if name in _MARKER_DECORATORS or name == "CrewBase" else None
 
@@ -116,8 +116,10 @@ def _makes_crew(target: PartialFunction) -> bool:
     """Whether a target is the `@crew` method of a class with `@CrewBase`."""
     owners = target.arguments.positional[0].known if target.arguments.positional else ()
     marks = getattr(getattr(target.function, "tree", None), "decorator_list", ())
-    names = {getattr(one, "id", getattr(one, "attr", "")) for one in marks}
-    return "crew" in names and any(isinstance(one, ProgramObject) and is_crew_class(one.made_of) for one in owners)
+    names = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in marks}
+    return "crew" in names and any(
+        isinstance(owner, ProgramObject) and is_crew_class(owner.made_of) for owner in owners
+    )
 
 
 def _tools(interpreter: Interpreter, functions: Values | None, options: Arguments, line: int) -> Values | None:
@@ -125,11 +127,15 @@ def _tools(interpreter: Interpreter, functions: Values | None, options: Argument
     if functions is None:
         return None
     name_values = options.get("", 0)
-    names = [plain_string(one) for one in name_values.known if isinstance(one, str)] if name_values is not None else []
+    names = (
+        [plain_string(name_value) for name_value in name_values.known if isinstance(name_value, str)]
+        if name_values is not None
+        else []
+    )
     created = []
-    for one in functions.known:
-        name = names[0] if names else str(getattr(getattr(one, "tree", None), "name", "tool"))
-        fields = {"name": exactly(name), "func": exactly(one)}
+    for function in functions.known:
+        name = names[0] if names else str(getattr(getattr(function, "tree", None), "name", "tool"))
+        fields = {"name": exactly(name), "func": exactly(function)}
         created.append(make(interpreter, kinds.TOOL, Arguments((), fields), line))
     return Values(tuple(created), functions.complete)
 

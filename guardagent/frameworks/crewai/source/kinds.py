@@ -64,8 +64,8 @@ class SourceReader(CrewReader):
             return super().attribute(owner, name) if not isinstance(owner, LiveValue) else UNKNOWN
         if name == "state" and is_kind(owner, "Flow"):
             return self._state_of(owner)
-        if is_crew_class(owner.made_of) and (found := self._crew_attribute(owner, name)) is not None:
-            return found
+        if is_crew_class(owner.made_of) and (crew_attribute := self._crew_attribute(owner, name)) is not None:
+            return crew_attribute
         return self.interpreter.attribute(owner, name)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
@@ -94,9 +94,9 @@ class SourceReader(CrewReader):
         if not isinstance(made_of, Class):
             return UNKNOWN
         parameters = [base.slice for base in made_of.tree.bases if isinstance(base, ast.Subscript)]
-        kinds = [one for node in parameters for one in self.interpreter.value(node, made_of.scope).known]
+        kinds = [value for node in parameters for value in self.interpreter.value(node, made_of.scope).known]
         kinds.append(self.interpreter.member(made_of, "initial_state"))
-        declared = next((one for one in kinds if isinstance(one, Class)), None)
+        declared = next((kind for kind in kinds if isinstance(kind, Class)), None)
         return UNKNOWN if declared is None else exactly(Instance(declared))
 
     # Classes with `@CrewBase`.
@@ -113,18 +113,20 @@ class SourceReader(CrewReader):
         if name in _CONFIGS:
             return self._config_of(owner.made_of, name)
         if name in {"tasks", "agents"}:
-            marked = [one.name for one in _methods(owner.made_of) if self._is_marked(one, owner.made_of, {name[:-1]})]
+            marked = [
+                method.name for method in _methods(owner.made_of) if self._is_marked(method, owner.made_of, {name[:-1]})
+            ]
             return exactly(Sequence(tuple(self._created_by(owner, method) for method in marked)))
-        found = next((one for one in _methods(owner.made_of) if one.name == name), None)
-        if found is not None and self._is_marked(found, owner.made_of, {"task", "agent"}):
+        reply = next((method for method in _methods(owner.made_of) if method.name == name), None)
+        if reply is not None and self._is_marked(reply, owner.made_of, {"task", "agent"}):
             return exactly(MarkedMethod(owner, name))
         return None
 
     def _is_marked(self, method: ast.FunctionDef | ast.AsyncFunctionDef, made_of: Class, names: set[str]) -> bool:
         return any(
-            path_of(one).rpartition(".")[2] in names
+            path_of(value).rpartition(".")[2] in names
             for decorator in method.decorator_list
-            for one in self.interpreter.value(decorator, made_of.scope).known
+            for value in self.interpreter.value(decorator, made_of.scope).known
         )
 
     def _created_by(self, owner: Any, method: str) -> Values:
@@ -132,10 +134,10 @@ class SourceReader(CrewReader):
         key = (id(owner), method)
         if key not in self._created:
             self._created[key] = (owner, UNKNOWN)
-            found = self.interpreter.member(owner.made_of, method)
-            created = UNKNOWN if found is None else self.call(found, Arguments((exactly(owner),)))
-            for one in created.known:
-                self._complete(one, owner, method)
+            member = self.interpreter.member(owner.made_of, method)
+            created = UNKNOWN if member is None else self.call(member, Arguments((exactly(owner),)))
+            for value in created.known:
+                self._complete(value, owner, method)
             self._created[key] = (owner, created)
         return self._created[key][1]
 
@@ -150,15 +152,15 @@ class SourceReader(CrewReader):
                 created.attributes[name] = self._resolved(owner, created.attributes[name])
 
     def _resolved(self, owner: ProgramObject, values: Values) -> Values:  # type: ignore[override]
-        found = Values((), values.complete)
-        for one in values.known:
-            if isinstance(one, str):
-                found |= self._created_by(owner, plain_string(one))
-            elif isinstance(one, list) and all(isinstance(each, str) for each in one):
-                found |= exactly(Sequence(tuple(self._created_by(owner, each) for each in one)))
+        resolved = Values((), values.complete)
+        for value in values.known:
+            if isinstance(value, str):
+                resolved |= self._created_by(owner, plain_string(value))
+            elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+                resolved |= exactly(Sequence(tuple(self._created_by(owner, each) for each in value)))
             else:
-                found |= exactly(one)
-        return found
+                resolved |= exactly(value)
+        return resolved
 
     def _config_of(self, made_of: Class, name: str) -> Values:
         """The configuration of agents or tasks, from the class or from a YAML file beside it."""
@@ -166,15 +168,15 @@ class SourceReader(CrewReader):
         if value.known and not isinstance(value.known[0], str):
             return value
         path = self._folder(made_of) / (plain_string(value.known[0]) if value.known else _CONFIGS[name])
-        found = read_config(path)
-        if not found:
+        config = read_config(path)
+        if not config:
             self.interpreter.converter.note(f"{path}: {name!r} of {made_of.tree.name!r} is missing or empty")
             return UNKNOWN
-        return exactly(found)
+        return exactly(config)
 
     def _folder(self, made_of: Class) -> Path:
-        methods = [self.interpreter.member(made_of, one.name) for one in _methods(made_of)]
-        files = [one.file for one in methods if isinstance(one, Function) and one.file]
+        methods = [self.interpreter.member(made_of, method.name) for method in _methods(made_of)]
+        files = [method.file for method in methods if isinstance(method, Function) and method.file]
         return Path(files[0] if files else self.interpreter.file).parent
 
 
@@ -186,14 +188,19 @@ def reader_of(interpreter: Interpreter) -> SourceReader:
 
 
 def _methods(made_of: Class) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [
+        statement for statement in made_of.tree.body if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def is_crew_class(made_of: object) -> bool:
     """Whether a class has the decorator `@CrewBase`."""
     if not isinstance(made_of, Class):
         return False
-    return any(getattr(one, "id", getattr(one, "attr", "")) == "CrewBase" for one in made_of.tree.decorator_list)
+    return any(
+        getattr(decorator, "id", getattr(decorator, "attr", "")) == "CrewBase"
+        for decorator in made_of.tree.decorator_list
+    )
 
 
 def _is_of_framed(target: object) -> bool:
@@ -247,9 +254,13 @@ class FlowDefinition(LiveValue):
         if not isinstance(made_of, Class):
             return {}
         self._note_conversational(made_of)
-        nodes = [one for one in made_of.tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-        found = {node.name: self._method(node, CodeScope(made_of.tree, made_of.scope)) for node in nodes}
-        return {name: definition for name, definition in found.items() if definition is not None}
+        nodes = [
+            statement
+            for statement in made_of.tree.body
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        methods = {node.name: self._method(node, CodeScope(made_of.tree, made_of.scope)) for node in nodes}
+        return {name: definition for name, definition in methods.items() if definition is not None}
 
     def _note_conversational(self, made_of: Class) -> None:
         if self.flow.interpreter.member(made_of, "conversational") is True:
@@ -258,11 +269,11 @@ class FlowDefinition(LiveValue):
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: CodeScope) -> MethodDefinition | None:
         decorators = list(self._decorators(node, scope))
-        if not any(one.name in {"start", "listen", "router"} for one in decorators):
+        if not any(decorator.name in {"start", "listen", "router"} for decorator in decorators):
             return None
         definition = MethodDefinition()
-        for one in decorators:
-            self._apply(definition, one, node, scope)
+        for method_decorator in decorators:
+            self._apply(definition, method_decorator, node, scope)
         if definition.human_feedback is not None and definition.human_feedback.emit:
             definition.router, definition.emit = True, None
         return definition
@@ -272,64 +283,64 @@ class FlowDefinition(LiveValue):
         interpreter, around = self.flow.interpreter, scope.parent or scope
         for decorator in reversed(node.decorator_list):
             if not isinstance(decorator, ast.Call):
-                found = interpreter.value(decorator, around).known
-                yield from (Decorator(path_of(one).rpartition(".")[2], Arguments()) for one in found)
+                decorators = interpreter.value(decorator, around).known
+                yield from (Decorator(path_of(decorator).rpartition(".")[2], Arguments()) for decorator in decorators)
                 continue
             arguments = interpreter.arguments(decorator, scope)
             for callee in interpreter.value(decorator.func, around).known:
                 created = interpreter.call(callee, arguments, decorator.lineno).known
-                yield from (one for one in created if isinstance(one, Decorator))
+                yield from (value for value in created if isinstance(value, Decorator))
 
-    def _apply(self, definition: MethodDefinition, one: Decorator, node: ast.AST, scope: CodeScope) -> None:
-        condition = self._condition(one.arguments.get("condition", 0), node)
-        if one.name == "start":
+    def _apply(self, definition: MethodDefinition, decorator: Decorator, node: ast.AST, scope: CodeScope) -> None:
+        condition = self._condition(decorator.arguments.get("condition", 0), node)
+        if decorator.name == "start":
             definition.start = True if condition is None else condition
-        elif one.name == "human_feedback":
+        elif decorator.name == "human_feedback":
             definition.human_feedback = SimpleNamespace(
-                message=next(iter(self._strings(one.arguments.get("message", 0))), None),
-                emit=self._strings(one.arguments.get("emit", 1)),
+                message=next(iter(self._strings(decorator.arguments.get("message", 0))), None),
+                emit=self._strings(decorator.arguments.get("emit", 1)),
             )
-        elif one.name == "persist":
+        elif decorator.name == "persist":
             definition.persist = SimpleNamespace(enabled=True)
         else:
             definition.listen = condition if condition is not None else definition.listen
-            if one.name == "router":
+            if decorator.name == "router":
                 definition.router = True
-                definition.emit = self._strings(one.arguments.get("emit")) or self._declared(node, scope)
+                definition.emit = self._strings(decorator.arguments.get("emit")) or self._declared(node, scope)
 
     def _declared(self, node: ast.AST, scope: CodeScope) -> list[str]:
         """The labels in the return annotation of a router."""
         parts = types.annotated_types(self.flow.interpreter, getattr(node, "returns", None), scope)
-        several = [one for part in parts for one in (part.values.known if part.values is not None else ())]
-        return list(dict.fromkeys(plain_string(one) for one in several if isinstance(one, str)))
+        several = [value for part in parts for value in (part.values.known if part.values is not None else ())]
+        return list(dict.fromkeys(plain_string(label) for label in several if isinstance(label, str)))
 
     def _strings(self, values: Values | None) -> list[str]:
-        found: list[str] = []
-        for one in (values or NOTHING).known:
-            several = [one] if isinstance(one, str) else self.flow.interpreter.elements(Values((one,))).known
-            found += [plain_string(each) for each in several if isinstance(each, str)]
-        return found
+        strings: list[str] = []
+        for value in (values or NOTHING).known:
+            several = [value] if isinstance(value, str) else self.flow.interpreter.elements(Values((value,))).known
+            strings += [plain_string(each) for each in several if isinstance(each, str)]
+        return strings
 
     def _condition(self, values: Values | None, node: ast.AST) -> ConditionSpec | None:
         """The condition that a method waits for; an unknown one becomes an event without a source."""
         if values is None:
             return None
-        found = [spec for one in values.known if (spec := self._condition_of(one, node)) is not None]
-        if not values.complete or len(found) != 1:
+        specs = [spec for value in values.known if (spec := self._condition_of(value, node)) is not None]
+        if not values.complete or len(specs) != 1:
             line = getattr(node, "lineno", 0)
             self.flow.interpreter.converter.note(
                 f"line {line}: the source does not determine what the method waits for"
             )
-        return found[0] if len(found) == 1 else {"or": found or ["?"]}
+        return specs[0] if len(specs) == 1 else {"or": specs or ["?"]}
 
-    def _condition_of(self, one: object, node: ast.AST) -> ConditionSpec | None:
-        if isinstance(one, str):
-            return plain_string(one)
-        if isinstance(one, Function):
-            return str(getattr(one.tree, "name", "?"))
-        if isinstance(one, CombinedCondition):
-            parts = [spec for part in one.parts if (spec := self._condition(part, node)) is not None]
-            return {one.sign: parts}
+    def _condition_of(self, value: object, node: ast.AST) -> ConditionSpec | None:
+        if isinstance(value, str):
+            return plain_string(value)
+        if isinstance(value, Function):
+            return str(getattr(value.tree, "name", "?"))
+        if isinstance(value, CombinedCondition):
+            parts = [spec for part in value.parts if (spec := self._condition(part, node)) is not None]
+            return {value.sign: parts}
         return None
 
 
@@ -433,20 +444,24 @@ class LooseTasks:
     line: int
 
 
-def arranged(interpreter: Interpreter, found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+def arranged(interpreter: Interpreter, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
     """Leaves out tasks and agents beside a crew or a flow, which run by themselves only if the file runs them.
 
     Without a crew or a flow, the tasks become one workflow, without their agents.
     """
-    started = {id(one) for one in interpreter.started}
-    parts = [one for one in found if is_kind(one.value, "Task", "BaseAgent") and id(one.value) not in started]
-    tasks = [one for one in parts if is_kind(one.value, "Task")]
-    rest = [one for one in found if one not in parts]
-    if any(_is_whole(one.value) for one in rest):
+    started = {id(workflow) for workflow in interpreter.started}
+    parts = [
+        found_workflow
+        for found_workflow in found_workflows
+        if is_kind(found_workflow.value, "Task", "BaseAgent") and id(found_workflow.value) not in started
+    ]
+    tasks = [part for part in parts if is_kind(part.value, "Task")]
+    rest = [found_workflow for found_workflow in found_workflows if found_workflow not in parts]
+    if any(_is_whole(workflow.value) for workflow in rest):
         return _without_parts_of_flows(rest)
     if not tasks:
-        return found
-    return [*rest, _combined(tasks, {one.name for one in rest}) if len(tasks) > 1 else tasks[0]]
+        return found_workflows
+    return [*rest, _combined(tasks, {workflow.name for workflow in rest}) if len(tasks) > 1 else tasks[0]]
 
 
 def _is_whole(value: object) -> bool:
@@ -455,13 +470,20 @@ def _is_whole(value: object) -> bool:
     return of_class or isinstance(value, Class) or is_kind(value, "Crew", "Flow")
 
 
-def _without_parts_of_flows(found: list[FoundWorkflow]) -> list[FoundWorkflow]:
+def _without_parts_of_flows(found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
     """Leaves out crews from functions and classes that the methods of a flow of the file name."""
-    classes = [made for one in found for made in (one.value, getattr(one.value, "made_of", None))
-               if isinstance(made, Class) and not is_crew_class(made)]  # fmt: skip
+    values = [workflow.value for workflow in found_workflows]
+    made_values = [made for value in values for made in (value, getattr(value, "made_of", None))]
+    classes = [made for made in made_values if isinstance(made, Class) and not is_crew_class(made)]
     used = {node.id for made in classes for node in ast.walk(made.tree) if isinstance(node, ast.Name)}
     used -= {made.tree.name for made in classes}
-    return [one for one in found if one.bound or one.name.partition(".")[0] not in used or not _is_crew(one.value)]
+    return [
+        found_workflow
+        for found_workflow in found_workflows
+        if found_workflow.bound
+        or found_workflow.name.partition(".")[0] not in used
+        or not _is_crew(found_workflow.value)
+    ]
 
 
 def _is_crew(value: object) -> bool:
@@ -470,7 +492,7 @@ def _is_crew(value: object) -> bool:
 
 def _combined(tasks: list[FoundWorkflow], taken: Iterable[str]) -> FoundWorkflow:
     first = tasks[0]
-    value = LooseTasks(tuple(one.value for one in tasks), *first.site)
+    value = LooseTasks(tuple(task.value for task in tasks), *first.site)
     return replace(first, name=NAME if NAME not in taken else f"{NAME}.{first.name}", value=value)
 
 

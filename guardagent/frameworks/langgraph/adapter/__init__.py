@@ -130,7 +130,7 @@ def as_tools(tools: Iterable[Any]) -> list[Any]:
     """Returns the tools, with functions converted by the host's `tool`."""
     from langchain_core.tools import BaseTool, tool
 
-    return [one if isinstance(one, BaseTool | Mapping) else tool(one) for one in tools]
+    return [candidate if isinstance(candidate, BaseTool | Mapping) else tool(candidate) for candidate in tools]
 
 
 def _config() -> Mapping[str, Any]:
@@ -250,17 +250,17 @@ def edit(shown: Shown, args: Mapping[str, Any], *, by: str | None = None) -> Com
     Raises:
         InputError: as of `approve`; or there are several interrupts.
     """
-    found = _command(shown, {"choice": "edit", "args": dict(args), "by": by})
-    if len(found.resume) > 1:
-        raise InputError(f"{len(found.resume)} calls were shown; expected the interrupt of the one to edit")
-    return found
+    command = _command(shown, {"choice": "edit", "args": dict(args), "by": by})
+    if len(command.resume) > 1:
+        raise InputError(f"{len(command.resume)} calls were shown; expected the interrupt of the one to edit")
+    return command
 
 
 def _command(shown: Shown, decision: Mapping[str, Any]) -> Command[Any]:
     every = [shown] if isinstance(shown, Interrupt) else list(shown)
     if not every:
         raise InputError("nothing was shown; expected an interrupt of the run, such as result['__interrupt__'] holds")
-    return Command(resume={one.id: {**decision, "of": _digest(one)} for one in every})
+    return Command(resume={interrupt.id: {**decision, "of": _digest(interrupt)} for interrupt in every})
 
 
 def _digest(shown: Any) -> str:

@@ -83,39 +83,39 @@ class Answers:
         """Returns the parts of an answer that were not judged before; None if there are none."""
         if answer is None or not self._guard.judges_answers:
             return None
-        parts = [one for one in answer.parts if (answer.conversation, _digest(one)) not in self._passed]
+        parts = [part for part in answer.parts if (answer.conversation, _digest(part)) not in self._passed]
         return "\n".join(parts) if parts else None
 
     def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
         if verdict.label:
             self._passed.put((answer.conversation, _digest(withheld(verdict))))  # the guard's own text is no answer
             return verdict
-        for one in (*answer.parts, *answer.copies):
-            self._passed.put((answer.conversation, _digest(one)))
+        for part in (*answer.parts, *answer.copies):
+            self._passed.put((answer.conversation, _digest(part)))
         return None
 
     # --- where answers arise
 
     def of_model(self, request: Any, response: Any) -> FinalAnswer | None:
         """Returns the answer in a model's response; None if it calls tools."""
-        own = [one for one in response.result if one.type == "ai"]
+        own = [message for message in response.result if message.type == "ai"]
         structured = getattr(response, "structured_response", None)
-        if structured is None and any(one.tool_calls for one in own):
+        if structured is None and any(message.tool_calls for message in own):
             return None
-        others = [text_of(one) for one in response.result if one.type == "tool"]
-        texts = [text_of(one) for one in own]
+        others = [text_of(message) for message in response.result if message.type == "tool"]
+        texts = [text_of(message) for message in own]
         if structured is not None:
             texts = [*filter(None, texts), _structured(structured)]
         return self._answer(request.messages, texts, others)
 
     def of_tool(self, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
         """Returns the output of a tool that ends the run."""
-        return self._answer(messages, [text_of(one) for one in returned_messages(answer)])
+        return self._answer(messages, [text_of(returned_message) for returned_message in returned_messages(answer)])
 
     def of_state(self, state: Any, key: str = "messages") -> FinalAnswer | None:
         """Returns the answer at the end of a run: its last messages and structured response."""
         messages = messages_of(state, key)
-        texts = [text for one in last_of(messages) if (text := text_of(one))]
+        texts = [text for message in last_of(messages) if (text := text_of(message))]
         structured = state.get("structured_response") if isinstance(state, Mapping) else None
         return self._answer(messages, [*texts, *([] if structured is None else [_structured(structured)])])
 
@@ -124,7 +124,7 @@ class Answers:
 
         if not self._guard.judges_answers:
             return None
-        user_message = next((one for one in reversed(messages) if one.type == "human"), None)
+        user_message = next((message for message in reversed(messages) if message.type == "human"), None)
         conversation = conversation_of(self._guard, get_config())
         return FinalAnswer(conversation, str(user_message.text) if user_message is not None else "", parts, copies)
 
@@ -133,7 +133,7 @@ def without_answer(response: Any, verdict: Verdict) -> Any:
     """Replaces the answer in a model's response with the reason why it is withheld."""
     from langchain_core.messages import AIMessage
 
-    first = next((one for one in response.result if one.type == "ai"), None)
+    first = next((ai_message for ai_message in response.result if ai_message.type == "ai"), None)
     message = AIMessage(content=withheld(verdict), id=first.id if first else None)
     return replace(response, result=[message], structured_response=None)
 
@@ -147,14 +147,16 @@ def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[
     from langchain_core.messages import AIMessage, ToolMessage
 
     instead: list[Any] = []
-    for one in last_of(messages_of(state, key)):
-        if one.id is None:
+    for message in last_of(messages_of(state, key)):
+        if message.id is None:
             raise InputError("an answer that is withheld cannot be taken back: its message has no id; use add_messages")
-        if one.type == "tool":
-            call = {"tool_call_id": one.tool_call_id, "name": one.name, "status": "error"}
-            instead.append(ToolMessage(content=withheld(verdict), id=one.id, **call))
+        if message.type == "tool":
+            call = {"tool_call_id": message.tool_call_id, "name": message.name, "status": "error"}
+            instead.append(ToolMessage(content=withheld(verdict), id=message.id, **call))
         else:
-            instead.append(AIMessage(content=withheld(verdict), id=one.id, tool_calls=getattr(one, "tool_calls", [])))
+            instead.append(
+                AIMessage(content=withheld(verdict), id=message.id, tool_calls=getattr(message, "tool_calls", []))
+            )
     structured = isinstance(state, Mapping) and state.get("structured_response") is not None
     return {key: instead, **({"structured_response": None} if structured else {})}
 

@@ -94,7 +94,7 @@ class Task:
         """Returns the run in which a call starts. Raises the host's interrupt if the run stops with one."""
         scratchpad = (config.get("configurable") or {}).get("__pregel_scratchpad")  # a new object for each run
         with self.lock:
-            run = next((one for one in self.runs if one.scratchpad is scratchpad), None)
+            run = next((run for run in self.runs if run.scratchpad is scratchpad), None)
             if run is None:
                 run = TaskRun(scratchpad, _take_answers(scratchpad))
                 self.runs = [*self.runs[1 - _MAX_RUNS :], run]
@@ -150,7 +150,9 @@ class Tasks:
             task = self._known.setdefault(key, Task())
             self._known.move_to_end(key)
             if len(self._known) > MAX_TASKS:
-                oldest = next((one for one, old in self._known.items() if not old.is_active and old is not task), None)
+                oldest = next(
+                    (name for name, old in self._known.items() if not old.is_active and old is not task), None
+                )
                 self._known.pop(oldest, None)
             return task
 
@@ -159,8 +161,8 @@ def _take_answers(scratchpad: Any) -> dict[str, Any]:
     """Takes the answers to the guard's requests at the start of a run, before those to a tool's own interrupts."""
     answers: dict[str, Any] = {}
     waiting = [*scratchpad.resume, scratchpad.get_null_resume(consume=False)] if scratchpad is not None else []
-    for one in waiting:
-        if (named := _digest_of(one)) is None:
+    for waiting_answer in waiting:
+        if (named := _digest_of(waiting_answer)) is None:
             break
         try:
             answers[named] = interrupt({})
@@ -315,14 +317,14 @@ def messages_of(state: Any, key: str = "messages") -> Sequence[Any]:
     """Returns the messages of a graph's state of any kind."""
     if isinstance(state, list):
         return state
-    found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-    return found if isinstance(found, list | tuple) else []
+    attribute = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+    return attribute if isinstance(attribute, list | tuple) else []
 
 
 def last_of(messages: Sequence[Any]) -> Sequence[Any]:
     """Returns the model's last message and those after it."""
     start = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].type == "ai"), 0)
-    return [one for one in messages[start:] if one.type in ("ai", "tool")]
+    return [message for message in messages[start:] if message.type in ("ai", "tool")]
 
 
 def returned_messages(response: Any) -> list[Any]:
@@ -334,8 +336,12 @@ def returned_messages(response: Any) -> list[Any]:
     if isinstance(response, Command):
         update = response.update
         parts: Iterable[Any] = update.values() if isinstance(update, Mapping) else [update]
-        return [one for part in parts for one in returned_messages(part)]
-    return [one for part in response for one in returned_messages(part)] if isinstance(response, list) else []
+        return [returned_message for part in parts for returned_message in returned_messages(part)]
+    return (
+        [returned_message for part in response for returned_message in returned_messages(part)]
+        if isinstance(response, list)
+        else []
+    )
 
 
 def is_answer(tool: Any, response: Any) -> bool:
@@ -406,11 +412,25 @@ def answer_message(response: Any, call_id: str) -> Any:
     if isinstance(response, Command):
         update = response.update
         parts = update.values() if isinstance(update, Mapping) else [update]
-        found = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
-        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+        answer_messages = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
+        return next(
+            (
+                answer_message
+                for answer_message in answer_messages
+                if answer_message is not None and answer_message.tool_call_id == call_id
+            ),
+            None,
+        )
     if isinstance(response, list):
-        found = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
-        return next((one for one in found if one is not None and one.tool_call_id == call_id), None)
+        answer_messages = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        return next(
+            (
+                answer_message
+                for answer_message in answer_messages
+                if answer_message is not None and answer_message.tool_call_id == call_id
+            ),
+            None,
+        )
     return None
 
 
@@ -435,8 +455,8 @@ class Chat(Sequence[Mapping[str, Any]]):
         return len(self.messages)
 
     def __getitem__(self, at: Any) -> Any:
-        found = self.messages[at]
-        return [_chat(one) for one in found] if isinstance(at, slice) else _chat(found)
+        message = self.messages[at]
+        return [_chat(one) for one in message] if isinstance(at, slice) else _chat(message)
 
 
 _ROLES = {"human": "user", "ai": "assistant"}

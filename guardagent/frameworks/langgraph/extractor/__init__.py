@@ -102,11 +102,11 @@ class StateGraphReader:
         self.state_graph: Any = private_attribute(self.graph, "builder", "langgraph") if compiled else self.graph
         # nodes added to the StateGraph after compilation are not part of the compiled graph
         present = private_attribute(self.graph, "nodes", "langgraph")
-        self.specs: dict[str, Any] = {name: one for name, one in self.state_graph.nodes.items() if name in present}
+        self.specs: dict[str, Any] = {name: node for name, node in self.state_graph.nodes.items() if name in present}
         self.interrupted_before = self._interrupts("interrupt_before_nodes")
         self.interrupted_after = self._interrupts("interrupt_after_nodes")
         opened = [open_runnable(spec.runnable) for spec in self.specs.values()]
-        middleware = [one for some in opened for one in some.middleware]
+        middleware = [layer for some in opened for layer in some.middleware]
         self.always_gated, self.sometimes_gated = hitl_gates(middleware)
 
     def _interrupts(self, attribute: str) -> Collection[str]:
@@ -184,7 +184,7 @@ class StateGraphReader:
     def _add(self, name: str, spec: Any, facts: NodeFacts) -> None:
         """Adds a node that is not a subgraph."""
         id = self.id(name)  # noqa: A001 - as in the JSON
-        hitl = any(is_hitl(one) for one in facts.contents.middleware)
+        hitl = any(is_hitl(layer) for layer in facts.contents.middleware)
         facts.asks = facts.asks or hitl
         self.extraction.add(
             id, self._kind(name, facts), name, facts, widened=mark(self.widened.get(name)),
@@ -194,8 +194,8 @@ class StateGraphReader:
             asked_before=self._gated_targets(name, facts),
         )  # fmt: skip
         self._notes(id, name, facts, hitl=hitl)
-        names = [one for one in facts.contents.graphs if one not in facts.graphs.values()]
-        facts.graphs |= {one.name or "graph": one for one in names}
+        names = [graph for graph in facts.contents.graphs if graph not in facts.graphs.values()]
+        facts.graphs |= {name.name or "graph": name for name in names}
         self.extraction.add_called_graphs(id, facts)
 
     def _kind(self, name: str, facts: NodeFacts) -> NodeKind:
@@ -208,12 +208,12 @@ class StateGraphReader:
         return "subgraph" if runs_graph and kind in {"llm", "router", "passthrough"} else kind
 
     def _interrupt(self, name: str) -> str | None:
-        found = [
+        interrupts = [
             when
             for when, names in (("before", self.interrupted_before), ("after", self.interrupted_after))
             if name in names
         ]
-        return " and ".join(found) or None
+        return " and ".join(interrupts) or None
 
     def _notes(self, id: str, name: str, facts: NodeFacts, *, hitl: bool) -> None:  # noqa: A002
         note = self.extraction.builder.note
@@ -228,17 +228,17 @@ class StateGraphReader:
         """The successors that a node reaches only after approval, though it does not always ask."""
         if not facts.asks or facts.always_asks or self._leads_on(name) or len(facts.bodies) != 1:
             return None
-        return [self.id(one) for one in self.specs if one in facts.bodies[0].gated_goto] or None
+        return [self.id(spec) for spec in self.specs if spec in facts.bodies[0].gated_goto] or None
 
     def _leads_on(self, name: str) -> bool:
         """Whether a node has successors by edges, not only by its commands."""
         graph = self.state_graph
-        leads_on = [*graph.edges, *((one, end) for ones, end in graph.waiting_edges for one in ones)]
+        leads_on = [*graph.edges, *((waited_node, end) for ones, end in graph.waiting_edges for waited_node in ones)]
         return any(source == name for source, _ in leads_on) or bool(graph.branches.get(name))
 
     def _waits_for(self, name: str) -> list[list[str]] | None:
         waiting = sorted(sources for sources, target in self.state_graph.waiting_edges if target == name)
-        return [[self.id(one) for one in sources] for sources in waiting] or None
+        return [[self.id(source) for source in sources] for sources in waiting] or None
 
     # Edges.
 
@@ -430,7 +430,7 @@ class StateGraphReader:
 
 
 def _and(*conditions: str) -> str:
-    return " and ".join(one for one in conditions if one)
+    return " and ".join(condition for condition in conditions if condition)
 
 
 def _asks(facts: NodeFacts) -> str | None:
@@ -441,5 +441,5 @@ def _asks(facts: NodeFacts) -> str | None:
 
 
 def _reasons(bodies: Iterable[NodeBody], otherwise: str) -> str:
-    found = [reason for body in bodies for reason in body.reasons]
-    return "; ".join(dict.fromkeys(found)) or otherwise
+    reasons = [reason for body in bodies for reason in body.reasons]
+    return "; ".join(dict.fromkeys(reasons)) or otherwise

@@ -177,7 +177,7 @@ class ChannelGraph:
             if set(node.triggers) & first:
                 merged.entries.extend(fragments[name].entries)
             channels = _channels_written(node)
-            followers = [other for other, one in nodes.items() if set(one.triggers) & channels]
+            followers = [other for other, node in nodes.items() if set(node.triggers) & channels]
             for other in followers:
                 self._connect(fragments[name].exits, fragments[other].entries)
             if channels & last or not followers:
@@ -197,7 +197,7 @@ class ChannelGraph:
         facts = facts_of(runnable)
         id = f"{self.prefix}{name}"  # noqa: A001 - as in the JSON
         self.extraction.add(id, facts.kind(0), name, facts)
-        facts.graphs |= {one.name or "graph": one for one in facts.contents.graphs}
+        facts.graphs |= {graph.name or "graph": graph for graph in facts.contents.graphs}
         self.extraction.add_called_graphs(id, facts)
         return Fragment([Port(id)], [Port(id)], facts=facts)
 
@@ -242,7 +242,7 @@ class EntrypointSteps:
     def has_steps(self) -> bool:
         """Whether the function runs anything besides questions; otherwise it is one node."""
         return self.readable is not None and any(
-            _is_step(one) for one in self._reachable_targets(self.readable, Arguments(), [])
+            _is_step(reachable_target) for reachable_target in self._reachable_targets(self.readable, Arguments(), [])
         )  # fmt: skip
 
     def _reachable_targets(self, function: Function, arguments: Arguments, seen: list[ast.AST]) -> Iterator[object]:
@@ -269,12 +269,12 @@ class EntrypointSteps:
         scope = self.evaluator.body_scope(function, arguments)
         steps = {id(call): step for call in _calls(function) if (step := self._step(call, scope)) is not None}
         flow = Flow(function.tree, lambda _call: False, lambda call: id(call) in steps)
-        order = {None: -1} | {one: number for number, one in enumerate(steps)}
+        order = {None: -1} | {step: number for number, step in enumerate(steps)}
         for source, target in sorted(flow.order, key=lambda pair: (order[pair[0]], order[pair[1]])):
             for way in [begin] if source is None else steps[source].exits:
                 for entry in steps[target].entries:
                     self.extraction.edge(way.node, entry.node, self._kind(flow, source), way.condition)
-        last = {one for point in flow.exits for one in point.last}
+        last = {last_step for point in flow.exits for last_step in point.last}
         self._active.pop()
         leaves: dict[Port, None] = {}
         for one in sorted(last, key=lambda step: order[step]):
@@ -285,7 +285,7 @@ class EntrypointSteps:
 
     def _kind(self, flow: Flow, source: int | None) -> EdgeKind:
         """`conditional` if several successors are possible after a step, else `direct`."""
-        successors = [target for one, target in flow.order if one == source]
+        successors = [target for origin, target in flow.order if origin == source]
         ends = any(source in point.last for point in flow.exits)
         return "conditional" if len(successors) + ends > 1 else "direct"
 
@@ -321,7 +321,7 @@ class EntrypointSteps:
 
     def _contains_steps(self, function: Function) -> bool:
         reached = self._reachable_targets(function, Arguments(open=True), [])
-        return any(_is_step(one) or WORDS.asks_human(one) for one in reached)
+        return any(_is_step(target) or WORDS.asks_human(target) for target in reached)
 
     def _node(self, name: str, facts: NodeFacts) -> Fragment:
         node = f"{self.id}/{name}"
@@ -370,13 +370,13 @@ def _is_step(target: object) -> bool:
 
 def _calls(function: Function) -> list[ast.Call]:
     """The calls in a function, without those in nested functions."""
-    found: list[ast.Call] = []
+    calls: list[ast.Call] = []
     pending: list[ast.AST] = [function.tree.body] if isinstance(function.tree, ast.Lambda) else list(function.tree.body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
         if isinstance(node, ast.Call):
-            found.append(node)
+            calls.append(node)
         pending[:0] = ast.iter_child_nodes(node)
-    return found
+    return calls

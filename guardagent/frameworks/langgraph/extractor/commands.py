@@ -36,8 +36,8 @@ ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keyword
 
 def node_body(function: object) -> NodeBody:
     """Analyses a function that LangGraph runs."""
-    found = summarize(function, WORDS)
-    return NodeBody(**{one.name: getattr(found, one.name) for one in fields(found)})
+    body = summarize(function, WORDS)
+    return NodeBody(**{field.name: getattr(body, field.name) for field in fields(body)})
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class NodeBody(FunctionSummary):
     @cached_property
     def _targets(self) -> _CommandTargets:
         targets = _CommandTargets()
-        for one in (*self.constructed, *(one for one in flat(self.return_values) if _is(one, "Command"))):
-            targets.add_command(one)
+        for value in (*self.constructed, *(one for one in flat(self.return_values) if _is(one, "Command"))):
+            targets.add_command(value)
         targets.add_sends(flat(self.return_values))
-        for one in self.named:
-            targets.open |= {"goto", "parent_goto"} if is_member_of(one, "langgraph", "Command") else set()
-            targets.open |= {"sends"} if is_member_of(one, "langgraph", "Send") else set()
+        for value in self.named:
+            targets.open |= {"goto", "parent_goto"} if is_member_of(value, "langgraph", "Command") else set()
+            targets.open |= {"sends"} if is_member_of(value, "langgraph", "Send") else set()
         if self.cut_short:
             targets.add_unread(self.calls)
         return targets
@@ -94,12 +94,12 @@ class NodeBody(FunctionSummary):
     @property
     def declared_strings(self) -> frozenset[str]:
         """The strings in its return annotation, by `Literal` or an enumeration."""
-        return _literal_strings(one for one in self.return_types if "Command" not in one.within)
+        return _literal_strings(return_type for return_type in self.return_types if "Command" not in return_type.within)
 
     @property
     def declared_goto(self) -> frozenset[str]:
         """The strings in its annotation `Command[Literal[...]]`."""
-        return _literal_strings(one for one in self.return_types if "Command" in one.within)
+        return _literal_strings(return_type for return_type in self.return_types if "Command" in return_type.within)
 
     @property
     def commands_only(self) -> bool:
@@ -108,13 +108,19 @@ class NodeBody(FunctionSummary):
         commands = [
             "Command" in part.within or is_member_of(part.type, "langgraph", "Command") for part in self.return_types
         ]
-        return (bool(commands) and all(commands)) or (bool(flat_ones) and all(_is(one, "Command") for one in flat_ones))
+        return (bool(commands) and all(commands)) or (
+            bool(flat_ones) and all(_is(value, "Command") for value in flat_ones)
+        )
 
     @property
     def updates_choice_only(self) -> bool:
         """Whether its commands record at most the choice itself in the state, as in `update={"next": goto}`."""
-        commands = [one for one in flat(self.return_values) if _is(one, "Command") and isinstance(one, CallResult)]
-        updates = [one.arguments.get("update") for one in (*commands, *self.constructed) if _is(one, "Command")]
+        commands = [
+            value for value in flat(self.return_values) if _is(value, "Command") and isinstance(value, CallResult)
+        ]
+        updates = [
+            command.arguments.get("update") for command in (*commands, *self.constructed) if _is(command, "Command")
+        ]
         return all(map(_is_choice, updates))
 
     @property
@@ -124,7 +130,7 @@ class NodeBody(FunctionSummary):
         for values, approved in self.ends:
             targets = _CommandTargets()
             flat_ones = list(flat(values))
-            for command in (one for one in flat_ones if _is(one, "Command")):
+            for command in (value for value in flat_ones if _is(value, "Command")):
                 targets.add_command(command, any_graph=True)
             targets.add_sends(flat_ones)
             if targets.open or targets.sends or not KnownStrings.of(values).complete:
@@ -177,18 +183,18 @@ class _CommandTargets:
 
     def add_sends(self, values: Iterable[object], line: int | None = None) -> None:
         """Records the `Send` objects among some values, at the line of their command or their own."""
-        for one in values:
-            target = _send_target(one) if _is(one, "Send") else exactly()
+        for value in values:
+            target = _send_target(value) if _is(value, "Send") else exactly()
             self.sends |= _strings(target)
             if target.strings is None:
                 self.open.add("sends")
-                place = getattr(one, "line", 0) if line is None else line
+                place = getattr(value, "line", 0) if line is None else line
                 self.reasons.append(f"line {place}: the target of a Send")
 
 
-def _is(one: object, name: str) -> bool:
+def _is(value: object, name: str) -> bool:
     """Whether a value is a `Command` or `Send` of the given name, live or created by the code."""
-    return is_member_of(one.callee if isinstance(one, CallResult) else type(one), "langgraph", name)
+    return is_member_of(value.callee if isinstance(value, CallResult) else type(value), "langgraph", name)
 
 
 def _send_target(send: object) -> Values:
@@ -201,7 +207,7 @@ def _is_choice(update: Values | None) -> bool:
     """Whether an update of the state has no other keys than such as `next` and `goto`."""
     if update is None or update.known == (None,):
         return True
-    keys = [KnownStrings.of(key) for one in update.known if isinstance(one, Table) for key, _ in one.items]
+    keys = [KnownStrings.of(key) for value in update.known if isinstance(value, Table) for key, _ in value.items]
     names = {name for key in keys for name in key.known}
     return update.complete and bool(names) and all(set(name.split("_")) & _CHOICES for name in names)
 
@@ -214,16 +220,16 @@ def _goto_and_graph(command: object) -> tuple[Values | None, Values]:
 
 
 def _may_be_own(graph: Values) -> bool:
-    return not graph.complete or any(one is None or one != _PARENT for one in graph.known)
+    return not graph.complete or any(value is None or value != _PARENT for value in graph.known)
 
 
 def _may_be_parent(graph: Values) -> bool:
-    return not graph.complete or any(isinstance(one, str) and one == _PARENT for one in graph.known)
+    return not graph.complete or any(isinstance(value, str) and value == _PARENT for value in graph.known)
 
 
 def _strings(values: Values) -> frozenset[str]:
-    return frozenset(plain_string(one) for one in values.known if isinstance(one, str))
+    return frozenset(plain_string(value) for value in values.known if isinstance(value, str))
 
 
 def _literal_strings(parts: Iterator[AnnotatedType]) -> frozenset[str]:
-    return frozenset[str]().union(*(_strings(one.values) for one in parts if one.values is not None))
+    return frozenset[str]().union(*(_strings(part.values) for part in parts if part.values is not None))

@@ -92,10 +92,10 @@ def open_runnable(target: object) -> RunnableContents:
     """The contents of a runnable, a tool or a function, with those of its components."""
     contents, pending, seen = RunnableContents(), [target], set()
     while pending:
-        one = pending.pop(0)
-        if id(one) not in seen:
-            seen.add(id(one))
-            parts = list(_record(one, contents))
+        part = pending.pop(0)
+        if id(part) not in seen:
+            seen.add(id(part))
+            parts = list(_record(part, contents))
             contents.composed = contents.composed or len(parts) > 1
             pending[:0] = parts
     return contents
@@ -113,61 +113,63 @@ class TaskStub(RunnableStub):
     """A stub for a task in source code, with its `func`."""
 
 
-def _record(one: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
+def _record(runnable: Any, contents: RunnableContents) -> Iterable[object]:  # noqa: C901 - one case for each kind of runnable
     """Records the contents of one runnable, and returns its components."""
-    if isinstance(one, RunnableStub):
-        return one.open(contents)
-    if is_a(one, "langgraph", "RemoteGraph"):
+    if isinstance(runnable, RunnableStub):
+        return runnable.open(contents)
+    if is_a(runnable, "langgraph", "RemoteGraph"):
         contents.remote = True
-    elif is_graph(one):
-        contents.graphs.append(one)
-    elif is_a(one, "langgraph", "ToolNode"):
-        contents.tool_nodes.append(one)
-        contents.tools.extend(tool_of(tool) for tool in one.tools_by_name.values())
-    elif is_a(one, "langchain_core", "BaseTool"):
-        contents.tools.append(tool_of(one))
-    elif is_a(one, "langgraph", "RunnableCallable") or is_a(one, "langchain_core", *_FUNCTION_RUNNABLES):
-        _record_functions(one, contents)
-    elif is_a(one, "langchain_core", "RunnablePassthrough"):
-        contents.passes_through = one.func is None and one.afunc is None
-        _record_functions(one, contents)
-    elif isinstance(one, FunctionType | MethodType | functools.partial | ReadableFunction):
-        contents.functions.append(one)
-    elif is_a(one, "langchain_core", "BaseLanguageModel"):
+    elif is_graph(runnable):
+        contents.graphs.append(runnable)
+    elif is_a(runnable, "langgraph", "ToolNode"):
+        contents.tool_nodes.append(runnable)
+        contents.tools.extend(tool_of(tool) for tool in runnable.tools_by_name.values())
+    elif is_a(runnable, "langchain_core", "BaseTool"):
+        contents.tools.append(tool_of(runnable))
+    elif is_a(runnable, "langgraph", "RunnableCallable") or is_a(runnable, "langchain_core", *_FUNCTION_RUNNABLES):
+        _record_functions(runnable, contents)
+    elif is_a(runnable, "langchain_core", "RunnablePassthrough"):
+        contents.passes_through = runnable.func is None and runnable.afunc is None
+        _record_functions(runnable, contents)
+    elif isinstance(runnable, FunctionType | MethodType | functools.partial | ReadableFunction):
+        contents.functions.append(runnable)
+    elif is_a(runnable, "langchain_core", "BaseLanguageModel"):
         contents.models = True
-    elif is_a(one, "langchain_core", "Runnable") or is_a(one, "langgraph", "RunnableSeq"):
-        return _components(one, contents)
-    elif callable(one):
-        contents.functions.append(one)
+    elif is_a(runnable, "langchain_core", "Runnable") or is_a(runnable, "langgraph", "RunnableSeq"):
+        return _components(runnable, contents)
+    elif callable(runnable):
+        contents.functions.append(runnable)
     return ()
 
 
-def _components(one: Any, contents: RunnableContents) -> Iterable[object]:
+def _components(runnable: Any, contents: RunnableContents) -> Iterable[object]:
     """The components of a composed runnable; methods of the program's own class are recorded as functions."""
-    if methods := [defined_outside(one, "langchain_core", name) for name in ("invoke", "ainvoke")]:
-        contents.functions.extend(MethodType(method, one) for method in methods if isinstance(method, FunctionType))
-    found: list[object] = []
+    if methods := [defined_outside(runnable, "langchain_core", name) for name in ("invoke", "ainvoke")]:
+        contents.functions.extend(
+            MethodType(method, runnable) for method in methods if isinstance(method, FunctionType)
+        )
+    components: list[object] = []
     for name in ("steps", "bound", "runnable", "fallbacks", "branches", "default", "mapper", "steps__", "runnables"):
-        value = getattr(one, name, None)
-        found.extend(_runnables_in(value))
-    return found
+        value = getattr(runnable, name, None)
+        components.extend(_runnables_in(value))
+    return components
 
 
 def _runnables_in(value: object) -> Iterator[object]:
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _runnables_in(one)
+        for part in value:
+            yield from _runnables_in(part)
     elif isinstance(value, dict):
         yield from value.values()
     elif is_runnable(value):
         yield value
 
 
-def _record_functions(one: Any, contents: RunnableContents) -> None:
+def _record_functions(runnable: Any, contents: RunnableContents) -> None:
     """Records the functions of a callable, except one that only runs the other in a thread."""
     names = ("func", "afunc", "_transform", "_atransform")
-    found = [value for name in names if (value := getattr(one, name, None)) is not None]
-    for function in found:
+    values = [value for name in names if (value := getattr(runnable, name, None)) is not None]
+    for function in values:
         if isinstance(function, functools.partial) and function.func.__name__ == "run_in_executor":
             continue
         owner = getattr(function, "__self__", None)
@@ -211,11 +213,11 @@ def tool_of(tool: Any) -> GraphTool:
     """The tool of a LangChain tool or of a function."""
     if isinstance(tool, FunctionType | MethodType):
         return GraphTool(tool.__name__, (tool,))
-    found = [getattr(tool, name, None) for name in ("func", "coroutine")]
-    functions = [one for one in found if one is not None]
+    attributes = [getattr(tool, name, None) for name in ("func", "coroutine")]
+    functions = [attribute for attribute in attributes if attribute is not None]
     if not functions:
         methods = (defined_outside(tool, "langchain_core", name) for name in ("_run", "_arun"))
-        functions = [MethodType(one, tool) for one in methods if isinstance(one, FunctionType)]
+        functions = [MethodType(method, tool) for method in methods if isinstance(method, FunctionType)]
     return GraphTool(str(tool.name), tuple(functions))
 
 
@@ -226,25 +228,25 @@ def program_functions(function: object, *, without: str = "") -> list[object]:
         function: a function of the framework.
         without: free variables whose name contains this are skipped.
     """
-    found: list[object] = []
+    program_functions: list[object] = []
     pending, seen = [function], set()
     while pending:
-        one = pending.pop()
-        if id(one) in seen or one is None:
+        candidate = pending.pop()
+        if id(candidate) in seen or candidate is None:
             continue
-        seen.add(id(one))
-        if isinstance(one, ReadableFunction):
-            found.append(one)
+        seen.add(id(candidate))
+        if isinstance(candidate, ReadableFunction):
+            program_functions.append(candidate)
             continue
-        inner = one.__func__ if isinstance(one, MethodType) else one
+        inner = candidate.__func__ if isinstance(candidate, MethodType) else candidate
         if isinstance(inner, FunctionType) and is_program_code(inner):
-            found.append(one)
+            program_functions.append(candidate)
             continue
         pending.extend(value for name, value in closure(inner) if not without or without not in name)
-        pending.extend([*one] if isinstance(one, list | tuple) else [])
-        pending.extend([one.func, *one.args] if isinstance(one, functools.partial) else [])
+        pending.extend([*candidate] if isinstance(candidate, list | tuple) else [])
+        pending.extend([candidate.func, *candidate.args] if isinstance(candidate, functools.partial) else [])
         pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
-    return found
+    return program_functions
 
 
 # --- facts
@@ -288,7 +290,7 @@ class NodeFacts:
     def place(self) -> tuple[str | None, int | None]:
         """The file and line of the node's function; for a tool node, of its first tool's function."""
         opened = self.contents
-        functions = [*opened.functions, *(one for tool in opened.tools for one in tool.functions)]
+        functions = [*opened.functions, *(function for tool in opened.tools for function in tool.functions)]
         functions += opened.hooks if opened.middleware else []
         return definition(functions[0]) if functions else (None, None)
 
@@ -389,7 +391,7 @@ class _FactCollector:
         body = node_body(function)
         if not inside:
             self.facts.bodies.append(body)
-            self.facts.always_asks = body.always_asks and all(one.always_asks for one in self.facts.bodies)
+            self.facts.always_asks = body.always_asks and all(body.always_asks for body in self.facts.bodies)
         self.facts.asks = self.facts.asks or body.asks
         self._unseen(body)
         if not body.source_known and body.file is not None:
@@ -399,10 +401,14 @@ class _FactCollector:
         for called in body.tools:
             self._tool(GraphTool(called.name), approved=called.after_approval)
             self.facts.model_chooses = self.facts.model_chooses or not called.unconditional
-        for one in body.return_values.known:
-            if is_runnable(one) and not is_a(one, "langgraph", "StateGraph"):  # LangGraph runs a returned runnable
+        for return_value in body.return_values.known:
+            if is_runnable(return_value) and not is_a(
+                return_value, "langgraph", "StateGraph"
+            ):  # LangGraph runs a returned runnable
                 self._use(
-                    MethodCall(one, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1)
+                    MethodCall(
+                        return_value, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1
+                    )
                 )
 
     def _unseen(self, body: NodeBody) -> None:
@@ -430,11 +436,11 @@ class _FactCollector:
         tools_argument = created.arguments.get("tools", AGENT_TOOLS[maker])
         self.facts.model_chooses = self.facts.model_chooses or maker in _AGENTS or not use.unconditional
         tools = Evaluator().elements(tools_argument) if tools_argument is not None else None
-        for one in tools.known if tools else ():
-            if isinstance(one, RunnableStub):
-                self.collect(open_runnable(one), inside=True, use=use)
-            elif isinstance(one, FunctionType) or is_a(one, "langchain_core", "BaseTool"):
-                self._tool(tool_of(one), approved=use.after_approval)
+        for tool in tools.known if tools else ():
+            if isinstance(tool, RunnableStub):
+                self.collect(open_runnable(tool), inside=True, use=use)
+            elif isinstance(tool, FunctionType) or is_a(tool, "langchain_core", "BaseTool"):
+                self._tool(tool_of(tool), approved=use.after_approval)
 
     def _tool(self, tool: GraphTool, *, approved: bool) -> None:
         """Records a tool: gated if its own code, or every path to it, asks a person."""
@@ -476,7 +482,9 @@ class _FactCollector:
     def _wrappers(self, tool_node: Any) -> None:
         """Checks whether the wrappers around tool calls ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
-        chains = [[node_body(one) for one in program_functions(wrapper)] for wrapper in wrappers]
+        chains = [
+            [node_body(program_function) for program_function in program_functions(wrapper)] for wrapper in wrappers
+        ]
         chains = [chain for chain in chains if chain]
         if chains and all(any(body.always_asks for body in chain) for chain in chains):
             self.facts.tools = dict.fromkeys(self.facts.tools, True)
@@ -488,9 +496,9 @@ def hitl_gates(middleware: Iterable[Any]) -> tuple[frozenset[str], frozenset[str
     """The tools that human-in-the-loop middleware gates: always, and under a condition."""
     always: set[str] = set()
     sometimes: set[str] = set()
-    for one in middleware:
-        if is_hitl(one):
-            for name, options in _interrupt_options(one):
+    for layer in middleware:
+        if is_hitl(layer):
+            for name, options in _interrupt_options(layer):
                 (sometimes if isinstance(options, Mapping) and options.get("when") else always).add(name)
     return frozenset(always), frozenset(sometimes - always)
 

@@ -229,10 +229,10 @@ class Guardrail(CustomGuardrail):
             InputError: `async_pre_call_hook` has not admitted the request, and its response may have calls.
         """
         logging_object = data.get("litellm_logging_obj")
-        found = self._exchanges.get(logging_object) if isinstance(logging_object, Logging) else None
-        if found is None and (response is None or carries_calls(response)):
+        exchange = self._exchanges.get(logging_object) if isinstance(logging_object, Logging) else None
+        if exchange is None and (response is None or carries_calls(response)):
             raise InputError("the response belongs to no request that this guardrail has admitted")
-        return found or GatewayExchange(None)
+        return exchange or GatewayExchange(None)
 
     def _exchange_or_refusal(self, data: Mapping[str, Any]) -> GatewayExchange:
         try:

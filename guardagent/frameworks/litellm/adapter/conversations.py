@@ -69,8 +69,8 @@ class CallRecords(ABC):
 
     def allowed(self, conversation: str) -> dict[str, DeliveredCall]:
         """Returns the allowed calls of a conversation by their ids, as far as this process knows them."""
-        found: dict[str, DeliveredCall] = self.guard.notes(conversation).setdefault("litellm", {})
-        return found
+        delivered_calls: dict[str, DeliveredCall] = self.guard.notes(conversation).setdefault("litellm", {})
+        return delivered_calls
 
     async def judge(self, call: HostCall) -> JudgedCall:
         """Judges a call. One that is allowed is in flight, until its result comes."""
@@ -179,8 +179,12 @@ class LocalRecords(CallRecords):
         return await adrive(self.guard.lifecycle.judge(call))
 
     def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
-        found = self.guard.claimed_calls.session(conversation).claimed(call_id)
-        return None if found is None or found.status == "withdrawn" else (found.tool, sorted_json(found.args))
+        session_call = self.guard.claimed_calls.session(conversation).claimed(call_id)
+        return (
+            None
+            if session_call is None or session_call.status == "withdrawn"
+            else (session_call.tool, sorted_json(session_call.args))
+        )
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:  # noqa: ARG002 - one interface
         self.guard.claimed_calls.record(conversation, call_id, outcome)
@@ -257,11 +261,11 @@ class OpenConversations:
     def _forget_idle(self) -> None:
         while self._left:
             self._users[self._left.popleft()] -= 1
-        for one in list(self._order) if len(self._order) > self._most else ():
-            if self._users[one] <= 0 and len(self._order) > self._most:
-                del self._order[one], self._users[one]
+        for conversation in list(self._order) if len(self._order) > self._most else ():
+            if self._users[conversation] <= 0 and len(self._order) > self._most:
+                del self._order[conversation], self._users[conversation]
                 if isinstance(self._guard, ToolGuard):
-                    self._guard.release(one)
+                    self._guard.release(conversation)
 
 
 # --- another response of the model
@@ -311,7 +315,7 @@ def conversation_of(data: Mapping[str, Any], auth: Any, header: str = HEADER) ->
         InputError: the id is too long.
     """
     request = data.get("proxy_server_request") or {}
-    headers = {str(name).lower(): one for name, one in (request.get("headers") or {}).items()}
+    headers = {str(name).lower(): header for name, header in (request.get("headers") or {}).items()}
     name = headers.get(header.lower()) or get_session_id_from_request_data(data)
     if not isinstance(name, str) or not name.strip():
         return None
@@ -344,10 +348,10 @@ def principal(conversation: str) -> dict[str, Any] | None:  # noqa: ARG001 - as 
     Its `id` is the user of the key, or the alias of the key; its `tenant` is the team. Its `roles` are those in the
     metadata of the team, or, with `roles_from: key`, of the key and the team.
     """
-    found = _caller.get()
-    if found is None:
+    principal = _caller.get()
+    if principal is None:
         return None
-    auth, roles_from = found
+    auth, roles_from = principal
     name = getattr(auth, "user_id", None) or getattr(auth, "key_alias", None) or f"key {scope_of(auth)[:12]}"
     team, roles = getattr(auth, "team_id", None), _roles(auth, roles_from)
     return {"id": str(name)} | ({"tenant": str(team)} if team else {}) | ({"roles": roles} if roles is not None else {})
@@ -356,6 +360,6 @@ def principal(conversation: str) -> dict[str, Any] | None:  # noqa: ARG001 - as 
 def _roles(auth: Any, roles_from: RolesFrom) -> list[str] | None:
     places = ("team_metadata", "metadata") if roles_from == "key" else ("team_metadata",)
     lists = [(getattr(auth, place, None) or {}).get("roles") for place in places]
-    if all(one is None for one in lists):
+    if all(role_list is None for role_list in lists):
         return None
-    return sorted({str(role) for one in lists if isinstance(one, list | tuple) for role in one})
+    return sorted({str(role) for role_list in lists if isinstance(role_list, list | tuple) for role in role_list})

@@ -97,10 +97,10 @@ class ReadOptions:
 
     def take_names(self, name: str) -> frozenset[str]:
         """Returns an option that is a list of strings."""
-        found = self.take(name, (list, tuple, set, frozenset), (), "a list of strings")
-        if not all(isinstance(one, str) for one in found):
-            raise InputError(f"the option {name!r} of the guardrail is {found!r}; expected a list of strings")
-        return frozenset(found)
+        names = self.take(name, (list, tuple, set, frozenset), (), "a list of strings")
+        if not all(isinstance(name, str) for name in names):
+            raise InputError(f"the option {name!r} of the guardrail is {names!r}; expected a list of strings")
+        return frozenset(names)
 
 
 def read_options(values: Mapping[str, Any]) -> tuple[GuardrailOptions, EnforcementPoint]:
@@ -109,7 +109,7 @@ def read_options(values: Mapping[str, Any]) -> tuple[GuardrailOptions, Enforceme
     Raises:
         InputError: an option is invalid.
     """
-    own = {name: one for name, one in values.items() if one is not None}
+    own = {name: value for name, value in values.items() if value is not None}
     _refuse_unknown(own)
     options = ReadOptions(own)
     return _behaviour(options), _guard(options)
@@ -131,14 +131,14 @@ def _behaviour(options: ReadOptions) -> GuardrailOptions:
 
 
 def _guard(options: ReadOptions) -> EnforcementPoint:
-    found = [name for name in ("guard", "policies", "server") if name in options.values]
-    if len(found) != 1:
-        raise InputError(f"the guardrail has {_listed(found)}; expected one of 'policies', 'server' and 'guard'")
-    others = {"guard": (), "policies": (*_LOCAL, *_BOTH), "server": (*_REMOTE, *_BOTH)}[found[0]]
+    names = [name for name in ("guard", "policies", "server") if name in options.values]
+    if len(names) != 1:
+        raise InputError(f"the guardrail has {_listed(names)}; expected one of 'policies', 'server' and 'guard'")
+    others = {"guard": (), "policies": (*_LOCAL, *_BOTH), "server": (*_REMOTE, *_BOTH)}[names[0]]
     odd = [name for name in (*_LOCAL, *_REMOTE, *_BOTH) if name in options.values and name not in others]
     if odd:
-        raise InputError(f"the option {odd[0]!r} of the guardrail does not go with {found[0]!r}")
-    return {"guard": _own, "policies": _local, "server": _remote}[found[0]](options)
+        raise InputError(f"the option {odd[0]!r} of the guardrail does not go with {names[0]!r}")
+    return {"guard": _own, "policies": _local, "server": _remote}[names[0]](options)
 
 
 def _own(options: ReadOptions) -> EnforcementPoint:
@@ -150,23 +150,23 @@ def _own(options: ReadOptions) -> EnforcementPoint:
 
 
 def _local(options: ReadOptions) -> ToolGuard:
-    found = {name: options.values[name] for name in (*_LOCAL, *_BOTH) if name in options.values}
-    found |= {name: _imported(found[name]) for name in _IMPORTED if isinstance(found.get(name), str)}
-    if isinstance(found.get("log"), str):
-        found["log"] = AuditLog(found["log"])
-    return ToolGuard(found.pop("policies"), principal=principal, **found)
+    local = {name: options.values[name] for name in (*_LOCAL, *_BOTH) if name in options.values}
+    local |= {name: _imported(local[name]) for name in _IMPORTED if isinstance(local.get(name), str)}
+    if isinstance(local.get("log"), str):
+        local["log"] = AuditLog(local["log"])
+    return ToolGuard(local.pop("policies"), principal=principal, **local)
 
 
 def _remote(options: ReadOptions) -> RemoteGuard:
-    found = {
+    remote = {
         name: options.values[name] for name in ("token_file", "ca", "allow_http", *_BOTH) if name in options.values
     }
     if "reviewers" in options.values:
-        found["approver"] = wait_for_reviewers(options.values["reviewers"])
+        remote["approver"] = wait_for_reviewers(options.values["reviewers"])
     if options.take("on_behalf_of", bool, default=False, expected="true or false"):
-        found["on_behalf_of"] = principal
+        remote["on_behalf_of"] = principal
     policy = options.take("server_policy", str, "default", "the name of a policy on the server")
-    return RemoteGuard(options.take("server", str, "", "the address of a server"), policy=policy, **found)
+    return RemoteGuard(options.take("server", str, "", "the address of a server"), policy=policy, **remote)
 
 
 def _imported(path: str) -> Any:
@@ -188,8 +188,8 @@ def check_mode(mode: Any) -> list[str]:
     Raises:
         InputError: they are not exactly the two that it needs.
     """
-    found = mode if isinstance(mode, list | tuple) else [mode]
-    names = {str(getattr(one, "value", one)) for one in found}
+    modes = mode if isinstance(mode, list | tuple) else [mode]
+    names = {str(getattr(mode, "value", mode)) for mode in modes}
     if names != _HOOKS:
         raise InputError(
             f"'mode' of the guardrail is {mode!r}; expected 'mode: [pre_call, post_call]', since calls are judged in "
@@ -267,7 +267,7 @@ def _ambiguous(tools: Sequence[ToolSpec]) -> str | None:
     names: dict[str, str] = {}
     for tool in tools:
         other = names.setdefault(normalized_name(tool.name), tool.name)
-        if other != tool.name or sum(one.name == tool.name for one in tools) > 1:
+        if other != tool.name or sum(tool_spec.name == tool.name for tool_spec in tools) > 1:
             return f"the tools {other!r} and {tool.name!r} have one name for many readers; expected unique names"
     return None
 
@@ -326,16 +326,16 @@ class JudgedMessage:
     def may_replan(self) -> bool:
         """Whether all calls were denied, and the model may try others."""
         verdicts = self.verdicts.values()
-        final = any(one.decision is Decision.HALT or gave_up(one) for one in verdicts)
+        final = any(verdict.decision is Decision.HALT or gave_up(verdict) for verdict in verdicts)
         return bool(verdicts) and not self.allowed and not final
 
     def rewriting(self) -> Rewriting:
         """Returns the changes of the response."""
-        calls = {at: GatewayCall(one.id, one.tool, thaw(one.args)) for at, one in self.allowed.items()}
+        calls = {at: GatewayCall(call.id, call.tool, thaw(call.args)) for at, call in self.allowed.items()}
         return Rewriting(calls, self.withheld or "\n\n".join([*self.denials.values(), *self._last_words()]))
 
     def _last_words(self) -> list[str]:
-        return [one.reasons[-1] for one in self.verdicts.values() if gave_up(one)][:1]
+        return [verdict.reasons[-1] for verdict in self.verdicts.values() if gave_up(verdict)][:1]
 
 
 class ResponseJudge:
@@ -359,7 +359,7 @@ class ResponseJudge:
         except BaseException:
             await self.withdraw(judged)
             raise
-        if any(one.decision is Decision.HALT for one in judged.verdicts.values()):
+        if any(verdict.decision is Decision.HALT for verdict in judged.verdicts.values()):
             await self.withdraw(judged)
         return judged
 
@@ -388,7 +388,7 @@ class ResponseJudge:
             if verdict.label == 0:
                 judged.allowed[at] = allowed
         judged.changed = len(judged.allowed) < len(judged.message.calls) or any(
-            not _is_same(judged.message.calls[at], one) for at, one in judged.allowed.items()
+            not _is_same(judged.message.calls[at], allowed_call) for at, allowed_call in judged.allowed.items()
         )
 
     async def _judge_answers(self, exchange: GatewayExchange, judged: JudgedMessage) -> None:
@@ -427,7 +427,7 @@ def _is_same(proposed: GatewayCall, call: HostCall) -> bool:
 
 # --- the API of a request
 
-_APIS: dict[str, ModelApi] = {one.call_type: one for one in (ChatApi(), ResponsesApi(), MessagesApi())}
+_APIS: dict[str, ModelApi] = {api.call_type: api for api in (ChatApi(), ResponsesApi(), MessagesApi())}
 _NO_CALLS = frozenset(
     "embedding aembedding moderation amoderation rerank arerank image_generation aimage_generation image_edit "
     "aimage_edit transcription atranscription speech aspeech ocr aocr search asearch atext_completion text_completion "
@@ -532,8 +532,8 @@ class Admission:
         Raises:
             InputError: they show something else.
         """
-        steps = [partial(self._records.settle, conversation, *one) for one in history.results.items()]
-        steps += [partial(self._check, conversation, one) for one in history.calls]
+        steps = [partial(self._records.settle, conversation, *pair) for pair in history.results.items()]
+        steps += [partial(self._check, conversation, call) for call in history.calls]
         unknown = [error for step in steps if (error := _unknown_call(step)) is not None]
         if unknown and self._options.unknown_calls != "judge":
             raise InputError(

@@ -138,7 +138,7 @@ class _GuardedWorkflow:
         attachment, (around, run) = _attachment(self), _surroundings()
         run.step, run.messages = run.step + 1, chat(ev.input)
         proposed = attachment.proposed(around)
-        run.seen = [one for one in result_ids(ev.input) if one not in proposed]
+        run.seen = [result_id for result_id in result_ids(ev.input) if result_id not in proposed]
         if not attachment.guard.judges_answers or around.call is not None:
             return await super().run_agent_step(ctx, ev)  # type: ignore[misc]
         held = HoldingContext(ctx)
@@ -154,7 +154,7 @@ class _GuardedWorkflow:
     @step
     async def parse_agent_output(self, ctx: Context, ev: AgentOutput) -> StopEvent | AgentInput | ToolCall | None:
         attachment, (around, run) = _attachment(self), _surroundings()
-        attachment.proposed(around).update(one.tool_id for one in ev.tool_calls)
+        attachment.proposed(around).update(tool_call.tool_id for tool_call in ev.tool_calls)
         if not attachment.guard.judges_answers or around.call is not None:
             return await super().parse_agent_output(ctx, ev)  # type: ignore[misc]
         held = HoldingContext(ctx)

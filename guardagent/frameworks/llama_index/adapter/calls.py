@@ -128,7 +128,7 @@ def guarded_tool(tool: Any, arguments: ToolArguments, adapter: HostAdapter[Llama
     That copy does not refer to the tool, so that an attachment forgets both. A FunctionTool with another `acall`, which
     may do more than to call its function, is guarded as a whole.
     """
-    own, host = (inspect.getattr_static(one, "acall", None) for one in (tool, FunctionTool))
+    own, host = (inspect.getattr_static(owner, "acall", None) for owner in (tool, FunctionTool))
     if not isinstance(tool, FunctionTool) or own is not host:
         return LlamaTool(adapt_to_async_tool(tool), arguments, adapter)
     require_parts(tool, "_fn", "_async_fn", "_real_fn", "requires_context", "ctx_param_name", "partial_params")
@@ -199,7 +199,7 @@ def outcome_of(result: Any) -> Outcome:
     content = getattr(result, "content", None)
     error = getattr(result, "is_error", getattr(result, "isError", None))
     if isinstance(content, list) and isinstance(error, bool):
-        parts = [text for one in content if isinstance(text := getattr(one, "text", None), str)]
+        parts = [text for part in content if isinstance(text := getattr(part, "text", None), str)]
         structured = getattr(result, "structured_content", getattr(result, "structuredContent", None))
         return Outcome("\n".join(parts), failed=error, other_outputs=(parts, plain_or_text(structured)))
     return Outcome(plain_or_text(result))
@@ -324,13 +324,13 @@ class LlamaInvocation(ToolInvocation[LlamaScope]):
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:
     """Returns role and text of each message."""
-    return [{"role": _role(one), "content": str(one.content or "")} for one in messages]
+    return [{"role": _role(message), "content": str(message.content or "")} for message in messages]
 
 
 def result_ids(messages: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the messages."""
-    found = [one.additional_kwargs.get("tool_call_id") for one in messages if _role(one) == "tool"]
-    return [one for one in found if isinstance(one, str)]
+    tool_call_ids = [message.additional_kwargs.get("tool_call_id") for message in messages if _role(message) == "tool"]
+    return [tool_call_id for tool_call_id in tool_call_ids if isinstance(tool_call_id, str)]
 
 
 def _role(message: Any) -> str:

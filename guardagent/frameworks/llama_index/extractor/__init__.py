@@ -86,8 +86,8 @@ def functions_of(tool: Any) -> list[Any]:
     """The function of the program that a tool runs, if any."""
     if isinstance(tool, ReadableFunction):
         return [tool]
-    found = getattr(tool, "_real_fn", None) or getattr(tool, "_async_fn", None) or getattr(tool, "_fn", None)
-    return [found] if found is not None else []
+    real_fn = getattr(tool, "_real_fn", None) or getattr(tool, "_async_fn", None) or getattr(tool, "_fn", None)
+    return [real_fn] if real_fn is not None else []
 
 
 def toolbox(agent: Any) -> AgentTools:
@@ -117,7 +117,7 @@ def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
 def _record_runs(box: AgentTools, name: str, function: Any) -> None:
     """Records the workflows and agents that a tool's function runs."""
     for _, owners in owners_of(EventCode(function), RUNS):
-        box.runs += [(name, one) for one in owners.known if is_workflow(one) and not isinstance(one, type)]
+        box.runs += [(name, owner) for owner in owners.known if is_workflow(owner) and not isinstance(owner, type)]
         if not owners.complete or not owners.known or any(map(_makes_agent, owners.known)):
             box.notes.append(f"the workflow that the tool {name!r} runs is unknown")
             box.add(f"{name}.*")
@@ -139,14 +139,14 @@ def final_tools(agent: Any) -> list[str]:
 def handoffs(team: Any, agent: Any) -> list[Any]:
     """The hand-off targets of an agent."""
     allowed = agent.can_handoff_to
-    others = [one for one in team.agents.values() if one is not agent]
-    return [one for one in others if allowed is None or one.name in allowed]
+    others = [other_agent for other_agent in team.agents.values() if other_agent is not agent]
+    return [other_agent for other_agent in others if allowed is None or other_agent.name in allowed]
 
 
 def is_silent(workflow: Any) -> bool:
     """Whether an agent or a team has no tools, and so needs no nodes."""
     agents = workflow.agents.values() if is_team(workflow) else [workflow] if is_agent(workflow) else None
-    return agents is not None and not any(toolbox(one).names for one in agents)
+    return agents is not None and not any(toolbox(agent).names for agent in agents)
 
 
 # --- workflows and teams
@@ -209,14 +209,16 @@ class _Workflows:
             agent = pending.pop(0)
             following = handoffs(team, agent) if team is not None else []
             exits.append(self._agent(agent, following, within))
-            fresh = [one for one in following if not any(one is old for old in met)]
+            fresh = [target for target in following if not any(target is old for old in met)]
             met += fresh
             pending += fresh
         for agent in agents:
-            if not any(agent is one for one in met):
+            if not any(agent is met_agent for met_agent in met):
                 self._describe_agent(agent, within)
         return Region(
-            (RegionEntry(self._id(root, within)),), tuple(exits), frozenset(self._id(one, within) for one in met)
+            (RegionEntry(self._id(root, within)),),
+            tuple(exits),
+            frozenset(self._id(met_agent, within) for met_agent in met),
         )
 
     def _id(self, agent: Any, within: tuple[str, ...]) -> str:
@@ -232,7 +234,7 @@ class _Workflows:
         leads = bool(following)
         for tool, inner in box.runs:
             leads = self._run(node, inner, (*within, node), f"calls {tool}") or leads
-        condition = " or ".join(["final output", *(f"after {one}" for one in final_tools(agent))])
+        condition = " or ".join(["final output", *(f"after {final_tool}" for final_tool in final_tools(agent))])
         return RegionExit(node, condition if leads else "", conditional=leads)
 
     def _describe_agent(self, agent: Any, within: tuple[str, ...]) -> AgentTools:
@@ -253,7 +255,7 @@ class _Workflows:
 
     def _run(self, node: str, inner: Any, within: tuple[str, ...], condition: str = "") -> bool:
         """Connects a node with a workflow that it runs; returns whether that adds any nodes."""
-        if any(inner is one for one in self._active):
+        if any(inner is active_workflow for active_workflow in self._active):
             self.assembly.note(f"{node}: it runs a workflow that contains it")
             return False
         if is_silent(inner):
@@ -269,7 +271,7 @@ class _Workflows:
         events = _EventGraph(steps_of(workflow))
         ways = events.edges()
         ids = {name: self.assembly.id(object(), name, within) for name in (*events.steps, *events.human_nodes)}
-        inner = {name: self._step(ids[name], one, ways, within) for name, one in events.steps.items()}
+        inner = {name: self._step(ids[name], step, ways, within) for name, step in events.steps.items()}
         for name in events.human_nodes:
             self.assembly.describe(ids[name], "human", name, interrupt=name)
         exits: list[RegionExit] = []
@@ -284,25 +286,25 @@ class _Workflows:
             self.assembly.note(note)
         begins = events.starts()
         kind: EdgeKind = "parallel" if len(begins) > 1 else "direct"
-        entries = tuple(RegionEntry(ids[one], kind) for one in begins)
+        entries = tuple(RegionEntry(ids[begin], kind) for begin in begins)
         return Region(entries, tuple(exits), frozenset(ids.values())) if ids else EMPTY_REGION
 
-    def _step(self, node: str, one: EventStep, ways: list[_StepEdge], within: tuple[str, ...]) -> bool:
+    def _step(self, node: str, event_step: EventStep, ways: list[_StepEdge], within: tuple[str, ...]) -> bool:
         """Describes a step and adds the workflows that it runs; returns whether there are any."""
-        step = step_of(self, [one.bound])
-        own = [way for way in ways if way.source == one.name]
+        step = step_of(self, [event_step.bound])
+        own = [way for way in ways if way.source == event_step.name]
         chooses = len(own) > 1 and all(way.kind == "conditional" for way in own)
-        self._tools_of_models(step, one.code)
+        self._tools_of_models(step, event_step.code)
         runs = [name for name, graph in step.graphs.items() if not is_silent(graph)]
         step.calls_model = step.calls_model or len(runs) < len(step.graphs)
         step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
         self.assembly.describe(
-            node, step.kind(chooses=chooses), one.name, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **_step_metadata(one)},
+            node, step.kind(chooses=chooses), event_step.name, tools=step.tools.names, gated_tools=step.tools.gated,
+            **{**step.metadata(), **_step_metadata(event_step)},
         )  # fmt: skip
         self._note(node, step.tools.notes)
-        if one.open_outputs:
-            self.assembly.mark_unknown(node, EDGES, *one.open_outputs)
+        if event_step.open_outputs:
+            self.assembly.mark_unknown(node, EDGES, *event_step.open_outputs)
         deeper = (*within, node)
         several = [self._run(node, graph, (*deeper, name) if len(runs) > 1 else deeper)
                    for name, graph in step.graphs.items()]  # fmt: skip
@@ -330,7 +332,9 @@ class _Workflows:
         """Records a workflow created where it runs: by its class, or by the tools of an agent."""
         maker = created.callee
         names = (
-            [one.__name__ for one in maker.__mro__] if isinstance(maker, type) else [path_of(maker).rpartition(".")[2]]
+            [base.__name__ for base in maker.__mro__]
+            if isinstance(maker, type)
+            else [path_of(maker).rpartition(".")[2]]
         )
         if not {"BaseWorkflowAgent", *AGENTS} & set(names):
             step.add_graph(maker, getattr(maker, "__name__", "workflow"))
@@ -347,20 +351,20 @@ class _Workflows:
         reading = Evaluator()
         items = reading.ordered_elements(tools)
         for item in items if items is not None else [reading.elements(tools)]:
-            known = [self._listed_tool(step, one) for one in item.known]
+            known = [self._listed_tool(step, value) for value in item.known]
             # objects that the library creates are never completely known; their being tools suffices
             if not all(known) or not known or not (item.complete or items is not None):
                 step.add_unknown("tools")
 
-    def _listed_tool(self, step: StepSummary, one: object) -> bool:
+    def _listed_tool(self, step: StepSummary, step_shown: object) -> bool:
         """Records a tool that a model receives; returns whether it is known."""
-        one = _shown(step, one)
-        named = _function_tool(one)
-        if of_library(one, "BaseTool"):
-            self._call(step, one, MethodCall(one, "call", unconditional=False))
+        step_shown = _shown(step, step_shown)
+        named = _function_tool(step_shown)
+        if of_library(step_shown, "BaseTool"):
+            self._call(step, step_shown, MethodCall(step_shown, "call", unconditional=False))
         elif named is not None:
             step.tools.add(named[0], gate_of(step.tools, *named, WORDS))
-        return named is not None or of_library(one, "BaseTool")
+        return named is not None or of_library(step_shown, "BaseTool")
 
     def _tools_of_models(self, step: StepSummary, code: EventCode) -> None:
         """Records the tools of `predict_and_call`."""
@@ -383,14 +387,14 @@ def _shown(step: StepSummary, value: object) -> Any:
     return code.shown(value) if isinstance(code, ReadableFunction) else value
 
 
-def _function_tool(one: object) -> tuple[str, list[Any]] | None:
+def _function_tool(tool: object) -> tuple[str, list[Any]] | None:
     """The name and function of a function tool; None if the object is not one, or is unknown."""
-    if isinstance(one, FunctionType | ReadableFunction):
-        return str(getattr(one, "__name__", "")), [one]
-    if not isinstance(one, CallResult) or not path_of(one.callee).endswith("FunctionTool.from_defaults"):
+    if isinstance(tool, FunctionType | ReadableFunction):
+        return str(getattr(tool, "__name__", "")), [tool]
+    if not isinstance(tool, CallResult) or not path_of(tool.callee).endswith("FunctionTool.from_defaults"):
         return None
-    functions = one.arguments.get("fn", 1) or one.arguments.get("async_fn")
-    names = one.arguments.get("name", 2)
+    functions = tool.arguments.get("fn", 1) or tool.arguments.get("async_fn")
+    names = tool.arguments.get("name", 2)
     known = [function for function in functions.known if isinstance(function, FunctionType)] if functions else []
     if len(known) != 1 or (names is not None and not names.strings):
         return None
@@ -407,7 +411,9 @@ def _step_metadata(step: EventStep) -> dict[str, Any]:
     config = step.config
     several = getattr(config, "collect_params", None)
     return {
-        "takes": tuple(names_of(one for one in config.accepted_events if isinstance(one, type))),
+        "takes": tuple(
+            names_of(accepted_event for accepted_event in config.accepted_events if isinstance(accepted_event, type))
+        ),
         "join": step.collects,
         "waits_for": tuple(names_of(event for _, event in several)) if several else (),
         "num_workers": config.num_workers,
@@ -431,34 +437,34 @@ class _EventGraph:
         """The steps that start a run."""
         return [
             name
-            for name, one in self.steps.items()
-            if any(is_event(e, "StartEvent") for e in self._accepted_events(one))
+            for name, step in self.steps.items()
+            if any(is_event(e, "StartEvent") for e in self._accepted_events(step))
         ]
 
     def _accepted_events(self, step: EventStep) -> list[Any]:
-        return [one for one in step.config.accepted_events if isinstance(one, type)]
+        return [accepted_event for accepted_event in step.config.accepted_events if isinstance(accepted_event, type)]
 
     def edges(self) -> list[_StepEdge]:
         """All edges between the steps."""
-        found = [way for name, step in self.steps.items() for way in self._emission_edges(name, step)]
-        found += list(self._response_edges())
-        found += list(self._unsolicited_edges(found))
-        found += list(self._failure_edges())
-        found += list(self._empty_edges(found))
-        found += list(self._cut_edges(found))
-        return list(dict.fromkeys(found))
+        ways = [way for name, step in self.steps.items() for way in self._emission_edges(name, step)]
+        ways += list(self._response_edges())
+        ways += list(self._unsolicited_edges(ways))
+        ways += list(self._failure_edges())
+        ways += list(self._empty_edges(ways))
+        ways += list(self._cut_edges(ways))
+        return list(dict.fromkeys(ways))
 
     def _emission_edges(self, name: str, step: EventStep) -> Iterator[_StepEdge]:
         """The edges of the events that a step emits."""
-        choices = len({one.event for one in step.emissions if not one.parallel}) + len(step.open_outputs)
-        for one in step.emissions:
-            targets = self._receivers(one.event, sent=one.sent, to=one.to)
-            parallel: EdgeKind = "parallel" if one.parallel or len(targets) > 1 else "direct"
-            kind: EdgeKind = "conditional" if choices > 1 and not one.parallel else parallel
+        choices = len({emission.event for emission in step.emissions if not emission.parallel}) + len(step.open_outputs)
+        for step_emission in step.emissions:
+            targets = self._receivers(step_emission.event, sent=step_emission.sent, to=step_emission.to)
+            parallel: EdgeKind = "parallel" if step_emission.parallel or len(targets) > 1 else "direct"
+            kind: EdgeKind = "conditional" if choices > 1 and not step_emission.parallel else parallel
             for target in targets:
-                yield _StepEdge(name, target, kind, one.event.__name__ if kind != "direct" else "")
+                yield _StepEdge(name, target, kind, step_emission.event.__name__ if kind != "direct" else "")
             if not targets:
-                self.notes.append(f"{name}: no step accepts its {one.event.__name__}")
+                self.notes.append(f"{name}: no step accepts its {step_emission.event.__name__}")
         if step.open_outputs:
             yield from (_StepEdge(name, target, "conditional") for target in (*self.steps, END))
 
@@ -466,19 +472,19 @@ class _EventGraph:
         """The steps that receive an event; a sent event neither ends the run nor asks a person."""
         if is_event(event, "StopEvent") and not sent:
             return [END]
-        found = [name for name, one in self.steps.items() if one.accepts(event) and to in {None, name}]
-        if is_event(event, "InputRequiredEvent") and (not sent or not found):
+        names = [name for name, step in self.steps.items() if step.accepts(event) and to in {None, name}]
+        if is_event(event, "InputRequiredEvent") and (not sent or not names):
             self.human_nodes[event.__name__] = event
-            found.append(event.__name__)
-        return found
+            names.append(event.__name__)
+        return names
 
     def _responders(self) -> list[tuple[str, str]]:
         """The steps that accept a person's answer, each with the event."""
         return [
             (name, event.__name__)
-            for name, one in self.steps.items()
-            for event in (*self._accepted_events(one), *one.awaited)
-            if is_event(event, "HumanResponseEvent") and (event not in one.awaited or self.human_nodes)
+            for name, step in self.steps.items()
+            for event in (*self._accepted_events(step), *step.awaited)
+            if is_event(event, "HumanResponseEvent") and (event not in step.awaited or self.human_nodes)
         ]
 
     def _response_edges(self) -> Iterator[_StepEdge]:
@@ -500,38 +506,44 @@ class _EventGraph:
         for _, event in responders:
             self.human_nodes[event] = event
         for name, event in responders:
-            yield from (_StepEdge(one, event, "conditional") for one in waiting or self.steps)
+            yield from (_StepEdge(step, event, "conditional") for step in waiting or self.steps)
             yield _StepEdge(event, name)
         self.notes.append("no step asks for a person's answer; it is assumed to arrive where nothing else follows")
 
     def _failure_edges(self) -> Iterator[_StepEdge]:
         """The edges of failed steps."""
-        handlers = {name: one for name, one in self.steps.items() if getattr(one.config, "role", "") == "catch_error"}
-        claimed = {step for one in handlers.values() for step in one.config.catch_error_for_steps or ()}
+        handlers = {
+            name: step for name, step in self.steps.items() if getattr(step.config, "role", "") == "catch_error"
+        }
+        claimed = {step for handler in handlers.values() for step in handler.config.catch_error_for_steps or ()}
         for name, handler in handlers.items():
             covered = handler.config.catch_error_for_steps
-            own = covered if covered is not None else [one for one in self.steps if one not in {*handlers, *claimed}]
-            yield from (_StepEdge(one, name, "conditional", "error") for one in own if one in self.steps)
+            own = covered if covered is not None else [step for step in self.steps if step not in {*handlers, *claimed}]
+            yield from (
+                _StepEdge(step_name, name, "conditional", "error") for step_name in own if step_name in self.steps
+            )
 
     def _empty_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
         """The edges to collecting steps for empty lists, and for members without events."""
-        joins = [name for name, one in self.steps.items() if getattr(one.config, "collection_param", None)]
+        joins = [name for name, step in self.steps.items() if getattr(step.config, "collection_param", None)]
         following = _successors(ways)
         for name, step in self.steps.items():
             if not getattr(step.config, "is_fan_out", False):
                 continue
             branches = [way.target for way in ways if way.source == name and way.kind == "parallel"]
-            between = [one for one in _reached_before(following, branches, joins) if one in self.steps]
-            after = {join for one in between for join in following.get(one, ()) if join in joins}
-            for join in sorted(after | {one for one in branches if one in joins}):
+            between = [
+                step_name for step_name in _reached_before(following, branches, joins) if step_name in self.steps
+            ]
+            after = {join for step_name in between for join in following.get(step_name, ()) if join in joins}
+            for join in sorted(after | {branch for branch in branches if branch in joins}):
                 yield _StepEdge(name, join, "conditional", "an empty list")
-                quiet = [one for one in between if self.steps[one].may_give_nothing]
-                yield from (_StepEdge(one, join, "conditional", "nothing came of it") for one in quiet)
+                quiet = [step_name for step_name in between if self.steps[step_name].may_give_nothing]
+                yield from (_StepEdge(step_name, join, "conditional", "nothing came of it") for step_name in quiet)
 
     def _cut_edges(self, ways: list[_StepEdge]) -> Iterator[_StepEdge]:
         """The edges of branches that another branch ends."""
         following = _successors(ways)
-        joins = [name for name, one in self.steps.items() if one.collects]
+        joins = [name for name, step in self.steps.items() if step.collects]
         for source in following:
             branches = [way.target for way in ways if way.source == source and way.kind == "parallel"]
             for node in cancelled_nodes(following, branches, joins):
@@ -539,13 +551,13 @@ class _EventGraph:
 
 
 def _successors(ways: list[_StepEdge]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    successors: dict[str, list[str]] = {}
     for way in ways:
-        found.setdefault(way.source, []).append(way.target)
-    return found
+        successors.setdefault(way.source, []).append(way.target)
+    return successors
 
 
 def _reached_before(following: dict[str, list[str]], begins: Iterable[str], joins: list[str]) -> list[str]:
     """The nodes reachable without passing a join."""
     open_ways = {node: targets for node, targets in following.items() if node not in joins}
-    return [one for one in reachable_nodes(open_ways, begins) if one not in joins]
+    return [reachable_node for reachable_node in reachable_nodes(open_ways, begins) if reachable_node not in joins]

@@ -51,8 +51,8 @@ class EventWords(FrameworkNames):
             return False
         awaited = _classes(evaluator.value(_argument(call, "event_type", 0), scope), evaluator)
         shown = events_of(evaluator.value(_argument(call, "waiter_event", 1), scope), evaluator)
-        asks = any(is_event(one, "InputRequiredEvent") for one in shown)
-        return asks or (bool(awaited) and all(is_event(one, "HumanResponseEvent") for one in awaited))
+        asks = any(is_event(event, "InputRequiredEvent") for event in shown)
+        return asks or (bool(awaited) and all(is_event(event, "HumanResponseEvent") for event in awaited))
 
 
 WORDS = EventWords(LIBRARIES, reads_agents=True)
@@ -79,30 +79,32 @@ class EventCode(FunctionCode):
 
 
 def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    named = next((one.value for one in call.keywords if one.arg == name), None)
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     return named or (call.args[position] if position < len(call.args) else None)
 
 
 def _classes(values: Values, evaluator: Evaluator) -> list[Any]:
-    return [evaluator.class_shown(one) for one in values.known]
+    return [evaluator.class_shown(value) for value in values.known]
 
 
 def events_of(values: Values, evaluator: Evaluator, *, listed: bool = False) -> list[Any]:
     """The classes of the events among some values; with `listed`, of those in lists."""
-    found: dict[Any, None] = {}
-    for one in values.known:
-        inside = [item for part in one.items for item in part.known] if isinstance(one, Sequence) else _in_list(one)
-        for item in inside if listed else ([] if inside else [one]):
+    events: dict[Any, None] = {}
+    for value in values.known:
+        inside = (
+            [item for part in value.items for item in part.known] if isinstance(value, Sequence) else _in_list(value)
+        )
+        for item in inside if listed else ([] if inside else [value]):
             kind = evaluator.class_shown(
                 item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item),
             )
             if is_event(kind):
-                found[kind] = None
-    return list(found)
+                events[kind] = None
+    return list(events)
 
 
-def _in_list(one: object) -> list[object]:
-    return list(one) if isinstance(one, list | tuple) else []
+def _in_list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 @dataclass(frozen=True)
@@ -150,11 +152,11 @@ class EventStep:
 
     def _resources(self) -> Iterator[tuple[str, object]]:
         """The resources of the step, as far as the code of their factories determines them."""
-        for one in self.config.resources:
-            factory = getattr(one.resource, "_factory", None)
+        for resource in self.config.resources:
+            factory = getattr(resource.resource, "_factory", None)
             known = summarize(factory).return_values if factory is not None else Values(complete=False)
             if len(known.known) == 1 and known.complete:
-                yield one.name, known.known[0]
+                yield resource.name, known.known[0]
 
     @cached_property
     def code(self) -> EventCode:
@@ -180,7 +182,9 @@ class EventStep:
 
     def accepts(self, event: Any) -> bool:
         """Whether it accepts an event of a class."""
-        accepted = tuple(one for one in self.config.accepted_events if isinstance(one, type))
+        accepted = tuple(
+            accepted_event for accepted_event in self.config.accepted_events if isinstance(accepted_event, type)
+        )
         if getattr(self.config, "accept_event_subclasses", False):
             return isinstance(event, type) and issubclass(event, accepted)
         return event in accepted or event in self.awaited
@@ -188,18 +192,22 @@ class EventStep:
     @cached_property
     def awaited(self) -> list[Any]:
         """The classes of events that it waits for in its body."""
-        found = (self.code.awaited(call, body.scope) for call, body in self.code.waits())
-        return [one for classes in found for one in classes if is_event(one)]
+        awaited = (self.code.awaited(call, body.scope) for call, body in self.code.waits())
+        return [class_ for classes in awaited for class_ in classes if is_event(class_)]
 
     @cached_property
     def emissions(self) -> list[Emission]:
         """All events that it emits."""
         sent = [*self._sent_events(), *self._streamed_events()]
-        listed = [Emission(one, sent=True, parallel=True) for one in self._listed_events()]
-        only_sent = {one.event for one in (*sent, *listed)} - set(self.code.events_of(self.body.return_values))
-        returned = [Emission(one) for one in self._returned_events() if one not in only_sent]
+        listed = [Emission(listed_event, sent=True, parallel=True) for listed_event in self._listed_events()]
+        only_sent = {emission.event for emission in (*sent, *listed)} - set(
+            self.code.events_of(self.body.return_values)
+        )
+        returned = [
+            Emission(returned_event) for returned_event in self._returned_events() if returned_event not in only_sent
+        ]
         if returned or listed or not self._sends_once:
-            sent = [replace(one, parallel=True) for one in sent]
+            sent = [replace(emission, parallel=True) for emission in sent]
         return list(dict.fromkeys([*returned, *sent, *listed]))
 
     @cached_property
@@ -210,25 +218,35 @@ class EventStep:
         if len(sends) != 1 or own is None or sends[0] not in own.calls:
             return False
         loops = [node for node in ast.walk(own.function.tree) if isinstance(node, _LOOPS)]
-        return not any(one is sends[0] for loop in loops for one in ast.walk(loop))
+        return not any(node is sends[0] for loop in loops for node in ast.walk(loop))
 
     def _returned_events(self) -> list[Any]:
         """The classes of events in its return annotation, or in its code."""
-        declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one)]
+        declared = [
+            return_type
+            for return_type in self.config.return_types
+            if is_event(return_type) and not _is_base(return_type)
+        ]
         known = self.code.events_of(self.body.return_values)
-        if len(declared) < len([one for one in self.config.return_types if one is not type(None)]):
+        if len(declared) < len(
+            [return_type for return_type in self.config.return_types if return_type is not type(None)]
+        ):
             unclear = not self.body.source_known or not self.body.return_values.complete
             if unclear or any(map(_is_base, known)):
                 self.open_outputs.append("the events that it returns are neither declared nor known")
         bare = getattr(self.config, "bare_return_types", ()) if getattr(self.config, "is_fan_out", False) else declared
-        return list(dict.fromkeys([*(one for one in declared if one in bare), *known]))
+        return list(dict.fromkeys([*(event for event in declared if event in bare), *known]))
 
     def _listed_events(self) -> list[Any]:
         """The classes of events that it returns in lists."""
         if not getattr(self.config, "is_fan_out", False):
             return []
         bare = getattr(self.config, "bare_return_types", ())
-        declared = [one for one in self.config.return_types if is_event(one) and not _is_base(one) and one not in bare]
+        declared = [
+            return_type
+            for return_type in self.config.return_types
+            if is_event(return_type) and not _is_base(return_type) and return_type not in bare
+        ]
         return list(dict.fromkeys([*declared, *self.code.events_of(self.body.return_values, listed=True)]))
 
     def _sent_events(self) -> Iterator[Emission]:
@@ -239,7 +257,7 @@ class EventStep:
             to = self.code.evaluator.value(_argument(call, "step", 1), body.scope).strings or {None}
             has_target = _argument(call, "step", 1) is not None
             for event in events:
-                yield from (Emission(event, sent=True, to=one if has_target else None) for one in to)
+                yield from (Emission(event, sent=True, to=receiver if has_target else None) for receiver in to)
 
     def _streamed_events(self) -> Iterator[Emission]:
         """The questions that it writes to the stream without waiting for the answer."""
@@ -267,14 +285,14 @@ def steps_of(workflow: Any) -> dict[str, EventStep]:
         declared: dict[str, EventStep] = workflow.declared_steps()  # type: ignore[attr-defined]
         return declared
     kind = workflow if isinstance(workflow, type) else type(workflow)
-    found: dict[str, Any] = {}
+    steps: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        for name, one in vars(base).items():
-            found.pop(name, None)
-            if isinstance(one, FunctionType) and _config(one) is not None:
-                found[name] = one
-    found |= private_attribute(kind, "_step_functions", DISTRIBUTION)
-    return {name: EventStep(name, one, workflow, _config(one)) for name, one in found.items()}
+        for name, variable in vars(base).items():
+            steps.pop(name, None)
+            if isinstance(variable, FunctionType) and _config(variable) is not None:
+                steps[name] = variable
+    steps |= private_attribute(kind, "_step_functions", DISTRIBUTION)
+    return {name: EventStep(name, step, workflow, _config(step)) for name, step in steps.items()}
 
 
 def _config(function: Any) -> Any:
@@ -282,4 +300,4 @@ def _config(function: Any) -> Any:
 
 
 def names_of(events: Iterable[Any]) -> list[str]:
-    return [one.__name__ for one in events]
+    return [event.__name__ for event in events]

@@ -89,8 +89,8 @@ def lenient(line: bytes | str) -> Message | None:
 
 def id_of(line: bytes | str) -> Any:
     """Returns the id of a refused message, if it is readable."""
-    found = (lenient(line) or {}).get("id")
-    return found if is_id(found) else None
+    message_id = (lenient(line) or {}).get("id")
+    return message_id if is_id(message_id) else None
 
 
 def is_id(value: Any) -> bool:
@@ -106,8 +106,8 @@ def is_notification(message: Mapping[str, Any]) -> bool:
 
 
 def params_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = message.get("params")
-    return found if isinstance(found, Mapping) else {}
+    params = message.get("params")
+    return params if isinstance(params, Mapping) else {}
 
 
 def envelope_of(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -153,7 +153,9 @@ _PROTOCOL_MEMBERS = ("_meta", "inputResponses", "requestState", "task")
 _KNOWN_MEMBERS = {method: {*names, *_PROTOCOL_MEMBERS} for method, names in _MEMBERS.items()}
 _SUBSCRIPTIONS = ("resources/subscribe", "resources/unsubscribe")
 _OTHER_METHODS = ("initialize", "tools/list", "completion/complete", "roots/list")
-_METHODS = {folded(one): one for one in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHER_METHODS)}
+_METHODS = {
+    folded(subscription): subscription for subscription in (*OF_CLIENT, *OF_SERVER, *_SUBSCRIPTIONS, *_OTHER_METHODS)
+}
 _PARAMS = ("name", "arguments", "uri", "ref", "argument", "cursor", "requestId", "progressToken", *_PROTOCOL_MEMBERS)
 _SERVER_PARAMS = ("message", "requestedSchema", "mode", "url", "elicitationId", "messages", "systemPrompt", "tools")
 _RESULT_MEMBERS = ("content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "action")
@@ -186,7 +188,9 @@ def client_call(method: str, params: Mapping[str, Any], conversation: str | None
 
 def server_event(method: str, params: Mapping[str, Any], conversation: str | None) -> HostCall:
     """Returns the event of a server's request."""
-    return HostCall(OF_SERVER[method], {name: one for name, one in params.items() if name != "_meta"}, conversation)
+    return HostCall(
+        OF_SERVER[method], {name: parameter for name, parameter in params.items() if name != "_meta"}, conversation
+    )
 
 
 def with_args(message: Mapping[str, Any], args: Mapping[str, Any]) -> Message:
@@ -240,8 +244,8 @@ def output_of(answer: Mapping[str, Any]) -> Any:
         return structured["result"] if alone else structured
     content = answer.get("content")
     if not isinstance(content, list):
-        return {name: one for name, one in answer.items() if name != "_meta"}
-    texts = [one.get("text") for one in content if isinstance(one, Mapping)]
+        return {name: value for name, value in answer.items() if name != "_meta"}
+    texts = [part.get("text") for part in content if isinstance(part, Mapping)]
     return "\n".join(text for text in texts if isinstance(text, str)) if all(texts) else content
 
 
@@ -325,8 +329,8 @@ def asking_result(request: ApprovalRequest, state: str) -> dict[str, Any]:
 
 def answer_in(params: Mapping[str, Any]) -> Approval:
     """Reads the reviewer's answer from the parameters of the repeated call."""
-    found = params.get("inputResponses")
-    return answer(found.get(KEY) if isinstance(found, Mapping) else None)
+    input_responses = params.get("inputResponses")
+    return answer(input_responses.get(KEY) if isinstance(input_responses, Mapping) else None)
 
 
 def asks_by_result(params: Mapping[str, Any]) -> bool:
@@ -337,8 +341,8 @@ def asks_by_result(params: Mapping[str, Any]) -> bool:
 
 def can_ask(capabilities: Any) -> bool:
     """Whether a client shows forms; an empty `elicitation` capability means that it does."""
-    found = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
-    return isinstance(found, Mapping) and (not found or isinstance(found.get("form"), Mapping))
+    elicitation = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
+    return isinstance(elicitation, Mapping) and (not elicitation or isinstance(elicitation.get("form"), Mapping))
 
 
 def answer(response: Any) -> Approval:

@@ -105,8 +105,10 @@ class Catalogue:
 
     def visible(self, tools: list[Any]) -> list[Any]:
         """Returns the parts of a server's list that a model may read: the accepted ones."""
-        found = [_shown(one, spec, self._guard.accepted.known(spec.name)) for one in tools if (spec := declared(one))]
-        return [one for one in found if one is not None]
+        found = [
+            _shown(tool, spec, self._guard.accepted.known(spec.name)) for tool in tools if (spec := declared(tool))
+        ]
+        return [shown_tool for shown_tool in found if shown_tool is not None]
 
     def call(self, tool: str, args: Mapping[str, Any], conversation: str | None) -> HostCall:
         """Returns a tool call with validated arguments and the defaults of the schema; its edits are validated, too.
@@ -143,7 +145,7 @@ def _shown(tool: Mapping[str, Any], spec: ToolSpec, accepted: ToolSpec | None) -
     """Returns a declaration without the unaccepted fields; None if the tool itself is not accepted."""
     if accepted is None or accepted.digest != spec.digest:
         return None
-    return {name: one for name, one in tool.items() if name not in spec.more or accepted.more.get(name) == one}
+    return {name: value for name, value in tool.items() if name not in spec.more or accepted.more.get(name) == value}
 
 
 def _digests(specs: Iterable[ToolSpec]) -> list[tuple[str, str]]:
@@ -152,8 +154,8 @@ def _digests(specs: Iterable[ToolSpec]) -> list[tuple[str, str]]:
 
 def specs_of(tools: Any) -> list[ToolSpec]:
     """Returns the declarations of a server's list; an invalid one is skipped, so it cannot be called."""
-    found = [declared(one) for one in (tools if isinstance(tools, list) else ())]
-    return [one for one in found if one is not None]
+    specs = [declared(tool) for tool in (tools if isinstance(tools, list) else ())]
+    return [spec for spec in specs if spec is not None]
 
 
 # --- a list before a client connects
@@ -199,17 +201,17 @@ class _Probe:
             meta = {"_meta": _ENVELOPE}  # since 2026-07-28 there is no handshake
         else:
             await self._link.send(calls.notification("notifications/initialized"))
-        found: list[ToolSpec] = []
+        tool_specs: list[ToolSpec] = []
         cursor = None
         while True:
             response = await self._ask("tools/list", {**meta, **({} if cursor is None else {"cursor": cursor})})
             answer = response.get("result")
             if not isinstance(answer, Mapping):
-                return found + self._none(response.get("error"))
-            found += specs_of(answer.get("tools"))
+                return tool_specs + self._none(response.get("error"))
+            tool_specs += specs_of(answer.get("tools"))
             cursor = answer.get("nextCursor")
             if cursor is None:
-                return found
+                return tool_specs
 
     def _none(self, error: Any) -> list[ToolSpec]:
         if isinstance(error, Mapping) and error.get("code") == calls.METHOD_NOT_FOUND:

@@ -144,7 +144,7 @@ def outcome_of(output: Any) -> Outcome:
     if isinstance(getattr(output, "input_required", output), types.InputRequiredResult):
         return Outcome("input is asked for", failed=None, ended=False)
     if isinstance(output, ToolResult | types.CallToolResult):
-        structured, content = output.structured_content, [one.model_dump(mode="json") for one in output.content]
+        structured, content = output.structured_content, [block.model_dump(mode="json") for block in output.content]
         answer = {"content": content, **({} if structured is None else {"structuredContent": structured})}
         return outcome_of_result({**answer, "isError": output.is_error is True})
     return Outcome(to_jsonable_python(output, fallback=repr))  # in the form that the client reads
@@ -159,15 +159,17 @@ async def _ask_by_form(context: Context, request: ApprovalRequest) -> Approval:
 
 
 def _form_answer(context: Context) -> Approval:
-    found = (context.input_responses or {}).get(calls.KEY)
-    if found is None:
+    input_response = (context.input_responses or {}).get(calls.KEY)
+    if input_response is None:
         return calls.answer(None)
-    return calls.answer({"action": getattr(found, "action", None), "content": getattr(found, "content", None)})
+    return calls.answer(
+        {"action": getattr(input_response, "action", None), "content": getattr(input_response, "content", None)}
+    )
 
 
 def _capabilities(context: Context) -> Any:
-    found = context.session.client_capabilities
-    return found.model_dump(by_alias=True, exclude_none=True) if found is not None else None
+    client_capabilities = context.session.client_capabilities
+    return client_capabilities.model_dump(by_alias=True, exclude_none=True) if client_capabilities is not None else None
 
 
 # --- the tools
@@ -195,9 +197,9 @@ def require_plain(tool: Tool) -> None:
     """
     within = getattr(getattr(tool, "fn", None), _MARK, None)
     for name, annotation in within.annotations() if within is not None else ():
-        if (found := opaque_type(annotation)) is not None:
+        if (opaque := opaque_type(annotation)) is not None:
             raise InputError(
-                f"{name!r} of the tool {tool.name!r} is a {found}, whose value no rule can read; "
+                f"{name!r} of the tool {tool.name!r} is a {opaque}, whose value no rule can read; "
                 "expected a plain type, or a value that the server itself injects (Depends)"
             )
 
@@ -230,7 +232,9 @@ class _JudgedFunction:
         self._own = tuple(inspect.signature(without_injected_parameters(fn)).parameters)
         self._in_thread = threaded and not inspect.iscoroutinefunction(_unwrapped(fn))
         parameters = self._signature.parameters.values()
-        self._by_name = all(one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) for one in parameters)
+        self._by_name = all(
+            parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY) for parameter in parameters
+        )
         self._hints = _hints(fn)
         self.gates = (*_gates_of(fn), gate)
 
@@ -367,13 +371,17 @@ class GuardedTool(Tool):
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
     try:
-        found = get_type_hints(fn, include_extras=True)
+        hints = get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - names that do not exist at run time; FastMCP falls back in the same way
-        found = {}
+        hints = {}
     signature = inspect.signature(fn)
-    annotations = {name: one.annotation for name, one in signature.parameters.items()}
+    annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     annotations["return"] = signature.return_annotation
-    return {name: found.get(name, one) for name, one in annotations.items() if one is not inspect.Parameter.empty}
+    return {
+        name: hints.get(name, annotation)
+        for name, annotation in annotations.items()
+        if annotation is not inspect.Parameter.empty
+    }
 
 
 def _unwrapped(fn: Any) -> Any:

@@ -169,7 +169,7 @@ class HttpFront:
             yield
         finally:
             sweeping.cancel()
-            await asyncio.gather(*(self._close(one) for one in list(self._sessions.values())))
+            await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one HTTP request."""
@@ -211,12 +211,12 @@ class HttpFront:
             await http.answer(send, 200, b'{"status": "ok"}')
             return
         await self._admission.admit(request, READ_METRICS)
-        found = self._metrics.exposition()
-        if found is None:
+        exposition = self._metrics.exposition()
+        if exposition is None:
             raise RefusedError(
                 404, "there are no metrics; expected prometheus-client: pip install 'guardagent[server]'"
             )
-        await http.answer(send, 200, found[1], kind=found[0])
+        await http.answer(send, 200, exposition[1], kind=exposition[0])
 
     # --- messages of the client
 
@@ -305,16 +305,16 @@ class HttpFront:
         name = request.headers.get("mcp-session-id")
         if name is None:
             raise RefusedError(400, "no session is named; expected Mcp-Session-Id")
-        found = self._sessions.get(name)
-        if found is None or found.owner != caller:
+        session = self._sessions.get(name)
+        if session is None or session.owner != caller:
             raise RefusedError(404, "there is no such session")
-        return found
+        return session
 
     def _opened(self, message: calls.Message, caller: SessionPrincipal | None) -> HttpSession:
         """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
             raise RefusedMessageError(400, "no session is named; begin with initialize", message.get("id"))
-        own = 0 if caller is None else sum(one.owner == caller for one in self._sessions.values())
+        own = 0 if caller is None else sum(session.owner == caller for session in self._sessions.values())
         if len(self._sessions) >= self._limits.sessions or own >= self._limits.sessions_per_caller:
             raise RefusedMessageError(503, "too many sessions are open", message["id"])
         session = HttpSession(uuid.uuid4().hex, caller)
@@ -338,9 +338,9 @@ class HttpFront:
         while True:
             await asyncio.sleep(self._limits.idle_seconds / 10)
             oldest = asyncio.get_running_loop().time() - self._limits.idle_seconds
-            for one in list(self._sessions.values()):
-                if one.used < oldest and not one.streams and not one.listening:
-                    await self._close(one)
+            for session in list(self._sessions.values()):
+                if session.used < oldest and not session.streams and not session.listening:
+                    await self._close(session)
 
 
 def _refusal(refused: RefusedError) -> bytes:

@@ -218,17 +218,17 @@ class GuardMiddleware(Middleware):
 
 
 def _injects(server: Any) -> bool:
-    return any(isinstance(one, ToolInjectionMiddleware) and one.injected_tools for one in server.middleware)
+    return any(isinstance(layer, ToolInjectionMiddleware) and layer.injected_tools for layer in server.middleware)
 
 
 async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
     """Returns the tools of this server's own code, and those of mounted servers."""
-    found: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
+    tool_specs: tuple[dict[str, ToolSpec], dict[str, ToolSpec]] = ({}, {})
     for tool in tools:
         more = {"title": tool.title} if tool.title else {}
         spec = ToolSpec(tool.name, tool.parameters, tool.description or "", more, _parameters(tool))
-        found[await from_elsewhere(tool)][tool.name] = spec
-    return list(found[0].values()), list(found[1].values())
+        tool_specs[await from_elsewhere(tool)][tool.name] = spec
+    return list(tool_specs[0].values()), list(tool_specs[1].values())
 
 
 def _parameters(tool: Tool) -> frozenset[str]:
@@ -268,7 +268,11 @@ class _GuardTransform(Transform):
         return guarded_tool(tool, self.gate)
 
     def _outermost(self) -> bool:
-        ours = [one for one in self._server.transforms if isinstance(one, _GuardTransform) and one.gate is self.gate]
+        ours = [
+            transform
+            for transform in self._server.transforms
+            if isinstance(transform, _GuardTransform) and transform.gate is self.gate
+        ]
         return ours[-1] is self
 
 
@@ -317,7 +321,7 @@ class GuardServerMiddleware:
             return _denied(context, denied.verdict)
         if is_ours:
             ours = ("inputResponses", "requestState")
-            params = {name: one for name, one in context.params.items() if name not in ours}
+            params = {name: parameter for name, parameter in context.params.items() if name not in ours}
             context = replace(context, params=params)
         return await self._execute(context, call_next, call, proposed, args)
 
@@ -362,9 +366,9 @@ class GuardServerMiddleware:
             request = self._guard.request(call, verdict)
             if calls.asks_by_result(context.params):
                 raise InputRequiredSignal(calls.asking_result(request, self._rounds.ask(proposed, call)))
-            found = context.session.client_capabilities
+            client_capabilities = context.session.client_capabilities
             modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-            if modern or found is None or not calls.can_ask(_plain(found)):
+            if modern or client_capabilities is None or not calls.can_ask(_plain(client_capabilities)):
                 return None
             question = calls.question(request)
             response = await context.session.elicit_form(

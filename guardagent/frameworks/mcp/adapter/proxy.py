@@ -243,8 +243,8 @@ def session_of(session: Any, request: Any) -> str | None:
         request: its HTTP request, if any.
     """
     if request is not None:
-        found = getattr(getattr(session, "_connection", None), "session_id", None)
-        return f"mcp-{found}" if isinstance(found, str) and found else None
+        session_id = getattr(getattr(session, "_connection", None), "session_id", None)
+        return f"mcp-{session_id}" if isinstance(session_id, str) and session_id else None
     channel = _channel(getattr(session, "_request_outbound", None))
     if channel is None:
         return None
@@ -257,9 +257,9 @@ def session_of(session: Any, request: Any) -> str | None:
 def _channel(context: Any) -> Any:
     """Returns the library's dispatcher; over pipes or in memory there is one for each client."""
     context = getattr(context, "_inner", context)
-    found = getattr(context, "_dispatcher", None)
-    if found is not None:
-        return found
+    dispatcher = getattr(context, "_dispatcher", None)
+    if dispatcher is not None:
+        return dispatcher
     back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
     return captured(back, "peer")
 
@@ -291,10 +291,10 @@ class FileState:
     def __call__(self, _conversation: str) -> dict[str, Any]:
         """Returns the state, which is the same for every conversation."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise InputError(f"{self._path}: cannot be read: {error.strerror}; expected a JSON object") from None
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
         if seen != self._seen:
             self._state, self._seen = read_object(self._path), seen
         return self._state

@@ -508,7 +508,7 @@ class Relay:
         wanted = answer.get("inputRequests") if isinstance(answer, Mapping) else None
         if wanted is None:
             return None
-        if not isinstance(wanted, Mapping) or not all(isinstance(one, Mapping) for one in wanted.values()):
+        if not isinstance(wanted, Mapping) or not all(isinstance(request, Mapping) for request in wanted.values()):
             return "the server asks for input in no known form"
         for name, one in wanted.items():
             method = one.get("method")
@@ -541,17 +541,17 @@ class Relay:
 
     async def _list_tools(self) -> None:
         """Fetches the whole tool list, and checks the rules against it."""
-        cursor, found = None, list[ToolSpec]()
+        cursor, specs = None, list[ToolSpec]()
         for _ in range(MAX_PAGES):
             response = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
             answer = response.get("result")
             if not isinstance(answer, Mapping):
                 self._no_list(response.get("error"))
                 return
-            found += specs_of(answer.get("tools"))
+            specs += specs_of(answer.get("tools"))
             cursor = answer.get("nextCursor")
             if cursor is None:
-                self._attach(found)
+                self._attach(specs)
                 return
 
     def _no_list(self, why: Any) -> None:
@@ -640,21 +640,21 @@ class Relay:
             _log.error("a message was not passed on: %r", error)
 
     def _newest(self) -> Any:
-        return next((one.message["id"] for one in reversed(self._pending.values())), None)
+        return next((request.message["id"] for request in reversed(self._pending.values())), None)
 
     def _related(self, params: Mapping[str, Any]) -> Any:
         """Returns the request that a notification belongs to: the one with its progress token, else the newest."""
         token = params.get("progressToken")
         if token is not None:
-            for one in self._pending.values():
-                meta = params_of(one.message).get("_meta")
+            for request in self._pending.values():
+                meta = params_of(request.message).get("_meta")
                 if isinstance(meta, Mapping) and meta.get("progressToken") == token:
-                    return one.message["id"]
+                    return request.message["id"]
         return self._newest()
 
 
 def _without(params: Mapping[str, Any], *names: str) -> Message:
-    return {name: one for name, one in params.items() if name not in names}
+    return {name: parameter for name, parameter in params.items() if name not in names}
 
 
 def _form_of(question: Mapping[str, Any]) -> Message:

@@ -272,7 +272,7 @@ class ServerSide:
             self._standing.pop(("resources/subscribe", params.get("uri")), None)
         meta = params.get("_meta")
         if is_request(message) and isinstance(meta, Mapping):
-            kept = {name: one for name, one in meta.items() if name.startswith("io.modelcontextprotocol/")}
+            kept = {name: value for name, value in meta.items() if name.startswith("io.modelcontextprotocol/")}
             self._meta = kept or self._meta
 
     # --- one connection
@@ -319,12 +319,12 @@ class ServerSide:
 
     async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
         """Replaces an ambiguous answer by an error for the client: the call may have run."""
-        found, name = calls.lenient(line), calls.id_of(line)
-        if found is None or name is None:
+        message, name = calls.lenient(line), calls.id_of(line)
+        if message is None or name is None:
             _log.warning("the MCP server sent an invalid message: %s: %.200r", error, line)
             return line, {}
         _log.warning("a message of the MCP server is not passed on: %s", error)
-        if "method" in found:
+        if "method" in message:
             with contextlib.suppress(LinkLostError):
                 await self._send_now(calls.error(name, INVALID, str(error)))
             return line, {}
@@ -373,10 +373,10 @@ class OverlongLine:
     @property
     def id(self) -> Any:
         """Returns the request id, if it is the first or last member, as clients write it."""
-        found = _FIRST.match(self.head) or _LAST.search(self.tail)
-        if found is None:
+        match = _FIRST.match(self.head) or _LAST.search(self.tail)
+        if match is None:
             return None
-        return int(found["number"]) if found["number"] else found["text"].decode()
+        return int(match["number"]) if match["number"] else match["text"].decode()
 
 
 class LineBuffer:
@@ -401,8 +401,8 @@ class LineBuffer:
 
     def end(self) -> OverlongLine | None:
         """Returns the last line, if the stream ends in an overlong one."""
-        found = self._finish()
-        return found if isinstance(found, OverlongLine) else None
+        ended = self._finish()
+        return ended if isinstance(ended, OverlongLine) else None
 
     def _begin(self) -> None:
         self._parts: list[bytes] = []
@@ -419,6 +419,6 @@ class LineBuffer:
         self._tail = (self._tail + piece)[-_END:]
 
     def _finish(self) -> bytes | OverlongLine:
-        found = OverlongLine(self._parts[0], self._tail) if self._long else b"".join(self._parts)
+        overlong_line = OverlongLine(self._parts[0], self._tail) if self._long else b"".join(self._parts)
         self._begin()
-        return found
+        return overlong_line

@@ -77,7 +77,9 @@ class GuardedToolUseBehavior:
         if callable(self._before):
             behavior = self._before(context, results)
             return await behavior if inspect.isawaitable(behavior) else behavior
-        return self._of_outputs([one for one in results if not isinstance(one.output, DenialText)], results)
+        return self._of_outputs(
+            [plain_result for plain_result in results if not isinstance(plain_result.output, DenialText)], results
+        )
 
     def _of_outputs(self, created: list[Any], results: list[Any]) -> Any:
         if self._before == "stop_on_first_tool" and created and created[0] is results[0]:
@@ -112,8 +114,8 @@ class ProposalHooks(AgentHooks[Any]):
         await self._before.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        calls = [getattr(one, "call_id", None) for one in response.output]
-        self._adapter.propose(context, [one for one in calls if isinstance(one, str)])
+        calls = [getattr(output_item, "call_id", None) for output_item in response.output]
+        self._adapter.propose(context, [call for call in calls if isinstance(call, str)])
         self._adapter.run_of(context).texts = texts_of(response.output)
         await self._before.on_llm_end(context, agent, response)
 
@@ -129,11 +131,11 @@ def unaccepted_tools(guard: EnforcementPoint, servers: Iterable[Any], tools: Ite
         servers: the agent's.
         tools: as the agent lists them.
     """
-    listed = [one for one in tools if isinstance(one, FunctionTool) and one._mcp_tool_binding is not None]  # noqa: SLF001
+    listed = [tool for tool in tools if isinstance(tool, FunctionTool) and tool._mcp_tool_binding is not None]  # noqa: SLF001
     for at, server in enumerate(servers):
-        own = {one._mcp_tool_binding[1]: one for one in listed if one._mcp_tool_binding[2] == at}  # noqa: SLF001
+        own = {tool._mcp_tool_binding[1]: tool for tool in listed if tool._mcp_tool_binding[2] == at}  # noqa: SLF001
         guard.update_server_tools(_server_key(server), _specs(server, own))
-    return {one.name for one in listed if guard.accepted.unaccepted(one.qualified_name) is not None}
+    return {tool.name for tool in listed if guard.accepted.unaccepted(tool.qualified_name) is not None}
 
 
 def without_description(tool: Any) -> Any:
@@ -147,10 +149,13 @@ def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
     """Returns all tools of a server, including those that a filter hides from this agent or run."""
     raw = getattr(server, "cached_tools", None)
     if raw is None:
-        return [ToolSpec(one.qualified_name, one.params_json_schema, one.description) for one in own.values()]
-    found = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in raw]
-    names = {name: one.qualified_name for name, one in own.items()}
-    return [replace(one, name=names.get(one.name, one.name)) for one in found if one is not None]
+        return [
+            ToolSpec(function_tool.qualified_name, function_tool.params_json_schema, function_tool.description)
+            for function_tool in own.values()
+        ]
+    specs = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in raw]
+    names = {name: function_tool.qualified_name for name, function_tool in own.items()}
+    return [replace(spec, name=names.get(spec.name, spec.name)) for spec in specs if spec is not None]
 
 
 def _server_key(server: Any) -> str:
@@ -335,7 +340,7 @@ async def _held(result: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
     A run that was cancelled has no answer, so that its text was not judged, and is withheld.
     """
-    found = [one async for one in events]
+    found = [event async for event in events]
     cancelled = result.final_output is None and not result.interruptions
     for event in found:
         if not (cancelled and _may_have_text(event)):

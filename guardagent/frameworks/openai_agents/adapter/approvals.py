@@ -243,10 +243,10 @@ def host_approval(context: Any, tool: FunctionTool) -> Literal["once", "always"]
 def _status(context: ToolContext[Any], tool: FunctionTool, tool_call: Any) -> bool | None:
     namespace = context.tool_namespace
     item = ToolApprovalItem(agent=context.agent, raw_item=tool_call, tool_name=tool.name, tool_namespace=namespace)
-    found = context.get_approval_status(
+    approval_status = context.get_approval_status(
         tool.name, tool_call.call_id, tool_namespace=namespace, existing_pending=item, current_invocation=item
     )
-    return found if isinstance(found, bool) else None
+    return approval_status if isinstance(approval_status, bool) else None
 
 
 def request(item: ToolApprovalItem, state: Any = None) -> ApprovalRequest:
@@ -321,7 +321,7 @@ def _record_answer(adapter: OpenAIAdapter, call: HostCall, approval: Approval) -
 
 def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
     """Returns the call of another process's interruption; None if state and tools do not determine it."""
-    tools = {getattr(one, "qualified_name", None): one for one in getattr(item.agent, "tools", ())}
+    tools = {getattr(tool, "qualified_name", None): tool for tool in getattr(item.agent, "tools", ())}
     needs = getattr(tools.get(item.qualified_name), "needs_approval", None)
     if state is None or not isinstance(needs, NeedsApproval):
         return None
@@ -334,7 +334,7 @@ def _call_of(item: ToolApprovalItem, state: Any) -> HostCall | None:
 
 
 def _adapter_of(item: ToolApprovalItem) -> OpenAIAdapter:
-    found = getattr(item.agent, "guardagent_attachment", None)
-    if found is None:
+    guardagent_attachment = getattr(item.agent, "guardagent_attachment", None)
+    if guardagent_attachment is None:
         raise InputError("this is not an interruption of a guarded agent; expected one of 'result.interruptions'")
-    return found  # type: ignore[no-any-return]
+    return guardagent_attachment  # type: ignore[no-any-return]

@@ -392,7 +392,7 @@ async def _judge(adapter: OpenAIAdapter, context: Any, output: Any) -> Any:
         return GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
     text = output if isinstance(output, str) else _json(output)
     beside = run.texts[:-1]  # the SDK's answer is only the last message of a response; the user may see them all
-    text = "\n".join([*(one for one in beside if one not in text), text])
+    text = "\n".join([*(earlier_text for earlier_text in beside if earlier_text not in text), text])
     conversation = adapter.conversation_of(context) or ""
     verdict = await adapter.guard.aanswer(conversation, last_user_text(chat(run.input)), text)
     return GuardrailFunctionOutput(output_info=verdict.to_dict(), tripwire_triggered=bool(verdict.label))

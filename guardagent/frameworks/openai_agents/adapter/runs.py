@@ -251,8 +251,8 @@ SKIP_OUTPUT_SCHEMA = ToolOutputGuardrail(guardrail_function=_reject, name="guard
 
 def chat(items: Iterable[Any]) -> list[dict[str, Any]]:
     """The messages among the items, each with its role and its text."""
-    messages = [one for one in items if isinstance(one, Mapping) and isinstance(one.get("role"), str)]
-    return [{"role": one["role"], "content": text_of(one.get("content"))} for one in messages]
+    messages = [item for item in items if isinstance(item, Mapping) and isinstance(item.get("role"), str)]
+    return [{"role": message["role"], "content": text_of(message.get("content"))} for message in messages]
 
 
 def text_of(content: Any) -> str:
@@ -260,16 +260,18 @@ def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list | tuple) else ()
-    return "\n".join(str(one["text"]) for one in parts if isinstance(one, Mapping) and isinstance(one.get("text"), str))
+    return "\n".join(
+        str(part["text"]) for part in parts if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+    )
 
 
 def result_ids(items: Iterable[Any]) -> list[str]:
     """The ids of the calls whose results are among the items."""
-    results = [one for one in items if isinstance(one, Mapping) and one.get("type") == "function_call_output"]
+    results = [item for item in items if isinstance(item, Mapping) and item.get("type") == "function_call_output"]
     return [str(one.get("call_id")) for one in results]
 
 
 def texts_of(output: Iterable[Any]) -> list[str]:
     """The texts of all messages in a model's response, refusals too."""
-    parts = [part for one in output if one.type == "message" for part in one.content]
-    return [getattr(one, "text", None) or getattr(one, "refusal", None) or "" for one in parts]
+    parts = [part for output_item in output if output_item.type == "message" for part in output_item.content]
+    return [getattr(part, "text", None) or getattr(part, "refusal", None) or "" for part in parts]

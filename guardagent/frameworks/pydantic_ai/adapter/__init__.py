@@ -93,7 +93,7 @@ def _methods(base: Any) -> dict[str, Callable[..., Any]]:
     def _resolve_realtime_session(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001 - the host's arguments
         raise InputError("a realtime session speaks before its answer can be judged; run a guarded agent without one")
 
-    return {one.__name__: one for one in (iter, run_stream, _get_toolset, _resolve_realtime_session)}
+    return {method.__name__: method for method in (iter, run_stream, _get_toolset, _resolve_realtime_session)}
 
 
 def _attachment(agent: Any) -> Any:
@@ -203,9 +203,9 @@ def without_description(tool: Any, text: str) -> Any:
 
 def own_toolsets(toolset: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
     """Returns the toolsets with tools of their own."""
-    found: list[AbstractToolset[Any]] = []
-    toolset.apply(found.append)
-    return found
+    abstract_toolsets: list[AbstractToolset[Any]] = []
+    toolset.apply(abstract_toolsets.append)
+    return abstract_toolsets
 
 
 def _public_name(ctx: Any, name: str) -> str:
@@ -220,11 +220,11 @@ def _public_name(ctx: Any, name: str) -> str:
 
 def server_of(toolset: Any) -> str | None:
     """Returns the key of the server of an MCP toolset; None for other toolsets."""
-    servers = [one for one in own_toolsets(toolset) if _has_module(one, "pydantic_ai.mcp")]
+    servers = [toolset for toolset in own_toolsets(toolset) if _has_module(toolset, "pydantic_ai.mcp")]
     if not servers:
         return None
-    address = [_address(one) for one in servers]
-    shown = ", ".join(str(one.id or type(one).__name__) for one in servers)
+    address = [_address(server) for server in servers]
+    shown = ", ".join(str(server.id or type(server).__name__) for server in servers)
     return f"{shown} ({hashlib.sha256(repr(address).encode()).hexdigest()[:8]})"
 
 
@@ -292,7 +292,7 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         require_parts(GuardCapability, *CAPABILITY_PARTS)
         self._refuse_durable(agent.root_capability)
         tools = agent.root_capability.get_native_tools()
-        refuse_native_tools([one for one in tools if not callable(one)], self._unguarded)
+        refuse_native_tools([tool for tool in tools if not callable(tool)], self._unguarded)
         self._check_functions(agent.toolsets)
         kind: Any = type(agent)
         agent.__class__ = guarded_class(kind)
@@ -300,7 +300,7 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
 
     def _check_functions(self, toolsets: Any) -> None:
         """Compares the tools with the rules, if all are known before a run."""
-        if any(not isinstance(one, FunctionToolset) for one in toolsets):
+        if any(not isinstance(toolset, FunctionToolset) for toolset in toolsets):
             return
         for toolset in toolsets:
             for name, tool in toolset.tools.items():
@@ -311,9 +311,9 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         self.listed.check()
 
     def _refuse_durable(self, capability: Any) -> None:
-        found: list[Any] = []
-        capability.apply(found.append)
-        for one in found:
+        durable: list[Any] = []
+        capability.apply(durable.append)
+        for one in durable:
             if is_durable(one):
                 raise InputError(_DURABLE.format(type(one).__name__))
 
@@ -326,12 +326,12 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         run = new_run(
             self.name(),
             explicit=any(options.get(name) is not None for name in ("conversation_id", "conversation")),
-            streamed=any(isinstance(one, StreamMark) for one in capabilities),
+            streamed=any(isinstance(capability, StreamMark) for capability in capabilities),
             waits=may_wait(output_type),
             functions=output_functions(output_type),
             rejected=rejections(options.get("deferred_tool_results")),
         )
-        own = [one for one in capabilities if not isinstance(one, StreamMark)]
+        own = [capability for capability in capabilities if not isinstance(capability, StreamMark)]
         return {**options, "capabilities": [*own, GuardCapability(self, run, {}, self._unguarded)]}
 
     def toolset(self, toolset: Any, capability: Any) -> Any:
@@ -344,19 +344,21 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         Raises:
             InputError: its tools run in another process.
         """
-        found: list[Any] = []
+        toolsets: list[Any] = []
         if capability is not None:
             self._refuse_durable(capability)
-            capability.apply(found.append)
-        own = next((part for part in found if isinstance(part, GuardCapability) and part.adapter is self), None)
+            capability.apply(toolsets.append)
+        own = next((part for part in toolsets if isinstance(part, GuardCapability) and part.adapter is self), None)
         run, arguments = (own.run, own.arguments) if own is not None else (None, {})
 
-        def guarded_own(one: AbstractToolset[Any]) -> AbstractToolset[Any]:
-            if is_durable(one):
-                raise InputError(_DURABLE.format(type(one).__name__))
-            if type(one) is DynamicToolset:
-                return guarded_dynamic(one, guarded_own)
-            return one if _is_output(one) else OwnToolset(one, self, run, arguments)
+        def guarded_own(abstract_toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+            if is_durable(abstract_toolset):
+                raise InputError(_DURABLE.format(type(abstract_toolset).__name__))
+            if type(abstract_toolset) is DynamicToolset:
+                return guarded_dynamic(abstract_toolset, guarded_own)
+            return (
+                abstract_toolset if _is_output(abstract_toolset) else OwnToolset(abstract_toolset, self, run, arguments)
+            )
 
         try:
             inner = toolset.visit_and_replace(guarded_own)
@@ -400,7 +402,9 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         if server is None:
             return tools
         late = unaccepted_names(self.guard, {server: [arguments[names[name]].spec for name in tools]})
-        return {name: without_description(one, UNREAD) if names[name] in late else one for name, one in tools.items()}
+        return {
+            name: without_description(tool, UNREAD) if names[name] in late else tool for name, tool in tools.items()
+        }
 
     def _arguments(self, name: str, tool: Any) -> PydanticArguments:
         """Reads the declaration of a tool, unless it is the one that was read before."""
@@ -409,7 +413,7 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
         if (
             known is None
             or known[0] != tool.tool_def
-            or any(one is not other for one, other in zip(known[1], made_of, strict=True))
+            or any(known_part is not other for known_part, other in zip(known[1], made_of, strict=True))
         ):
             known = self._read[name] = (tool.tool_def, made_of, PydanticArguments.of(name, tool))
         return known[2]

@@ -48,7 +48,7 @@ def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]
         InputError: there is no such call, or the answer is for another request.
     """
     results = DeferredToolResults()
-    waiting = {one.tool_call_id for one in requests.approvals}
+    waiting = {approval.tool_call_id for approval in requests.approvals}
     for call_id, decision in decisions.items():
         if call_id not in waiting:
             raise InputError(f"no call {call_id!r} waits for approval; expected one of {sorted(waiting)}")
@@ -65,8 +65,8 @@ def answer_requests(requests: DeferredToolRequests, decisions: Mapping[str, Any]
 def rejections(results: Any) -> Mapping[str, Any]:
     """Returns the ids of the calls that a reviewer has rejected, and the host's metadata of each."""
     decisions = results.approvals if isinstance(results, DeferredToolResults) else {}
-    denied = [one for one, decision in decisions.items() if decision is False or isinstance(decision, ToolDenied)]
-    return {one: results.metadata.get(one) for one in denied}
+    denied = [name for name, decision in decisions.items() if decision is False or isinstance(decision, ToolDenied)]
+    return {call_id: results.metadata.get(call_id) for call_id in denied}
 
 
 def answered_call(conversation: str, call_id: str, metadata: Any, shown: Mapping[str, HostCall]) -> HostCall | None:
@@ -78,8 +78,8 @@ def answered_call(conversation: str, call_id: str, metadata: Any, shown: Mapping
         metadata: the host's, with the request if the answer is one of `answer_requests`.
         shown: the calls that this process has shown, by their ids.
     """
-    found = metadata.get(KEY) if isinstance(metadata, Mapping) else None
-    request = found.get("request") if isinstance(found, Mapping) else None
+    answered = metadata.get(KEY) if isinstance(metadata, Mapping) else None
+    request = answered.get("request") if isinstance(answered, Mapping) else None
     if not isinstance(request, Mapping):
         return shown.get(call_id)
     call = HostCall(str(request.get("tool")), request.get("args") or {}, conversation, id=call_id)
@@ -178,9 +178,9 @@ def as_shown(call: HostCall) -> HostCall:
 
 def _bound(metadata: Any) -> tuple[str | None, str | None]:
     """Returns the digest that an answer names, and the reviewer."""
-    found = metadata.get(KEY) if isinstance(metadata, Mapping) else None
-    found = found if isinstance(found, Mapping) else {}
-    of, by = found.get("digest"), found.get("by")
+    bound_call = metadata.get(KEY) if isinstance(metadata, Mapping) else None
+    bound_call = bound_call if isinstance(bound_call, Mapping) else {}
+    of, by = bound_call.get("digest"), bound_call.get("by")
     return (of if isinstance(of, str) else None), (by if isinstance(by, str) else None)
 
 
@@ -249,11 +249,11 @@ async def judged_response(
     adapter: HostAdapter[PydanticScope], run: PydanticRun, response: ModelResponse, parameters: ModelRequestParameters
 ) -> ModelResponse:
     """Judges what a streamed response would answer. Returns the response, or one without the denied answer."""
-    outputs = {one.name for one in parameters.output_tools}
-    calls = [one for one in response.parts if isinstance(one, ToolCallPart)]
-    text = "".join(one.content for one in response.parts if isinstance(one, TextPart))
-    answers = [one.args_as_json_str() for one in calls if one.tool_name in outputs]
-    if text and (run.streamed or all(one.tool_name in outputs for one in calls)):
+    outputs = {output_tool.name for output_tool in parameters.output_tools}
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    answers = [call.args_as_json_str() for call in calls if call.tool_name in outputs]
+    if text and (run.streamed or all(call.tool_name in outputs for call in calls)):
         answers.append(text)
     for answer in answers:
         verdict = await denial(adapter, run, answer)
@@ -274,15 +274,15 @@ async def denial(adapter: HostAdapter[PydanticScope], run: PydanticRun, answer: 
 
 def without_answer(response: ModelResponse, outputs: Collection[str], text: str) -> ModelResponse:
     """Returns a response with a text in place of its answer."""
-    kept = [one for one in response.parts if isinstance(one, ToolCallPart) and one.tool_name not in outputs]
+    kept = [part for part in response.parts if isinstance(part, ToolCallPart) and part.tool_name not in outputs]
     return replace(response, parts=[TextPart(text), *kept])
 
 
 def forget_answer(messages: list[Any], text: str) -> None:
     """Replaces a denied answer in the messages of a run; an output tool's call stays, without its arguments."""
-    last = next((one for one in reversed(messages) if isinstance(one, ModelResponse)), None)
+    last = next((message for message in reversed(messages) if isinstance(message, ModelResponse)), None)
     if last is not None:
-        last.parts = [_forgotten(one, text) for one in last.parts if isinstance(one, TextPart | ToolCallPart)]
+        last.parts = [_forgotten(part, text) for part in last.parts if isinstance(part, TextPart | ToolCallPart)]
 
 
 def _forgotten(part: Any, text: str) -> Any:

@@ -82,10 +82,12 @@ class PydanticArguments:
         function = getattr(made_of, "function", None)
         single = getattr(made_of, "single_arg_name", None)
         parameters = [] if function is None else parameters_of(function)
-        refuse_opaque(name, {one.name: one.annotation for one in parameters})
-        defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
-        generic = function is None or any(one.kind is one.VAR_KEYWORD for one in parameters)
-        beyond = None if generic else frozenset(one.name for one in parameters)
+        refuse_opaque(name, {parameter.name: parameter.annotation for parameter in parameters})
+        defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
+        }
+        generic = function is None or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        beyond = None if generic else frozenset(parameter.name for parameter in parameters)
         shown = schema if single is None else {"type": "object", "properties": {single: schema}}
         spec = ToolSpec(name, shown, description or "", unlisted_arguments=beyond)
         strict = schema if _unvalidated(validator, function) else None
@@ -101,7 +103,7 @@ class PydanticArguments:
             InputError: they do not fit the tool, or one cannot be judged.
         """
         named = dict(args) if self.schema is None else validate_arguments(self.spec.name, args, self.schema)
-        named = {**{name: one for name, one in self.defaults.items() if name not in named}, **named}
+        named = {**{name: default for name, default in self.defaults.items() if name not in named}, **named}
         return copied_values(named)
 
     def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
             return []
-    return [one for one in parameters if not _is_context(one.annotation)]
+    return [parameter for parameter in parameters if not _is_context(parameter.annotation)]
 
 
 def _is_context(annotation: Any) -> bool:
@@ -145,7 +147,7 @@ def _is_context(annotation: Any) -> bool:
 def _unvalidated(validator: Any, function: Any) -> bool:
     """Whether a validator takes anything: then the tool's JSON schema is applied strictly."""
     probes = (object(),) if function is not None else (object(), {"guardagent": object()})
-    return any(_takes(validator, one) for one in probes)
+    return any(_takes(validator, probe) for probe in probes)
 
 
 def _takes(validator: Any, value: Any) -> bool:

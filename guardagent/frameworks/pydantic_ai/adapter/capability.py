@@ -40,18 +40,18 @@ _WRAPPERS = {ToolOutput: "output", TextOutput: "output_function", NativeOutput: 
 
 def may_wait(output_type: Any) -> bool:
     """Whether a run with this output type may end with requests to reviewers."""
-    return any(one is DeferredToolRequests for one in _members(output_type))
+    return any(member is DeferredToolRequests for member in _members(output_type))
 
 
 def output_functions(output_type: Any) -> Mapping[str, Any]:
     """Returns the output functions by name."""
-    found = [one for one in _members(output_type) if inspect.isroutine(one)]
-    return {one.__name__: one for one in found}
+    members = [member for member in _members(output_type) if inspect.isroutine(member)]
+    return {member.__name__: member for member in members}
 
 
 def named_arguments(function: Any, output: Any) -> dict[str, Any]:
     """Returns the arguments of an output function by name, from what the host passes on."""
-    names = [one.name for one in parameters_of(function)] if function is not None else ["output"]
+    names = [parameter.name for parameter in parameters_of(function)] if function is not None else ["output"]
     if isinstance(output, Mapping) and set(output) <= set(names):
         return dict(output)
     return {names[0] if names else "output": output}
@@ -81,8 +81,8 @@ def _members(output_type: Any) -> Iterator[Any]:
         members = () if isinstance(output_type, type) else get_args(output_type)
     if not members:
         yield output_type
-    for one in members:
-        yield from _members(one)
+    for member in members:
+        yield from _members(member)
 
 
 # --- the capability
@@ -128,7 +128,9 @@ class GuardCapability(AbstractCapability[Any]):
     async def before_run(self, ctx: Any) -> None:
         self.run.read(ctx)
         own = AbstractCapability.handle_deferred_tool_calls
-        handled = any(type(one).handle_deferred_tool_calls is not own for one in ctx.capabilities.values())
+        handled = any(
+            type(capability).handle_deferred_tool_calls is not own for capability in ctx.capabilities.values()
+        )
         self.run.waits = self.run.waits or handled
         if self.run.call is None and self.run.conversation:
             self.guard.turn(self.run.conversation)
@@ -197,7 +199,9 @@ class GuardCapability(AbstractCapability[Any]):
         if call is not None and ctx.tool_call_id is None:
             ctx = replace(ctx, tool_call_id=call.tool_call_id)
         parameters = parameters_of(function) if function is not None else []
-        defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+        defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
+        }
         arguments = PydanticArguments(ToolSpec(name), defaults=defaults if isinstance(output, dict) else {})
         invocation = PydanticInvocation(self.adapter, self.run, arguments, named, ctx)
         try:

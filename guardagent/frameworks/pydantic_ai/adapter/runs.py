@@ -224,4 +224,4 @@ def proposal(messages: Iterable[Any], call_id: str) -> ToolCallPart | None:
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(one for one in content if isinstance(one, str))
+    return "\n".join(part for part in content if isinstance(part, str))

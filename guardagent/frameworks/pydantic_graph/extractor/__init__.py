@@ -126,8 +126,8 @@ class _Graphs:
         """Adds a graph's nodes and edges."""
         self._active.append(id(graph))
         members, entries = _members(graph)
-        ids = {key: self.assembly.id(one.owner, key, within) for key, one in members.items()}
-        inner = {key: self._add(ids[key], one, within) for key, one in members.items()}
+        ids = {key: self.assembly.id(member.owner, key, within) for key, member in members.items()}
+        inner = {key: self._add(ids[key], member, within) for key, member in members.items()}
         self._active.pop()
         exits: list[RegionExit] = []
         for key, member in members.items():
@@ -192,8 +192,8 @@ class _Graphs:
             step.tools.add(
                 name, "" if use.after_approval else box.gated_when.get(name, "") if name in box.gated else None
             )
-        step.tools.unknown += [one for one in box.unknown if one not in step.tools.unknown]
-        step.tools.notes += [one for one in box.notes if one not in step.tools.notes]
+        step.tools.unknown += [unknown_name for unknown_name in box.unknown if unknown_name not in step.tools.unknown]
+        step.tools.notes += [note for note in box.notes if note not in step.tools.notes]
         step.tools.opaque_calls += box.opaque_calls
         step.model_chooses = True
 
@@ -202,8 +202,8 @@ class _Graphs:
         step.calls_model = True
         tools = created.arguments.get("tools")
         listed = Evaluator().elements(tools) if tools is not None else Values()
-        shown = [_shown(step, one) for one in listed.known]
-        named = [one for one in shown if isinstance(one, FunctionType | ReadableFunction) or is_a(one, AI, "Tool")]
+        shown = [_shown(step, value) for value in listed.known]
+        named = [tool for tool in shown if isinstance(tool, FunctionType | ReadableFunction) or is_a(tool, AI, "Tool")]
         for one in named:
             function = one.function if is_a(one, AI, "Tool") else one
             step.add_tool(
@@ -223,7 +223,7 @@ class _Graphs:
 
     def may_run(self, kind: object) -> bool:
         if isinstance(kind, type):
-            return any(one.__module__.partition(".")[0] in {AI, LIBRARY} for one in kind.__mro__[:-1])
+            return any(base.__module__.partition(".")[0] in {AI, LIBRARY} for base in kind.__mro__[:-1])
         return isinstance(kind, ImportedName | Class) and is_member_of(kind, AI, "Agent")
 
 
@@ -253,18 +253,20 @@ def _members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeK
 
 def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
     """The nodes of a `Graph(nodes=...)`."""
-    found: dict[str, _GraphMember] = {}
+    graph_members: dict[str, _GraphMember] = {}
     ids = {definition.node: key for key, definition in graph.node_defs.items()}
     for key, definition in graph.node_defs.items():
         labels = {target: str(edge.label or "") for target, edge in definition.next_node_edges.items()}
         if definition.end_edge is not None:
             labels[END] = str(definition.end_edge.label or "")
-        found[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
-        found[key].metadata["note"] = definition.note
-    targets = {way.target for key, one in found.items() for way in one.edges if way.target != key}
-    first = _start_nodes(graph) or [key for key in found if key not in targets] or list(found)
+        graph_members[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
+        graph_members[key].metadata["note"] = definition.note
+    targets = {
+        way.target for key, graph_member in graph_members.items() for way in graph_member.edges if way.target != key
+    }
+    first = _start_nodes(graph) or [key for key in graph_members if key not in targets] or list(graph_members)
     kind: EdgeKind = "conditional" if len(first) > 1 else "direct"
-    return found, [(key, kind) for key in first]
+    return graph_members, [(key, kind) for key in first]
 
 
 def _start_nodes(graph: Any) -> list[str]:
@@ -284,7 +286,7 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
     member = _GraphMember(kind, kind.__name__, [function])
     step = step_of(_BODY_READER, [function])
     returned = step.bodies[0].return_values
-    seen = {target: "" for one in returned.known for target in _targets(one, ids)}
+    seen = {target: "" for value in returned.known for target in _targets(value, ids)}
     if is_open and not (returned.complete and seen):
         member.widened = "the node that it returns is neither declared nor known"
         seen = dict.fromkeys([*ids.values(), END], "")
@@ -293,15 +295,15 @@ def _class_member(kind: Any, labels: dict[str, str], ids: dict[Any, str], *, is_
     return member
 
 
-def _targets(one: object, ids: dict[Any, str]) -> Iterator[str]:
+def _targets(value: object, ids: dict[Any, str]) -> Iterator[str]:
     """The nodes that a value returned by `run` stands for."""
-    kind = one.callee if isinstance(one, CallResult) else one.of if isinstance(one, Instance) else type(one)
+    kind = value.callee if isinstance(value, CallResult) else value.of if isinstance(value, Instance) else type(value)
     if is_member_of(kind, LIBRARY, "End"):
         yield END
     elif isinstance(kind, type) and kind in ids:
         yield ids[kind]
-    elif isinstance(one, CallResult) and is_member_of(kind, LIBRARY, "as_node") and one.arguments.positional:
-        yield from (str(step.id) for step in one.arguments.positional[0].known if hasattr(step, "id"))
+    elif isinstance(value, CallResult) and is_member_of(kind, LIBRARY, "as_node") and value.arguments.positional:
+        yield from (str(step.id) for step in value.arguments.positional[0].known if hasattr(step, "id"))
     elif isinstance(kind, Attribute) and kind.name == "as_node" and hasattr(kind.owner, "id"):
         yield str(kind.owner.id)
 
@@ -332,16 +334,16 @@ class _BuilderGraph:
     graph: Any
 
     def members(self) -> tuple[dict[str, _GraphMember], list[tuple[str, EdgeKind]]]:
-        nodes = {str(key): one for key, one in self.graph.nodes.items()}
-        ids = {one.node_type: key for key, one in nodes.items() if is_a(one, LIBRARY, "NodeStep")}
+        nodes = {str(key): node for key, node in self.graph.nodes.items()}
+        ids = {node.node_type: key for key, node in nodes.items() if is_a(node, LIBRARY, "NodeStep")}
         begins = [way for path in self._paths("__start__") for way in self._destinations(path)]
-        found: dict[str, _GraphMember] = {}
-        for key, one in nodes.items():
-            if not is_a(one, LIBRARY, "StartNode", "EndNode"):
-                found[key] = self._member(key, one, ids)
-        self._without_unused(found, begins)
-        self._cut_branches(found, [target for target, _, _ in begins])
-        return found, [(target, "direct") for target, _, _ in begins]
+        graph_members: dict[str, _GraphMember] = {}
+        for key, graph_node in nodes.items():
+            if not is_a(graph_node, LIBRARY, "StartNode", "EndNode"):
+                graph_members[key] = self._member(key, graph_node, ids)
+        self._without_unused(graph_members, begins)
+        self._cut_branches(graph_members, [target for target, _, _ in begins])
+        return graph_members, [(target, "direct") for target, _, _ in begins]
 
     def _paths(self, key: str) -> list[Any]:
         return list(self.graph.edges_by_source.get(key, ()))
@@ -365,7 +367,9 @@ class _BuilderGraph:
             self._decision(member, node)
             return member
         if is_a(node, LIBRARY, "Join"):
-            member.functions += [one for one in [_program_function(node.reducer)] if not _is_library_function(one)]
+            member.functions += [
+                function for function in [_program_function(node.reducer)] if not _is_library_function(function)
+            ]
             member.metadata["join"] = True
         self._follow(key, member, "parallel" if is_a(node, LIBRARY, "Fork") else "direct")
         if getattr(node, "downstream_join_id", None) is not None:
@@ -399,39 +403,47 @@ class _BuilderGraph:
                 labels[target] = label
         explicit = _edge_labels(node.node_type, ids)
         member = _class_member(
-            node.node_type, {one: explicit.get(one, label) for one, label in labels.items()}, ids, is_open=not labels
+            node.node_type, {name: explicit.get(name, label) for name, label in labels.items()}, ids, is_open=not labels
         )
         member.owner, member.label = node, str(node.label or key)
         return member
 
-    def _without_unused(self, found: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]) -> None:
+    def _without_unused(
+        self, graph_members: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]
+    ) -> None:
         """Removes the decisions that only represent return annotations of classes."""
-        used = {way.target for one in found.values() for way in one.edges} | {target for target, _, _ in begins}
-        for key in [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Decision") and key not in used]:
+        used = {way.target for graph_member in graph_members.values() for way in graph_member.edges} | {
+            target for target, _, _ in begins
+        }
+        for key in [
+            key
+            for key, graph_member in graph_members.items()
+            if is_a(graph_member.owner, LIBRARY, "Decision") and key not in used
+        ]:
             behind_class = any(
                 target == key
-                for other, one in self.graph.nodes.items()
-                if is_a(one, LIBRARY, "NodeStep")
+                for other, node in self.graph.nodes.items()
+                if is_a(node, LIBRARY, "NodeStep")
                 for path in self._paths(other)
                 for target, _, _ in self._destinations(path)
             )
             if behind_class:
-                del found[key]
+                del graph_members[key]
 
-    def _cut_branches(self, found: dict[str, _GraphMember], begins: list[str]) -> None:
+    def _cut_branches(self, graph_members: dict[str, _GraphMember], begins: list[str]) -> None:
         """Adds edges for branches of a fork that another branch ends, or that lose a race to a join."""
-        following = {key: [way.target for way in one.edges] for key, one in found.items()}
-        joins = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Join")]
-        forks = [key for key, one in found.items() if is_a(one.owner, LIBRARY, "Fork")]
+        following = {key: [way.target for way in graph_member.edges] for key, graph_member in graph_members.items()}
+        joins = [key for key, graph_member in graph_members.items() if is_a(graph_member.owner, LIBRARY, "Join")]
+        forks = [key for key, graph_member in graph_members.items() if is_a(graph_member.owner, LIBRARY, "Fork")]
         for fork in forks:
             for node in cancelled_nodes(following, following[fork], joins):
-                found[node].edges.append(_MemberEdge(END, "conditional", CONDITION))
+                graph_members[node].edges.append(_MemberEdge(END, "conditional", CONDITION))
         for join in joins:
-            if is_a(found[join].owner.reducer, LIBRARY, "ReduceFirstValue"):  # type: ignore[attr-defined]
+            if is_a(graph_members[join].owner.reducer, LIBRARY, "ReduceFirstValue"):  # type: ignore[attr-defined]
                 between = self._between(join)
-                branches = [one for fork in forks if fork in between for one in following[fork]]
+                branches = [branch for fork in forks if fork in between for branch in following[fork]]
                 for node in abandoned_nodes(following, begins, branches, join, joins):
-                    found[node].edges.append(_MemberEdge(join, "conditional", "another branch was first"))
+                    graph_members[node].edges.append(_MemberEdge(join, "conditional", "another branch was first"))
 
     def _between(self, join: str) -> set[str]:
         """The nodes between a join and its parent fork."""
@@ -443,7 +455,9 @@ def _program_function(function: Any) -> Any:
     """The program's function inside one of the library, such as that of a stream."""
     if isinstance(function, FunctionType) and _is_library_function(function):
         held = getclosurevars(function).nonlocals.values()
-        return next((one for one in held if isinstance(one, FunctionType) and not _is_library_function(one)), function)
+        return next(
+            (value for value in held if isinstance(value, FunctionType) and not _is_library_function(value)), function
+        )
     return function
 
 
@@ -467,21 +481,22 @@ def _edge_labels(kind: Any, ids: dict[Any, str]) -> dict[str, str]:
     """The labels in the return annotation of `run`: `Annotated[Next, Edge(label="...")]`."""
     if hasattr(kind, "declared_labels"):  # in source code
         return {
-            END if is_member_of(one, LIBRARY, "End") else ids.get(one, ""): text for one, text in kind.declared_labels
+            END if is_member_of(declared_label, LIBRARY, "End") else ids.get(declared_label, ""): text
+            for declared_label, text in kind.declared_labels
         }
     try:
         declared = typing.get_type_hints(kind.run, include_extras=True).get("return")
     except (NameError, TypeError, AttributeError, SyntaxError):  # names of a local scope that has ended
         return {}
     several = typing.get_args(declared) if typing.get_origin(declared) is not typing.Annotated else (declared,)
-    found: dict[str, str] = {}
-    for one in several:
-        label = next((str(marker.label) for marker in getattr(one, "__metadata__", ()) if _is_label(marker)), "")
-        target = typing.get_args(one)[0] if label else None
+    edge_labels: dict[str, str] = {}
+    for annotation in several:
+        label = next((str(marker.label) for marker in getattr(annotation, "__metadata__", ()) if _is_label(marker)), "")
+        target = typing.get_args(annotation)[0] if label else None
         target = typing.get_origin(target) or target
         if label:
-            found[END if is_member_of(target, LIBRARY, "End") else ids.get(target, "")] = label
-    return found
+            edge_labels[END if is_member_of(target, LIBRARY, "End") else ids.get(target, "")] = label
+    return edge_labels
 
 
 def _is_label(marker: object) -> bool:

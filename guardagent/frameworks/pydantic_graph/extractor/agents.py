@@ -77,14 +77,14 @@ def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
         for name, tool in _named_tools(box, toolset):
             yield name, _tool_gate(box, name, tool, always=always)
     elif is_a(toolset, AI, "CombinedToolset"):
-        for one in toolset.toolsets:
-            yield from _tools(box, one)
+        for tool_def in toolset.toolsets:
+            yield from _tools(box, tool_def)
     elif is_a(toolset, AI, "ExternalToolset", "DeferredToolset"):
-        for one in toolset.tool_defs:
-            if isinstance(one, UnknownValue):
-                _unknown(box, one.name)
+        for tool_def in toolset.tool_defs:
+            if isinstance(tool_def, UnknownValue):
+                _unknown(box, tool_def.name)
             else:
-                yield one.name, "" if one.kind == "unapproved" else None
+                yield tool_def.name, "" if tool_def.kind == "unapproved" else None
     elif is_a(toolset, AI, "WrapperToolset"):
         yield from _wrapped(box, toolset)
     else:
@@ -105,13 +105,13 @@ def _named_tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(toolset.tools, list):
         yield from toolset.tools.items()
         return
-    for one in flattened(toolset.tools):
-        if isinstance(one, UnknownValue):
-            if one.is_function:
-                box.add(one.name)
-            _unknown(box, one.name)
+    for tool in flattened(toolset.tools):
+        if isinstance(tool, UnknownValue):
+            if tool.is_function:
+                box.add(tool.name)
+            _unknown(box, tool.name)
         else:
-            yield str(one.name if is_a(one, AI, "Tool") else one.__name__), one
+            yield str(tool.name if is_a(tool, AI, "Tool") else tool.__name__), tool
 
 
 def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
@@ -121,8 +121,8 @@ def _wrapped(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     approval = is_a(toolset, AI, "ApprovalRequiredToolset")
     for name, gate in _tools(box, toolset.wrapped):
         shown = f"{prefix}{renamed.get(name, name)}"
-        box.unknown[:] = [shown if one == name else one for one in box.unknown]
-        box.runs[:] = [(shown if one == name else one, inner) for one, inner in box.runs]
+        box.unknown[:] = [shown if unknown_name == name else unknown_name for unknown_name in box.unknown]
+        box.runs[:] = [(shown if run == name else run, inner) for run, inner in box.runs]
         yield shown, _predicate(toolset.approval_required_func) if approval and gate is None else gate
     if is_a(toolset, AI, *_DYNAMIC_TOOLSETS):
         box.notes.append(f"the tools of {type(toolset).__name__} are selected at run time; all are assumed")
@@ -161,8 +161,8 @@ def _gate(box: AgentTools, name: str, function: object) -> str | None:
 def agents_run_by(code: FunctionCode) -> Iterator[tuple[Any, bool]]:
     """The agents that a function runs, each with whether it is known."""
     for _, owners in owners_of(code, RUNS):
-        agents = [one for one in owners.known if is_agent(one)]
-        yield from ((one, True) for one in agents)
+        agents = [owner for owner in owners.known if is_agent(owner)]
+        yield from ((agent, True) for agent in agents)
         if not owners.complete or not owners.known or any(map(_makes_agent, owners.known)):
             yield None, False
 
@@ -184,7 +184,7 @@ def _approvals(code: FunctionCode) -> Iterator[ast.Raise]:
 def _raises_approval(code: FunctionCode, node: ast.stmt, scope: NameScope) -> bool:
     raised = node.exc if isinstance(node, ast.Raise) else None
     kind = raised.func if isinstance(raised, ast.Call) else raised
-    return any(is_member_of(one, AI, "ApprovalRequired") for one in code.evaluator.value(kind, scope).known)
+    return any(is_member_of(value, AI, "ApprovalRequired") for value in code.evaluator.value(kind, scope).known)
 
 
 def _needs_approval(code: FunctionCode) -> bool:
@@ -217,11 +217,11 @@ def _tests_approval(test: ast.expr) -> bool:
 def _output_functions(output: Any) -> Iterator[tuple[str, Any]]:
     """The output functions of an agent by name, which the model calls like tools."""
     if isinstance(output, list | tuple):
-        for one in output:
-            yield from _output_functions(one)
+        for part in output:
+            yield from _output_functions(part)
     elif is_a(output, AI, "ToolOutput"):
-        found = list(_output_functions(output.output))
-        yield from ((output.name or name, function) for name, function in found)
+        output_functions = list(_output_functions(output.output))
+        yield from ((output.name or name, function) for name, function in output_functions)
     elif is_a(output, AI, "TextOutput"):
         yield from _output_functions(output.output_function)
     elif callable(output) and not isinstance(output, type) and hasattr(output, "__name__") and _has_code(output):
@@ -248,9 +248,9 @@ def _handlers(capability: Any) -> Iterator[tuple[str, Any]]:
         handler = getattr(capability, attribute)
         yield str(getattr(handler, "__name__", type(handler).__name__)), handler
     several = getattr(capability, "capabilities", None)
-    for one in [*(several if isinstance(several, list | tuple) else ()), getattr(capability, "wrapped", None)]:
-        if one is not None:
-            yield from _handlers(one)
+    for inner in [*(several if isinstance(several, list | tuple) else ()), getattr(capability, "wrapped", None)]:
+        if inner is not None:
+            yield from _handlers(inner)
 
 
 def transitive_tools(agent: Any, seen: frozenset[int] = frozenset()) -> AgentTools:
@@ -260,7 +260,7 @@ def transitive_tools(agent: Any, seen: frozenset[int] = frozenset()) -> AgentToo
         more = transitive_tools(inner, seen | {id(agent)})
         for name in more.names:
             box.add(name, more.gated_when.get(name, "") if name in more.gated else None)
-        box.unknown += [one for one in more.unknown if one not in box.unknown]
+        box.unknown += [unknown_name for unknown_name in more.unknown if unknown_name not in box.unknown]
         box.notes += more.notes
     return box
 

@@ -100,13 +100,13 @@ def called(interpreter: Any, target: object, arguments: Arguments, line: int) ->
 
 
 def _declaration(arguments: Arguments) -> ToolDeclaration:
-    name, kind = (_only_string(arguments.get(one), default) for one, default in (("name", "?"), ("kind", "")))
+    name, kind = (_only_string(arguments.get(key), default) for key, default in (("name", "?"), ("kind", "")))
     return ToolDeclaration(name, kind)
 
 
 def _only_string(values: Values | None, default: str) -> str:
-    found = sorted(values.strings or ()) if values is not None else []
-    return found[0] if len(found) == 1 else default
+    strings = sorted(values.strings or ()) if values is not None else []
+    return strings[0] if len(strings) == 1 else default
 
 
 # Lists of tools and toolsets.
@@ -116,23 +116,23 @@ def _listed(values: Values | None) -> tuple[Values, ...]:
     """The elements of all lists among some values; what is not known is an unknown element."""
     if values is None:
         return ()
-    found: list[Values] = []
-    for one in values.known:
-        if isinstance(one, Sequence):
-            found += one.items
-        elif isinstance(one, list | tuple):
-            found += map(exactly, one)
-        elif one is not None:
-            found.append(exactly(one))
-    return tuple(found) if values.complete else (*found, UNKNOWN)
+    parts: list[Values] = []
+    for value in values.known:
+        if isinstance(value, Sequence):
+            parts += value.items
+        elif isinstance(value, list | tuple):
+            parts += map(exactly, value)
+        elif value is not None:
+            parts.append(exactly(value))
+    return tuple(parts) if values.complete else (*parts, UNKNOWN)
 
 
 def _sequence(items: Iterable[Values]) -> Values:
     return exactly(Sequence(tuple(items)))
 
 
-def _grow(stub: ObjectStub, field: str, one: Values) -> None:
-    stub.attributes[field] = _sequence((*_listed(stub.attributes.get(field)), one))
+def _grow(stub: ObjectStub, field: str, values: Values) -> None:
+    stub.attributes[field] = _sequence((*_listed(stub.attributes.get(field)), values))
 
 
 def _settle_agent(stub: ObjectStub) -> None:
@@ -143,7 +143,7 @@ def _settle_agent(stub: ObjectStub) -> None:
     if stub.attributes["result_type"].known != (None,):
         stub.attributes["output_type"] = stub.attributes["result_type"]
     outputs = stub.attributes["output_type"]
-    kept = tuple(object if isinstance(one, Alias) else one for one in outputs.known)  # `A | B` is no function
+    kept = tuple(object if isinstance(output, Alias) else output for output in outputs.known)  # `A | B` is no function
     stub.attributes["output_type"] = Values(kept, outputs.complete)
     own = make(
         stub.interpreter, FUNCTION_TOOLSET, Arguments((), {"tools": _sequence(_listed(passed["tools"]))}), stub.line
@@ -155,7 +155,7 @@ def _settle_agent(stub: ObjectStub) -> None:
     )
     native = [*_listed(stub.attributes.get("builtin_tools")), *_listed(stub.attributes.get("native_tools"))]
     stub.attributes["_cap_native_tools"] = _sequence((*native, *_native_of(capable)))
-    handlers = [each for one in capable for each in one.known if isinstance(each, ObjectStub)]
+    handlers = [each for values in capable for each in values.known if isinstance(each, ObjectStub)]
     stub.attributes["_root_capability"] = exactly(
         make(
             stub.interpreter,
@@ -166,28 +166,28 @@ def _settle_agent(stub: ObjectStub) -> None:
     )
 
 
-def _capability_name(one: object) -> str:
-    made = one.callee if isinstance(one, CallResult) else one
-    return one.kind.name if isinstance(one, ObjectStub) else path_of(made).rpartition(".")[2]
+def _capability_name(capability: object) -> str:
+    made = capability.callee if isinstance(capability, CallResult) else capability
+    return capability.kind.name if isinstance(capability, ObjectStub) else path_of(made).rpartition(".")[2]
 
 
 def _native_of(capable: Iterable[Values]) -> Iterable[Values]:
-    for one in (each for values in capable for each in values.known):
-        if _capability_name(one) in _CAPABLE_NATIVELY:
-            yield exactly(NativeTool(_CAPABLE_NATIVELY[_capability_name(one)]))
-        elif _capability_name(one) == "NativeTool" and isinstance(one, CallResult):
-            yield one.arguments.get("tool", 0) or UNKNOWN
+    for capability in (each for values in capable for each in values.known):
+        if _capability_name(capability) in _CAPABLE_NATIVELY:
+            yield exactly(NativeTool(_CAPABLE_NATIVELY[_capability_name(capability)]))
+        elif _capability_name(capability) == "NativeTool" and isinstance(capability, CallResult):
+            yield capability.arguments.get("tool", 0) or UNKNOWN
 
 
 def _toolsets_of(capable: Iterable[Values]) -> Iterable[Values]:
     """The toolsets that capabilities add: those of `Toolset`, and an unknown one of an unknown capability."""
     for values in capable:
-        for one in values.known:
-            name = _capability_name(one)
-            if name == "Toolset" and isinstance(one, CallResult):
-                yield one.arguments.get("toolset", 0) or UNKNOWN
+        for value in values.known:
+            name = _capability_name(value)
+            if name == "Toolset" and isinstance(value, CallResult):
+                yield value.arguments.get("toolset", 0) or UNKNOWN
             elif name not in {*_WITHOUT_TOOLS, *_CAPABLE_NATIVELY, "NativeTool"}:
-                yield exactly(one)
+                yield exactly(value)
         if not values.complete:
             yield UNKNOWN
 
@@ -218,9 +218,9 @@ def _holders(owner: ObjectStub, field: str) -> list[ObjectStub]:
 def _tools(owner: ObjectStub, functions: Values, options: Arguments, line: int) -> Values:
     kept = {key: options.keywords[key] for key in ("name", "requires_approval") if key in options.keywords}
     made = [
-        one if isinstance(one, ObjectStub) else make(
-            owner.interpreter, TOOL, Arguments((), {"function": exactly(one), **kept}, options.open), line)
-        for one in functions.known
+        function if isinstance(function, ObjectStub) else make(
+            owner.interpreter, TOOL, Arguments((), {"function": exactly(function), **kept}, options.open), line)
+        for function in functions.known
     ]  # fmt: skip
     return Values(tuple(made), functions.complete)
 
@@ -257,7 +257,9 @@ def _wrap(kind: str, field: str = "") -> Method:
 def _settle_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
     if stub.attributes["name"].known == (None,):
-        names = [name for one in stub.attributes["function"].known if (name := function_name(stub.interpreter, one))]
+        names = [
+            name for value in stub.attributes["function"].known if (name := function_name(stub.interpreter, value))
+        ]
         stub.attributes["name"] = Values(tuple(names), bool(names))
 
 
@@ -275,7 +277,7 @@ def _settle_toolset(stub: ObjectStub) -> None:
 
 def _settle_renamed(stub: ObjectStub) -> None:
     """Leaves out the names that the source does not determine."""
-    tables = [one for one in stub.attributes["name_map"].known if isinstance(one, Table)]
+    tables = [value for value in stub.attributes["name_map"].known if isinstance(value, Table)]
     pairs = [(plain_string(next(iter(key.strings))), plain_string(next(iter(old.strings))))
              for table in tables for key, old in table.items if key.strings and old.strings]  # fmt: skip
     stub.attributes["name_map"] = exactly(Table(tuple((exactly(new), exactly(old)) for new, old in pairs)))
@@ -333,8 +335,8 @@ def _wrapper(name: str, field: str, settle: Callable[[ObjectStub], None] | None 
 
 
 _WRAPPERS = {
-    one.name: one
-    for one in (
+    wrapper_kind.name: wrapper_kind
+    for wrapper_kind in (
         _WRAPPER,
         _wrapper("PrefixedToolset", "prefix"),
         _wrapper("RenamedToolset", "name_map", _settle_renamed),

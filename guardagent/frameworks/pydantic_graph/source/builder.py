@@ -142,34 +142,38 @@ class GraphDraft(LiveValue):
             self.add(hint)
 
     def _forks(self, items: Iterable[Any]) -> None:
-        for one in items:
-            if type(one).__name__ == "MapMarker":
+        for item in items:
+            if type(item).__name__ == "MapMarker":
                 self._insert(
-                    part_of("Fork", "node", id=one.fork_id, is_map=True, downstream_join_id=one.downstream_join_id)
+                    part_of("Fork", "node", id=item.fork_id, is_map=True, downstream_join_id=item.downstream_join_id)
                 )
-            elif type(one).__name__ == "BroadcastMarker":
-                self._insert(part_of("Fork", "node", id=one.fork_id, is_map=False, downstream_join_id=None))
-                for path in one.paths:
+            elif type(item).__name__ == "BroadcastMarker":
+                self._insert(part_of("Fork", "node", id=item.fork_id, is_map=False, downstream_join_id=None))
+                for path in item.paths:
                     self._forks(path.items)
 
     def declared(self, node: Any, function: object) -> PathDraft | None:
         """The path to the nodes in a return annotation, if it has only nodes."""
         ends: list[Any] = []
-        for one in declared_targets(self.interpreter, function):
-            steps = [each for each in one.annotations if isinstance(each, ObjectStub) and "part" in each.attributes]
-            if is_member_of(one.type, LIBRARY, "End"):
+        for declared_target in declared_targets(self.interpreter, function):
+            steps = [
+                each
+                for each in declared_target.annotations
+                if isinstance(each, ObjectStub) and "part" in each.attributes
+            ]
+            if is_member_of(declared_target.type, LIBRARY, "End"):
                 ends.append(self.end)
             elif steps:
                 ends.append(self.node_of(steps[0], 0))
-            elif is_node_class(self.interpreter, one.type):
-                ends.append(self.node_of(one.type, 0))
+            elif is_node_class(self.interpreter, declared_target.type):
+                ends.append(self.node_of(declared_target.type, 0))
             else:
                 return None
         if not ends:
             return None
         if len(ends) == 1:
             return PathDraft((node,), (way_to(ends[0]),), (ends[0],))
-        branches = [PathDraft((), (way_to(one),), (one,)) for one in ends]
+        branches = [PathDraft((), (way_to(end),), (end,)) for end in ends]
         chosen = decision_of(self.free_id("decision"), None, branches)
         return PathDraft((node,), (way_to(chosen),), (chosen,))
 
@@ -187,8 +191,12 @@ def way_to(node: Any) -> Any:
 
 
 def decision_of(identifier: str, note: object, branches: list[PathDraft]) -> Any:
-    shown = [part_of("DecisionBranch", "decision", source=one.source, matches=one.matches, draft=one, path=one.path)
-             for one in branches]  # fmt: skip
+    shown = [
+        part_of(
+            "DecisionBranch", "decision", source=branch.source, matches=branch.matches, draft=branch, path=branch.path
+        )
+        for branch in branches
+    ]
     return part_of("Decision", "decision", id=identifier, note=note, branches=shown, drafts=branches)
 
 
@@ -197,11 +205,11 @@ def decision_of(identifier: str, note: object, branches: list[PathDraft]) -> Any
 
 def _split(items: list[Any]) -> tuple[list[Any], list[tuple[str, list[Any]]]]:
     """The part of a path before its first fork, and the paths from the fork."""
-    for place, one in enumerate(items):
-        if type(one).__name__ in {"MapMarker", "BroadcastMarker"}:
-            before = [*items[:place], part_of("DestinationMarker", "paths", destination_id=one.fork_id)]
-            paths = [list(path.items) for path in one.paths] if hasattr(one, "paths") else [items[place + 1 :]]
-            return before, [(one.fork_id, path) for path in paths]
+    for place, item in enumerate(items):
+        if type(item).__name__ in {"MapMarker", "BroadcastMarker"}:
+            before = [*items[:place], part_of("DestinationMarker", "paths", destination_id=item.fork_id)]
+            paths = [list(path.items) for path in item.paths] if hasattr(item, "paths") else [items[place + 1 :]]
+            return before, [(item.fork_id, path) for path in paths]
     return items, []
 
 
@@ -214,17 +222,17 @@ def _flattened(draft: GraphDraft) -> dict[str, list[list[Any]]]:
             branch.path = part_of("Path", "paths", items=items)
             pending += later
     pending += [(source, list(path.items)) for source, paths in draft.paths.items() for path in paths]
-    found: dict[str, list[list[Any]]] = {}
+    flattened: dict[str, list[list[Any]]] = {}
     for source, path in pending:  # grows during the loop
         items, later = _split(path)
-        found.setdefault(source, []).append(items)
+        flattened.setdefault(source, []).append(items)
         pending += later
-    for source, paths in list(found.items()):
+    for source, paths in list(flattened.items()):
         if len(paths) > 1 and not _is_broadcast(draft.nodes[source]):
             fork = part_of("Fork", "node", id=f"{source}_broadcast_fork", is_map=False, downstream_join_id=None)
-            draft.nodes[fork.id], found[fork.id] = fork, paths
-            found[source] = [[way_to(fork)]]
-    return found
+            draft.nodes[fork.id], flattened[fork.id] = fork, paths
+            flattened[source] = [[way_to(fork)]]
+    return flattened
 
 
 def _is_broadcast(node: Any) -> bool:
@@ -239,14 +247,14 @@ def _built(draft: GraphDraft) -> Any:
     paths = _flattened(draft)
     following = _following(draft.nodes, paths)
     forks = _parent_forks(draft.nodes, following)
-    edges = {key: [part_of("Path", "paths", items=one) for one in several] for key, several in paths.items()}
+    edges = {key: [part_of("Path", "paths", items=path) for path in several] for key, several in paths.items()}
     return part_of("Graph", "graph_builder", nodes=draft.nodes, parent_forks=forks, edges_by_source=edges)
 
 
 def _following(nodes: dict[str, Any], paths: dict[str, list[list[Any]]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for key, node in nodes.items():
-        several = [one.path.items for one in getattr(node, "branches", ())] or paths.get(key, [])
+        several = [branch.path.items for branch in getattr(node, "branches", ())] or paths.get(key, [])
         found[key] = [item.destination_id for items in several for item in items if hasattr(item, "destination_id")]
     return found
 
@@ -257,7 +265,7 @@ def _parent_forks(nodes: dict[str, Any], following: dict[str, list[str]]) -> dic
     for source, targets in following.items():
         for target in targets:
             before.setdefault(target, []).append(source)
-    found: dict[str, Any] = {}
+    parent_forks: dict[str, Any] = {}
     for join in (key for key, node in nodes.items() if type(node).__name__ == "Join"):
         between = [
             (fork, _between(before, join, fork)) for fork, node in nodes.items() if type(node).__name__ == "Fork"
@@ -265,8 +273,8 @@ def _parent_forks(nodes: dict[str, Any], following: dict[str, list[str]]) -> dic
         parents = [(fork, inner) for fork, inner in between if inner is not None and _START not in inner]
         if parents:
             fork, inner = max(parents, key=lambda pair: len(pair[1]))
-            found[join] = part_of("ParentFork", "parent_forks", fork_id=fork, intermediate_nodes=inner)
-    return found
+            parent_forks[join] = part_of("ParentFork", "parent_forks", fork_id=fork, intermediate_nodes=inner)
+    return parent_forks
 
 
 def _between(before: dict[str, list[str]], join: str, fork: str) -> set[str] | None:
@@ -274,12 +282,12 @@ def _between(before: dict[str, list[str]], join: str, fork: str) -> set[str] | N
     found: set[str] = set()
     pending = [join]
     while pending:
-        for one in before.get(pending.pop(), ()):
-            if one == join:
+        for predecessor in before.get(pending.pop(), ()):
+            if predecessor == join:
                 return None
-            if one != fork and one not in found:
-                found.add(one)
-                pending.append(one)
+            if predecessor != fork and predecessor not in found:
+                found.add(predecessor)
+                pending.append(predecessor)
     return found
 
 
@@ -287,8 +295,8 @@ def _between(before: dict[str, list[str]], join: str, fork: str) -> set[str] | N
 
 
 def _draft(owner: ObjectStub) -> GraphDraft:
-    found: GraphDraft = owner.attributes["draft"].known[0]
-    return found
+    graph_draft: GraphDraft = owner.attributes["draft"].known[0]
+    return graph_draft
 
 
 def _settle_builder(stub: ObjectStub) -> None:
@@ -298,8 +306,8 @@ def _settle_builder(stub: ObjectStub) -> None:
 
 
 def _text(values: Values | None) -> str | None:
-    found = sorted(values.strings or ()) if values is not None else []
-    return found[0] if len(found) == 1 else None
+    strings = sorted(values.strings or ()) if values is not None else []
+    return strings[0] if len(strings) == 1 else None
 
 
 def _step(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
@@ -312,10 +320,10 @@ def _step(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _made_step(owner: ObjectStub, functions: Values, options: Arguments, line: int) -> Values:
     made = []
-    for one in functions.known:
-        identifier = _text(options.get("node_id")) or function_name(owner.interpreter, one) or "step"
-        shown = _shown(owner, one)
-        part = part_of("Step", "step", id=identifier, call=shown, label=_text(options.get("label")), function=one)
+    for function in functions.known:
+        identifier = _text(options.get("node_id")) or function_name(owner.interpreter, function) or "step"
+        shown = _shown(owner, function)
+        part = part_of("Step", "step", id=identifier, call=shown, label=_text(options.get("label")), function=function)
         made.append(_node(owner, part, line))
     return Values(tuple(made), functions.complete)
 
@@ -330,13 +338,13 @@ def _shown(owner: ObjectStub, value: object) -> Any:
 
 def _join(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     reducers = arguments.get("reducer", 0) or UNKNOWN
-    one = reducers.known[0] if reducers.known else None
+    first_reducer = reducers.known[0] if reducers.known else None
     identifier = _text(arguments.get("node_id")) or _draft(owner).free_id(
-        function_name(owner.interpreter, one) or "join"
+        function_name(owner.interpreter, first_reducer) or "join"
     )
-    known = isinstance(one, Function | PartialFunction)
-    first = is_member_of(getattr(one, "callee", one), LIBRARY, "ReduceFirstValue")
-    reducer = _shown(owner, one) if known else part_of("ReduceFirstValue" if first else "reduce", "join")
+    known = isinstance(first_reducer, Function | PartialFunction)
+    first = is_member_of(getattr(first_reducer, "callee", first_reducer), LIBRARY, "ReduceFirstValue")
+    reducer = _shown(owner, first_reducer) if known else part_of("ReduceFirstValue" if first else "reduce", "join")
     return exactly(_node(owner, part_of("Join", "join", id=identifier, reducer=reducer), line))
 
 
@@ -350,8 +358,8 @@ def _decide(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _branch(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`decision.branch(...)`: a new decision with one branch more."""
     before = owner.attributes["part"].known[0]
-    branches = [one.attributes["path"].known[0] for one in (arguments.get("branch", 0) or UNKNOWN).known
-                if isinstance(one, ObjectStub) and "path" in one.attributes]  # fmt: skip
+    branches = [value.attributes["path"].known[0] for value in (arguments.get("branch", 0) or UNKNOWN).known
+                if isinstance(value, ObjectStub) and "path" in value.attributes]  # fmt: skip
     if not branches:
         _draft(owner).leave_unfinished(f"line {line}: the source does not determine a branch of {before.id!r}")
     part = decision_of(before.id, before.note, [*before.drafts, *branches])
@@ -372,8 +380,8 @@ def _nodes(owner: ObjectStub, several: Iterable[Values], line: int) -> Iterator[
     for values in several:
         if len(values.known) != 1 or not values.complete:
             _draft(owner).leave_unfinished(f"line {line}: the source does not determine a node of an edge")
-        found = [_draft(owner).node_of(one, line) for one in values.known]
-        yield from (one for one in found if one is not None)
+        nodes = [_draft(owner).node_of(value, line) for value in values.known]
+        yield from (node for node in nodes if node is not None)
 
 
 def _match(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
@@ -385,18 +393,18 @@ def _match(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _type_name(values: Values) -> object:
     """A class with the name of the type that a branch matches."""
-    one = values.known[0] if values.known else object
-    if isinstance(one, Alias):
-        node = one.node
+    value = values.known[0] if values.known else object
+    if isinstance(value, Alias):
+        node = value.node
         inner = (
             node.slice
             if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("TypeExpression")
             else node
         )
         return ast.unparse(inner)
-    if isinstance(one, type):
-        return one
-    name = one.tree.name if isinstance(one, Class) else path_of(one).rpartition(".")[2]
+    if isinstance(value, type):
+        return value
+    name = value.tree.name if isinstance(value, Class) else path_of(value).rpartition(".")[2]
     return type(name or "object", (), {})
 
 
@@ -422,7 +430,7 @@ def _to_nodes(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
         item = way_to(ends[0])
     else:
         identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
-        paths = [part_of("Path", "paths", items=[way_to(one)]) for one in ends]
+        paths = [part_of("Path", "paths", items=[way_to(end)]) for end in ends]
         item = part_of("BroadcastMarker", "paths", fork_id=identifier, paths=paths)
     return _path(owner, replace(path, items=(*path.items, item), ends=ends), line)
 
@@ -447,35 +455,35 @@ def _transform(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _broadcast(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`edge.broadcast(lambda e: [e.to(...), ...])`."""
-    path, found = _held(owner), []
+    path, targets = _held(owner), []
     for function in (arguments.get("get_forks", 0) or UNKNOWN).known:
         fresh = _path(owner, PathDraft(path.sources), line)
         for several in owner.interpreter.call(function, Arguments((fresh,))).known:
-            found += _paths(exactly(several))
-    if not found:
+            targets += _paths(exactly(several))
+    if not targets:
         _draft(owner).leave_unfinished(f"line {line}: the source does not determine the branches of a broadcast")
     identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
-    item = part_of("BroadcastMarker", "paths", fork_id=identifier, paths=[one.path for one in found])
-    ends = tuple(end for one in found for end in one.ends)
+    item = part_of("BroadcastMarker", "paths", fork_id=identifier, paths=[target.path for target in targets])
+    ends = tuple(end for target in targets for end in target.ends)
     return _path(owner, replace(path, items=(*path.items, item), ends=ends), line)
 
 
 def _paths(values: Values) -> list[PathDraft]:
     """The paths among some values and their lists."""
-    found: list[PathDraft] = []
-    for one in values.known:
-        if isinstance(one, Sequence):
-            found += [path for item in one.items for path in _paths(item)]
-        elif isinstance(one, ObjectStub) and "path" in one.attributes:
-            found.append(_held(one))
-    return found
+    path_drafts: list[PathDraft] = []
+    for value in values.known:
+        if isinstance(value, Sequence):
+            path_drafts += [path for item in value.items for path in _paths(item)]
+        elif isinstance(value, ObjectStub) and "path" in value.attributes:
+            path_drafts.append(_held(value))
+    return path_drafts
 
 
 def _add(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     for values in arguments.positional:
         paths = _paths(values)
-        for one in paths:
-            _draft(owner).add(one)
+        for path in paths:
+            _draft(owner).add(path)
         if not paths or not values.complete:
             _draft(owner).leave_unfinished(f"line {line}: the source does not determine an edge")
     if arguments.open or "*" in arguments.keywords:
@@ -508,9 +516,9 @@ def _add_mapping(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _class_node(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`g.node(Class)`: the path from a class to the nodes of its return annotation."""
     draft, path = _draft(owner), None
-    for one in (arguments.get("node_type", 0) or UNKNOWN).known:
-        node = draft.node_of(one, line)
-        path = draft.declared(node, owner.interpreter.member(one, "run")) if node is not None else None
+    for value in (arguments.get("node_type", 0) or UNKNOWN).known:
+        node = draft.node_of(value, line)
+        path = draft.declared(node, owner.interpreter.member(value, "run")) if node is not None else None
         if node is not None and path is None:
             draft.leave_unfinished(f"line {line}: the annotation of {node.id!r} does not name the nodes that follow")
     return UNKNOWN if path is None else _path(owner, path, line)

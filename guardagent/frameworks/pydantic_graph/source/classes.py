@@ -76,14 +76,17 @@ def node_class(interpreter: Program, made_of: Class) -> Any:
         if isinstance(run, Function | PartialFunction):
             owner = exactly(interpreter.make(made_of))  # type: ignore[attr-defined]
             kind.bound_run = interpreter.converter.function(PartialFunction(run, Arguments((owner,))))
-            targets = [(interpreter.class_shown(one.type), one.label) for one in declared_targets(interpreter, run)]
+            targets = [
+                (interpreter.class_shown(declared_target.type), declared_target.label)
+                for declared_target in declared_targets(interpreter, run)
+            ]
             kind.declared_labels = [(target, label) for target, label in targets if label]
     return kind
 
 
 def is_node_class(interpreter: Program, one: object) -> bool:
-    found = framework_kind(interpreter, one) if isinstance(one, Class) else None
-    return found is not None and found.name == "BaseNode"
+    class_stub = framework_kind(interpreter, one) if isinstance(one, Class) else None
+    return class_stub is not None and class_stub.name == "BaseNode"
 
 
 def declared_targets(interpreter: Program, function: object) -> list[DeclaredTarget]:
@@ -109,13 +112,17 @@ def _targets(interpreter: Program, node: ast.expr, scope: NameScope) -> Iterator
             for part in parts:
                 yield from _targets(interpreter, part, scope)
         case ast.Subscript(value=generic, slice=ast.Tuple(elts=[inner, *marks])) if _last(generic) == "Annotated":
-            known = tuple(one for mark in marks for one in interpreter.value(mark, scope).known)
+            known = tuple(value for mark in marks for value in interpreter.value(mark, scope).known)
             label = next((text for mark in marks if (text := _label(mark))), "")
-            for one in _targets(interpreter, inner, scope):
-                yield DeclaredTarget(one.type, label, known)
+            for target in _targets(interpreter, inner, scope):
+                yield DeclaredTarget(target.type, label, known)
         case _:
-            found = [one.type for one in annotated_types(interpreter, node, scope) if not one.within]
-            yield from map(DeclaredTarget, found or [UNKNOWN])
+            types = [
+                annotated_type.type
+                for annotated_type in annotated_types(interpreter, node, scope)
+                if not annotated_type.within
+            ]
+            yield from map(DeclaredTarget, types or [UNKNOWN])
 
 
 def _last(node: ast.expr) -> str:
@@ -126,21 +133,23 @@ def _label(mark: ast.expr) -> str:
     """The label in `Edge(label="...")`."""
     if not isinstance(mark, ast.Call) or _last(mark.func) != "Edge":
         return ""
-    values = [*(one.value for one in mark.keywords if one.arg == "label"), *mark.args]
-    return next((one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)), "")
+    values = [*(keyword.value for keyword in mark.keywords if keyword.arg == "label"), *mark.args]
+    return next(
+        (value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)), ""
+    )
 
 
 def _declaration(interpreter: Program, made_of: Class, ids: dict[int, str]) -> NodeDeclaration:
     following: dict[str, EdgeLabel] = {}
     end, is_open = None, False
     targets = declared_targets(interpreter, interpreter.member(made_of, "run"))
-    for one in targets:
-        if is_member_of(one.type, LIBRARY, "End"):
-            end = EdgeLabel(one.label)
-        elif isinstance(one.type, Class) and id(one.type.tree) in ids:
-            following[ids[id(one.type.tree)]] = EdgeLabel(one.label)
-        elif isinstance(one.type, ImportedName) and path_of(one.type).rpartition(".")[2] in ids.values():
-            following[path_of(one.type).rpartition(".")[2]] = EdgeLabel(one.label)
+    for target in targets:
+        if is_member_of(target.type, LIBRARY, "End"):
+            end = EdgeLabel(target.label)
+        elif isinstance(target.type, Class) and id(target.type.tree) in ids:
+            following[ids[id(target.type.tree)]] = EdgeLabel(target.label)
+        elif isinstance(target.type, ImportedName) and path_of(target.type).rpartition(".")[2] in ids.values():
+            following[path_of(target.type).rpartition(".")[2]] = EdgeLabel(target.label)
         else:
             is_open = True
     return NodeDeclaration(node_class(interpreter, made_of), following, end, is_open or not targets)
@@ -149,35 +158,43 @@ def _declaration(interpreter: Program, made_of: Class, ids: dict[int, str]) -> N
 def _settle_graph(stub: ObjectStub) -> None:
     """Reads the classes of a graph; a list that the source does not determine may have any others."""
     interpreter, nodes = stub.interpreter, stub.attributes["nodes"]
-    listed = [one for several in nodes.known for item in _items(several) for one in item.known]
+    listed = [value for several in nodes.known for item in _items(several) for value in item.known]
     whole = nodes.complete and all(item.complete for several in nodes.known for item in _items(several))
-    known = list({id(one.tree): one for one in listed if isinstance(one, Class)}.values())
+    known = list({id(node_class.tree): node_class for node_class in listed if isinstance(node_class, Class)}.values())
     others = list(
-        dict.fromkeys(path_of(one).rpartition(".")[2] or "unknown" for one in listed if not isinstance(one, Class))
+        dict.fromkeys(
+            path_of(value).rpartition(".")[2] or "unknown" for value in listed if not isinstance(value, Class)
+        )
     )
     names = [*others, *([] if whole and listed else ["unknown"])]
-    ids: dict[int, str] = {id(one.tree): one.tree.name for one in known}
+    ids: dict[int, str] = {id(node_class.tree): node_class.tree.name for node_class in known}
     ids |= {-place - 1: name for place, name in enumerate(names)}
-    found: dict[str, NodeDeclaration] = {one.tree.name: _declaration(interpreter, one, ids) for one in known}
-    found |= {name: NodeDeclaration(UnknownValue(name), returns_base_node=True) for name in names}
+    node_declarations: dict[str, NodeDeclaration] = {
+        one.tree.name: _declaration(interpreter, one, ids) for one in known
+    }
+    node_declarations |= {name: NodeDeclaration(UnknownValue(name), returns_base_node=True) for name in names}
     stub.attributes["start_nodes"] = exactly(Sequence(()))
-    stub.attributes["node_defs"] = exactly(Table(tuple((exactly(name), exactly(one)) for name, one in found.items())))
+    stub.attributes["node_defs"] = exactly(
+        Table(tuple((exactly(name), exactly(node_declaration)) for name, node_declaration in node_declarations.items()))
+    )
 
 
-def _items(one: object) -> tuple[Values, ...]:
-    if isinstance(one, Sequence):
-        return one.items
-    return tuple(map(exactly, one)) if isinstance(one, list | tuple) else (UNKNOWN,)
+def _items(value: object) -> tuple[Values, ...]:
+    if isinstance(value, Sequence):
+        return value.items
+    return tuple(map(exactly, value)) if isinstance(value, list | tuple) else (UNKNOWN,)
 
 
 def _started(owner: ObjectStub, arguments: Arguments, _line: int) -> Values:
     """Records a run, and the node with which it starts."""
     owner.interpreter.started.append(owner)
     first = arguments.get("start_node", 0) or UNKNOWN
-    kinds = [one.made_of for one in first.known if isinstance(one, ObjectStub) and isinstance(one.made_of, Class)]
+    kinds = [
+        value.made_of for value in first.known if isinstance(value, ObjectStub) and isinstance(value.made_of, Class)
+    ]
     if "node_defs" in owner.attributes:
-        names = tuple(exactly(one.tree.name) for one in kinds)
-        before = [one for held in owner.attributes["start_nodes"].known for one in held.items]
+        names = tuple(exactly(kind.tree.name) for kind in kinds)
+        before = [item for held in owner.attributes["start_nodes"].known for item in held.items]
         known = owner.attributes["start_nodes"].complete and first.complete and len(kinds) == len(first.known)
         owner.attributes["start_nodes"] = Values((Sequence((*before, *names)),), known)
     return UNKNOWN

@@ -111,21 +111,23 @@ class PythonTool:
         _refuse_decorated(fn, name)
         signature = _signature(fn, name)
         hidden = frozenset([unjudged] if isinstance(unjudged, str) else unjudged)
-        if odd := hidden - {one.name for one in signature.parameters.values() if one.kind in _NAMED}:
+        if odd := hidden - {parameter.name for parameter in signature.parameters.values() if parameter.kind in _NAMED}:
             raise InputError(f"{name} has no argument {min(odd)!r} to leave unjudged")
         hidden |= _bound_parameter(fn, signature)
-        for one in signature.parameters.values():
-            if one.default is not Parameter.empty and one.name not in hidden:
-                plain_value(one.default, f"the default of {one.name} of {name}")
+        for argument in signature.parameters.values():
+            if argument.default is not Parameter.empty and argument.name not in hidden:
+                plain_value(argument.default, f"the default of {argument.name} of {name}")
         return cls(name, fn, signature, hidden, inspect.iscoroutinefunction(kind))
 
     @property
     def spec(self) -> ToolSpec:
         """The declaration that is compared with the rules."""
         arguments = {
-            name: {"title": str(one)} for name, one in self.signature.parameters.items() if name not in self.unjudged
+            name: {"title": str(parameter)}
+            for name, parameter in self.signature.parameters.items()
+            if name not in self.unjudged
         }
-        takes_others = any(one.kind is Parameter.VAR_KEYWORD for one in self.signature.parameters.values())
+        takes_others = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in self.signature.parameters.values())
         schema = {"type": "object", "properties": arguments}
         beyond: frozenset[str] | None = None if takes_others else frozenset()
         return ToolSpec(self.name, schema, inspect.getdoc(self.fn) or "", unlisted_arguments=beyond)
@@ -174,9 +176,9 @@ class PythonTool:
 
 
 def _name_of(fn: Any, name: str | None) -> str:
-    found = name or getattr(fn, "__name__", None)
-    if callable(fn) and isinstance(found, str) and found != "<lambda>":
-        return found
+    tool_name = name or getattr(fn, "__name__", None)
+    if callable(fn) and isinstance(tool_name, str) and tool_name != "<lambda>":
+        return tool_name
     raise InputError(f"{fn!r} is not a named function; expected one, or a callable with name='...'")
 
 
@@ -202,10 +204,10 @@ def _signature(fn: Any, name: str) -> inspect.Signature:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         raise InputError(f"{name} has no readable signature; wrap it in a function that has one") from None
-    for one in signature.parameters.values():
-        if one.kind not in (*_NAMED, Parameter.VAR_KEYWORD):
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (*_NAMED, Parameter.VAR_KEYWORD):
             raise InputError(
-                f"{name} takes {str(one)!r} by position only; expected named parameters, which rules can use"
+                f"{name} takes {str(parameter)!r} by position only; expected named parameters, which rules can use"
             )
     return signature
 
@@ -493,10 +495,11 @@ def guard_tools(
         guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn), conversation, outcome=outcome)
         for fn in all_tools
     ]
-    add(guard, [one.tool for one in created])
+    add(guard, [guarded.tool for guarded in created])
     attach(guard)
     return [
-        fn if guarded_function(fn, guard) else _wrapped(fn, one) for fn, one in zip(all_tools, created, strict=True)
+        fn if guarded_function(fn, guard) else _wrapped(fn, guarded)
+        for fn, guarded in zip(all_tools, created, strict=True)
     ]
 
 
@@ -515,10 +518,16 @@ def tool_of(fn: Fn, name: str | None = None) -> PythonTool:
 def guarded_function(fn: Any, guard: EnforcementPoint) -> GuardedFunction | None:
     """Returns the parts of a function that this guard guards; None for any other function."""
     function = getattr(fn, "__func__", fn)
-    found: GuardedFunction | None = _guarded_functions.get(function) if inspect.isfunction(function) else None
-    if found is None or found.guard is not guard:
+    guarded_function: GuardedFunction | None = (
+        _guarded_functions.get(function) if inspect.isfunction(function) else None
+    )
+    if guarded_function is None or guarded_function.guard is not guard:
         return None
-    return replace(found, tool=found.tool.bound_to(fn.__self__)) if inspect.ismethod(fn) else found
+    return (
+        replace(guarded_function, tool=guarded_function.tool.bound_to(fn.__self__))
+        if inspect.ismethod(fn)
+        else guarded_function
+    )
 
 
 def _wrapped(fn: Any, function: GuardedFunction) -> Any:

@@ -252,8 +252,8 @@ class _ToolCallBatch:
 
     def steps(self, tool_calls: Iterable[Any] | None) -> Procedure[ToolTurn]:
         proposed = [self._proposed(call) for call in tool_calls or ()]
-        for one in proposed:
-            yield from self._judge(one)
+        for proposed_call in proposed:
+            yield from self._judge(proposed_call)
         halted = any(one.verdict.decision is Decision.HALT for one in proposed)
         yield from self._withdraw(proposed) if halted else self._run_all(proposed)
         return _result(proposed)
@@ -271,50 +271,52 @@ class _ToolCallBatch:
             return _ProposedCall(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
         return _ProposedCall(call_id, function.proposed(args, self.conversation, apart={}, **about), function)
 
-    def _judge(self, one: _ProposedCall) -> Procedure[None]:
+    def _judge(self, proposed_call: _ProposedCall) -> Procedure[None]:
         life = self.guard.lifecycle
-        if one.problem is None:
-            one.verdict = yield from life.before(one.call)
-        if one.problem is not None or one.verdict.decision is Decision.ESCALATE:
-            problem = one.problem or "it needs human approval, and has none"
-            refused = yield from life.refuse(one.call, problem)
-            one.verdict = refused if one.problem is not None else combine(one.verdict, refused)
-        one.content = one.verdict.feedback() if one.verdict.label else _NOT_RUN
+        if proposed_call.problem is None:
+            proposed_call.verdict = yield from life.before(proposed_call.call)
+        if proposed_call.problem is not None or proposed_call.verdict.decision is Decision.ESCALATE:
+            problem = proposed_call.problem or "it needs human approval, and has none"
+            refused = yield from life.refuse(proposed_call.call, problem)
+            proposed_call.verdict = (
+                refused if proposed_call.problem is not None else combine(proposed_call.verdict, refused)
+            )
+        proposed_call.content = proposed_call.verdict.feedback() if proposed_call.verdict.label else _NOT_RUN
 
     def _run_all(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
-        waiting = [one for one in proposed if one.verdict.label == 0]
+        waiting = [proposed_call for proposed_call in proposed if proposed_call.verdict.label == 0]
         try:
             while waiting:
-                one = waiting.pop(0)
-                yield from self._run(one)
-                if one.inner is not None and one.inner.decision is Decision.HALT:
+                next_call = waiting.pop(0)
+                yield from self._run(next_call)
+                if next_call.inner is not None and next_call.inner.decision is Decision.HALT:
                     break
         finally:
-            for one in waiting:
-                self.guard.withdraw(one.call, _WHY)
+            for next_call in waiting:
+                self.guard.withdraw(next_call.call, _WHY)
 
-    def _run(self, one: _ProposedCall) -> Procedure[None]:
-        life, function = self.guard.lifecycle, one.function
+    def _run(self, proposed_call: _ProposedCall) -> Procedure[None]:
+        life, function = self.guard.lifecycle, proposed_call.function
         assert function is not None
         try:
-            args = yield from life.use(one.call)
+            args = yield from life.use(proposed_call.call)
         except InputError as error:
-            one.content = f"This is not allowed: {error}"
+            proposed_call.content = f"This is not allowed: {error}"
             return
         work = Operation(partial(function.run, args), partial(function.arun, args))
         try:
-            output = yield from life.execute(one.call, work, function.outcome, one.failure)
+            output = yield from life.execute(proposed_call.call, work, function.outcome, proposed_call.failure)
         except Exception as error:
-            if error is not one.raised:
+            if error is not proposed_call.raised:
                 raise  # it is none of the tool's
         else:
-            one.content = output_text(output)
+            proposed_call.content = output_text(output)
 
     def _withdraw(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
         """Withdraws the allowed calls of a message that halts the run."""
-        for one in proposed:
-            if one.verdict.label == 0:
-                yield from self.guard.lifecycle.withdraw(one.call, _WHY)
+        for proposed_call in proposed:
+            if proposed_call.verdict.label == 0:
+                yield from self.guard.lifecycle.withdraw(proposed_call.call, _WHY)
 
 
 def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, GuardedFunction]:
@@ -326,19 +328,19 @@ def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, Guard
     else:
         function = {}
         for fn in tools:
-            one = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
-            if one.tool.name in function:
-                raise InputError(f"two tools are named {one.tool.name!r}; expected unique names")
-            function[one.tool.name] = one
+            guarded = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
+            if guarded.tool.name in function:
+                raise InputError(f"two tools are named {guarded.tool.name!r}; expected unique names")
+            function[guarded.tool.name] = guarded
     add(guard, [one.tool for one in function.values()])
     ensure_attached(guard)
     return function
 
 
 def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:
-    messages = [tool_message(one.id, one.content) for one in proposed]
-    verdicts = [one.verdict for one in proposed]
-    every = [*verdicts, *(one.inner for one in proposed if one.inner is not None)]
+    messages = [tool_message(proposed_call.id, proposed_call.content) for proposed_call in proposed]
+    verdicts = [proposed_call.verdict for proposed_call in proposed]
+    every = [*verdicts, *(proposed_call.inner for proposed_call in proposed if proposed_call.inner is not None)]
     for verdict in every:
         if verdict.decision is Decision.HALT:
             return ToolTurn(messages, verdicts, "halted", "; ".join(verdict.reasons))

@@ -101,10 +101,10 @@ def _class_of_code(answer: Any) -> type | None:
         if kind in (list, tuple, set, frozenset, dict):
             waiting += [*value, *value.values()] if kind is dict else value
             continue
-        found: Any = sys.modules.get(str(kind.__module__))
+        module: Any = sys.modules.get(str(kind.__module__))
         for name in kind.__qualname__.split("."):
-            found = getattr(found, name, None)
-        if found is not kind:
+            module = getattr(module, name, None)
+        if module is not kind:
             return kind
     return None
 

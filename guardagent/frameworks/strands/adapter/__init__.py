@@ -91,7 +91,7 @@ def refuse_executor(executor: Any, unguarded: Collection[str]) -> None:
     """
     kind = type(executor)
     if kind not in _HOSTS and kind.__name__ not in unguarded:
-        expected = " or ".join(one.__name__ for one in _HOSTS)
+        expected = " or ".join(host.__name__ for host in _HOSTS)
         raise InputError(
             f"the tool_executor is a {kind.__name__}, which may run tools past the guard; expected a {expected}, or "
             f"say unguarded={{{kind.__name__!r}}} if it runs each tool by 'ToolExecutor._stream'"
@@ -173,7 +173,7 @@ def _provider_tools(config: Any, depth: int) -> Iterator[str]:
     for key, value in config.items():
         listed = isinstance(value, list | tuple) and (key in _LISTS or str(key).endswith("_tools"))
         if listed or (key in _OPTIONS and value is not None):
-            yield from (_name(one, key) for one in (value if listed else [key]))
+            yield from (_name(entry, key) for entry in (value if listed else [key]))
         else:
             yield from _provider_tools(value, depth + 1)
 
@@ -181,8 +181,8 @@ def _provider_tools(config: Any, depth: int) -> Iterator[str]:
 def _name(tool: Any, key: str) -> str:
     if isinstance(tool, str):
         return tool
-    found = tool if isinstance(tool, Mapping) else {}
-    return str(found.get("name") or found.get("type") or key)
+    spec = tool if isinstance(tool, Mapping) else {}
+    return str(spec.get("name") or spec.get("type") or key)
 
 
 # --- MCP servers
@@ -200,7 +200,7 @@ def update_servers(guard: EnforcementPoint, agent: Any, tools: Iterable[Any], sp
         specs: their declarations by name.
     """
     clients = getattr(agent.tool_registry, "_tool_providers", ())
-    servers: dict[str, list[ToolSpec]] = {server_of(one): [] for one in clients if isinstance(one, MCPClient)}
+    servers: dict[str, list[ToolSpec]] = {server_of(client): [] for client in clients if isinstance(client, MCPClient)}
     for tool in tools:
         if isinstance(tool, MCPAgentTool):
             servers.setdefault(server_of(tool.mcp_client), []).append(specs[tool.tool_name])
@@ -212,7 +212,10 @@ def without_unread(guard: EnforcementPoint, declared: Iterable[Any]) -> list[Any
     """Returns the declarations for the model; those of unaccepted tools have no text of their server."""
     hidden = {"description": UNREAD, "inputSchema": {"json": {"type": "object", "properties": {}}}}
     return [
-        one if guard.accepted.unaccepted(one["name"]) is None else {"name": one["name"], **hidden} for one in declared
+        declaration
+        if guard.accepted.unaccepted(declaration["name"]) is None
+        else {"name": declaration["name"], **hidden}
+        for declaration in declared
     ]
 
 
@@ -237,7 +240,7 @@ def _described(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [_described(item, depth + 1) for item in value]
     if isinstance(value, functools.partial):
-        return [_described(one, depth + 1) for one in (value.func, value.args, value.keywords)]
+        return [_described(part, depth + 1) for part in (value.func, value.args, value.keywords)]
     if inspect.isfunction(value):
         code = value.__code__
         held = [_held(cell) for cell in value.__closure__ or ()]
@@ -343,7 +346,7 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
             InputError: one cannot be guarded, or a rule names a tool that is probably a misspelling of one.
         """
         refuse_executor(agent.tool_executor, self._unguarded)
-        tools = [one for one in _tools(agent) if not (is_structured_output(one) or is_handoff(one))]
+        tools = [tool for tool in _tools(agent) if not (is_structured_output(tool) or is_handoff(tool))]
         with self._lock:
             for tool in tools:
                 self.listed.specs[str(tool.tool_name)] = self._read(agent, tool).spec
@@ -353,17 +356,21 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
         known = _state(agent).known
-        found = known.get(tool.tool_name)
-        if found is None or found.tool is not tool or found.declared != tool.tool_spec:
-            found = known[tool.tool_name] = StrandsArguments.of(tool)
+        strands_arguments = known.get(tool.tool_name)
+        if (
+            strands_arguments is None
+            or strands_arguments.tool is not tool
+            or strands_arguments.declared != tool.tool_spec
+        ):
+            strands_arguments = known[tool.tool_name] = StrandsArguments.of(tool)
         if isinstance(tool, _AgentAsTool) and isinstance(tool.agent, Agent):
             self.guard_agent(tool.agent)
-        return found
+        return strands_arguments
 
     def _arguments_of(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the arguments of a tool that is about to run, even if the agent has not had it before."""
-        found = _state(agent).known.get(tool.tool_name)
-        if found is None or found.tool is not tool:
+        value = _state(agent).known.get(tool.tool_name)
+        if value is None or value.tool is not tool:
             self.refresh(agent)
         return self._read(agent, tool)
 
@@ -425,7 +432,7 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
         context = context.replace(tool_specs=without_unread(self.guard, context.tool_specs))
         async for event in call_next(context):
             if isinstance(event, ModelStopReason):
-                self.proposed(around).update(str(one.get("toolUseId")) for one in tool_uses(event.message))
+                self.proposed(around).update(str(tool_use.get("toolUseId")) for tool_use in tool_uses(event.message))
             yield event
 
     def served(self, terminal: Next) -> Next:
@@ -487,8 +494,8 @@ class _AgentState:
 
 
 def _state(agent: Any) -> _AgentState:
-    found: _AgentState = vars(agent._middleware_registry).setdefault(_STATE, _AgentState())  # noqa: SLF001 - see `middleware`
-    return found
+    agent_state: _AgentState = vars(agent._middleware_registry).setdefault(_STATE, _AgentState())  # noqa: SLF001 - see `middleware`
+    return agent_state
 
 
 def _tools(agent: Any) -> Iterable[Any]:
@@ -595,7 +602,7 @@ def guarded(
     """
     handler = GuardIntervention(guard, conversation=conversation, unguarded=unguarded)
     if isinstance(agent, Swarm | Graph):
-        guard_team(agent, handler.attachment, lambda one: _attach(one, handler), frozenset(unguarded))
+        guard_team(agent, handler.attachment, lambda member: _attach(member, handler), frozenset(unguarded))
     else:
         _attach(agent, handler)
     return agent

@@ -76,7 +76,7 @@ async def without_denied(
     and what a filter or a second try of the model has replaced.
     """
     held = [event async for event in events]
-    stop = next((one for one in reversed(held) if isinstance(one, ModelStopReason)), None)
+    stop = next((held_event for held_event in reversed(held) if isinstance(held_event, ModelStopReason)), None)
     if stop is None:
         return  # the host refuses a model call without a message
     verdict = await _denial(adapter, around, _answer_parts(agent, stop))
@@ -99,8 +99,8 @@ async def without_denied(
 
 def _is_streamed(held: list[Any], stop: Any) -> bool:
     """Whether the stream of a model call shows the text of its message, and no other."""
-    streamed = "".join(one["data"] for one in held if isinstance(one, TextStreamEvent))
-    once = sum(isinstance(one, ModelStopReason) for one in held) == 1 and stop.stop_reason != "cancelled"
+    streamed = "".join(event["data"] for event in held if isinstance(event, TextStreamEvent))
+    once = sum(isinstance(event, ModelStopReason) for event in held) == 1 and stop.stop_reason != "cancelled"
     return once and "".join(streamed.split()) == "".join(message_text(stop.message).split())
 
 
@@ -128,7 +128,7 @@ async def judged_end(adapter: HostAdapter[StrandsScope], around: StrandsScope, a
     verdict = await _denial(adapter, around, [part for part in parts if part not in passed])
     if verdict is None:
         return event
-    calls = [{"toolUse": {**one, "input": {}}} for one in tool_uses(message)]
+    calls = [{"toolUse": {**tool_use, "input": {}}} for tool_use in tool_uses(message)]
     message["content"] = [{"text": withheld(verdict)}, *calls]
     if agent._session_manager is not None and agent.messages and agent.messages[-1] is message:  # noqa: SLF001 - no public name
         agent._session_manager.redact_latest_message(message, agent)  # noqa: SLF001 - as above
@@ -148,7 +148,7 @@ async def _denial(adapter: HostAdapter[StrandsScope], around: StrandsScope, part
 def _answer_parts(agent: Any, stop: Any) -> list[str]:
     """Returns the parts of a model's message that would be the answer; none if the agent goes on after it."""
     calls, text = tool_uses(stop.message), message_text(stop.message)
-    objects = [found for one in calls if (found := _structured(agent, one)) is not None]
+    objects = [output for call in calls if (output := _structured(agent, call)) is not None]
     if calls and not objects and stop.stop_reason == "tool_use":
         return []
     return [*([text] if text or not objects else []), *objects]

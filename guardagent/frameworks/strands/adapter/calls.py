@@ -63,7 +63,7 @@ class StrandsArguments:
         require_parts(tool, "_metadata", "_tool_func", "_wrap_tool_result")
         require_parts(tool._metadata, "validate_input", "input_model", "inject_special_parameters")  # noqa: SLF001 - the host's validation has no public name
         fields = tool._metadata.input_model.model_fields  # noqa: SLF001 - as above
-        refuse_opaque(spec.name, {name: one.annotation for name, one in fields.items()})
+        refuse_opaque(spec.name, {name: field.annotation for name, field in fields.items()})
         return cls(tool, declared, replace(spec, unlisted_arguments=frozenset(fields)), function=True)
 
     def bind(self, proposed: Any) -> dict[str, Any]:

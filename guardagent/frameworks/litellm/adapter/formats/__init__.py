@@ -181,12 +181,12 @@ def listed(data: Data, name: str) -> list[Any]:
     Raises:
         InputError: it is something else.
     """
-    found = data.get(name)
-    if found is None:
+    values = data.get(name)
+    if values is None:
         return []
-    if not isinstance(found, list):
-        raise InputError(f"{name!r} is a {type(found).__name__}; expected a list")
-    return found
+    if not isinstance(values, list):
+        raise InputError(f"{name!r} is a {type(values).__name__}; expected a list")
+    return values
 
 
 def member(value: Any, what: str) -> dict[str, Any]:
@@ -221,8 +221,8 @@ def content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    plain = [one for one in parts if isinstance(one, str | Mapping)]
-    texts = [one if isinstance(one, str) else one.get("text") or one.get("refusal") for one in plain]
+    plain = [part for part in parts if isinstance(part, str | Mapping)]
+    texts = [part if isinstance(part, str) else part.get("text") or part.get("refusal") for part in plain]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
@@ -230,9 +230,9 @@ def outcome_of(content: Any, *, failed: bool = False) -> Outcome:
     """Returns the outcome in a result of a tool: its text, and each of its parts."""
     if isinstance(content, str) or content is None:
         return Outcome(content or "", failed=failed)
-    plain = [one if isinstance(one, str) else member(one, "a part of a result") for one in content]
-    whole = all(isinstance(one, str) or isinstance(one.get("text"), str) for one in plain)
-    texts = [one if isinstance(one, str) else one.get("text") for one in plain]
+    plain = [part if isinstance(part, str) else member(part, "a part of a result") for part in content]
+    whole = all(isinstance(part, str) or isinstance(part.get("text"), str) for part in plain)
+    texts = [part if isinstance(part, str) else part.get("text") for part in plain]
     output = "\n".join(map(str, texts)) if whole else plain
     return Outcome(output, failed=failed, other_outputs=tuple(text for text in texts if isinstance(text, str)))
 

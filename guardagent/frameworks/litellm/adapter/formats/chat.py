@@ -42,19 +42,19 @@ class ChatApi(ModelApi):
             raise InputError(_LEGACY)
         if data.get("web_search_options") is not None:
             refuse_kind("web_search_options", unguarded)
-        found = []
-        for one in listed(data, "tools"):
-            tool = member(one, "a tool")
+        tools = []
+        for definition in listed(data, "tools"):
+            tool = member(definition, "a tool")
             if tool.get("type", "function") != "function":
                 refuse_kind(str(tool.get("type")), unguarded)
                 continue
-            found.append(_spec(member(tool.get("function"), "the function of a tool")))
-        if found and data.get("n") not in (None, 1):
+            tools.append(_spec(member(tool.get("function"), "the function of a tool")))
+        if tools and data.get("n") not in (None, 1):
             raise InputError("the calls of several choices are alternatives, of which no guard knows one; expected n=1")
-        return found
+        return tools
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
-        messages = [member(one, "a message") for one in listed(data, "messages")]
+        messages = [member(message, "a message") for message in listed(data, "messages")]
         calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
         for one in messages:
@@ -63,8 +63,11 @@ class ChatApi(ModelApi):
             calls += [_call(call) for call in one.get("tool_calls") or ()]
             if one.get("role") == "tool":
                 add_result(results, one.get("tool_call_id"), outcome_of(one.get("content")))
-        plain = [{"role": str(one.get("role")), "content": content_text(one.get("content"))} for one in messages]
-        users = [one["content"] for one in plain if one["role"] == "user"]
+        plain = [
+            {"role": str(chat_message.get("role")), "content": content_text(chat_message.get("content"))}
+            for chat_message in messages
+        ]
+        users = [entry["content"] for entry in plain if entry["role"] == "user"]
         last = plain[-1]["role"] if plain else ""
         return ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
 
@@ -84,20 +87,22 @@ class ChatApi(ModelApi):
             raise InputError(f"the response is a {type(response).__name__}; expected that of one model")
         body = response if isinstance(response, _JoinedStream) else response.model_dump()
         messages = [choice.get("message") or {} for choice in body["choices"]]
-        if any(one.get("function_call") for one in messages):
+        if any(message.get("function_call") for message in messages):
             raise InputError(_LEGACY)
-        calls = [_call(call) for one in messages for call in one.get("tool_calls") or ()]
+        calls = [_call(call) for message in messages for call in message.get("tool_calls") or ()]
         if calls and len(messages) > 1:
             raise InputError("several choices of a response have tool calls; expected one choice")
-        texts = [content_text([content_text(one.get("content")), one]) for one in messages]  # with its `refusal`
+        texts = [
+            content_text([content_text(message.get("content")), message]) for message in messages
+        ]  # with its `refusal`
         return ModelMessage(body, calls, texts)
 
     def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ModelResponse:
         body = dict(message.body)
-        body["choices"] = [_choice(one, changes) for one in message.body["choices"]]
-        found = ModelResponse(**body)
-        found._hidden_params = getattr(response, "_hidden_params", {})  # noqa: SLF001 - the host reads costs from it
-        return found
+        body["choices"] = [_choice(choice, changes) for choice in message.body["choices"]]
+        model_response = ModelResponse(**body)
+        model_response._hidden_params = getattr(response, "_hidden_params", {})  # noqa: SLF001 - the host reads costs from it
+        return model_response
 
     # --- streams
 
@@ -108,23 +113,23 @@ class ChatApi(ModelApi):
         if not isinstance(frame, ModelResponseStream):
             return True
         deltas = [choice.delta for choice in frame.choices]
-        return any(getattr(one, name, None) for one in deltas for name in ("tool_calls", "function_call"))
+        return any(getattr(delta, name, None) for delta in deltas for name in ("tool_calls", "function_call"))
 
     def assembled(self, frames: Sequence[Any]) -> ModelResponse | _JoinedStream:
-        odd = next((one for one in frames if not isinstance(one, ModelResponseStream)), None)
+        odd = next((frame for frame in frames if not isinstance(frame, ModelResponseStream)), None)
         if odd is not None:
             raise InputError(f"a part of the stream is a {type(odd).__name__}; expected chunks of a chat completion")
-        if any(choice.index for one in frames for choice in one.choices):
+        if any(choice.index for frame in frames for choice in frame.choices):
             raise InputError("a stream with several choices cannot be judged; expected n=1")
-        if any(choice.delta.function_call for one in frames for choice in one.choices):
+        if any(choice.delta.function_call for frame in frames for choice in frame.choices):
             raise InputError(_LEGACY)
-        found = stream_chunk_builder(list(frames)) if _is_rich(frames) or not frames else _joined(frames)
-        if not isinstance(found, ModelResponse | _JoinedStream):
+        chunk_builder = stream_chunk_builder(list(frames)) if _is_rich(frames) or not frames else _joined(frames)
+        if not isinstance(chunk_builder, ModelResponse | _JoinedStream):
             raise InputError("the stream of the model has no message")
-        deltas = [choice.delta for one in frames for choice in one.choices]
-        if refusal := "".join((one.model_extra or {}).get("refusal") or "" for one in deltas):
-            found["choices"][0]["message"]["refusal"] = refusal
-        return found
+        deltas = [choice.delta for frame in frames for choice in frame.choices]
+        if refusal := "".join((delta.model_extra or {}).get("refusal") or "" for delta in deltas):
+            chunk_builder["choices"][0]["message"]["refusal"] = refusal
+        return chunk_builder
 
     def joins_alike(self, frames: Sequence[Any], response: Any) -> bool:
         return isinstance(response, _JoinedStream) and _is_orderly(frames)
@@ -134,25 +139,25 @@ class ChatApi(ModelApi):
             return super().restreamed(frames, response, message, changes)
         calls = [
             {
-                "id": one.id,
+                "id": call.id,
                 "type": "function",
                 "index": at,
-                "function": {"name": one.name, "arguments": as_json(one.args)},
+                "function": {"name": call.name, "arguments": as_json(call.args)},
             }
-            for at, one in enumerate(changes.calls.values())
+            for at, call in enumerate(changes.calls.values())
         ]
         delta = Delta(content=changes.note or None, tool_calls=calls)  # clients join roles, and the first part has one
         added = _like(frames[0], StreamingChoices(index=0, delta=delta))
-        kept = [_without_calls(one) for one in frames]
-        ends = (at for at, one in enumerate(kept) if any(choice.finish_reason for choice in one.choices))
+        kept = [_without_calls(frame) for frame in frames]
+        ends = (at for at, frame in enumerate(kept) if any(choice.finish_reason for choice in frame.choices))
         end = next(ends, len(kept))
         return [*kept[:end], added, *kept[end:]]
 
     def streamed(self, response: ModelResponse) -> Iterable[ModelResponseStream]:
         about = _about(response)
         choice = response.choices[0]
-        message = {name: one for name, one in choice.message.model_dump().items() if one is not None}
-        calls = [{**one, "index": at} for at, one in enumerate(message.get("tool_calls") or ())]
+        message = {name: value for name, value in choice.message.model_dump().items() if value is not None}
+        calls = [{**tool_call, "index": at} for at, tool_call in enumerate(message.get("tool_calls") or ())]
         delta = Delta(**{**message, "role": "assistant", "tool_calls": calls or None})
         yield ModelResponseStream(**about, choices=[StreamingChoices(index=0, delta=delta)])
         end = StreamingChoices(index=0, delta=Delta(), finish_reason=choice.finish_reason)
@@ -227,10 +232,10 @@ def _like(chunk: ModelResponseStream, choice: StreamingChoices) -> ModelResponse
 def _without_calls(chunk: ModelResponseStream) -> ModelResponseStream:
     """Returns a part of a stream without its parts of calls."""
     choices = []
-    for one in chunk.choices:
-        reason = "tool_calls" if one.finish_reason else None
-        delta = one.delta.model_copy(update={"tool_calls": None})
-        choices.append(one.model_copy(update={"delta": delta, "finish_reason": reason}))
+    for choice in chunk.choices:
+        reason = "tool_calls" if choice.finish_reason else None
+        delta = choice.delta.model_copy(update={"tool_calls": None})
+        choices.append(choice.model_copy(update={"delta": delta, "finish_reason": reason}))
     return chunk.model_copy(update={"choices": choices})
 
 
@@ -240,10 +245,10 @@ class _JoinedStream(dict[str, Any]):
 
 def _is_rich(frames: Sequence[ModelResponseStream]) -> bool:
     """Whether a stream has more than text and calls."""
-    deltas = [choice.delta for one in frames for choice in one.choices]
+    deltas = [choice.delta for frame in frames for choice in frame.choices]
     # `getattr` of a name that a pydantic object lacks takes longer than all the rest.
-    named = [part for one in deltas for part in (vars(one), one.model_extra or {})]
-    return any(one.get(name) for one in named for name in _RICH)
+    named = [part for delta in deltas for part in (vars(delta), delta.model_extra or {})]
+    return any(mapping.get(name) for mapping in named for name in _RICH)
 
 
 def _is_orderly(frames: Sequence[ModelResponseStream]) -> bool:
@@ -252,9 +257,9 @@ def _is_orderly(frames: Sequence[ModelResponseStream]) -> bool:
     Older clients of the SDK lose the second of two parts of one call, or of two choices, in one chunk.
     """
     begun, ended = 0, False
-    if any(len(one.choices) > 1 for one in frames):
+    if any(len(frame.choices) > 1 for frame in frames):
         return False
-    for choice in (choice for one in frames for choice in one.choices):
+    for choice in (choice for frame in frames for choice in frame.choices):
         for at, part in enumerate(choice.delta.tool_calls or ()):
             begins = part.index == begun
             about = bool(part.id), bool(part.function.name)
@@ -270,9 +275,9 @@ def _is_orderly(frames: Sequence[ModelResponseStream]) -> bool:
 def _joined(frames: Sequence[ModelResponseStream]) -> _JoinedStream:
     """Returns the response in a stream that has only text and calls."""
     text, calls, reason, usage = "", dict[int, dict[str, Any]](), None, None
-    for one in frames:
-        usage = getattr(one, "usage", None) or usage
-        for choice in one.choices:
+    for frame in frames:
+        usage = getattr(frame, "usage", None) or usage
+        for choice in frame.choices:
             reason = choice.finish_reason or reason
             text += choice.delta.content or ""
             for part in choice.delta.tool_calls or ():

@@ -42,19 +42,19 @@ class MessagesApi(ModelApi):
     def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("mcp_servers"):
             refuse_kind("mcp", unguarded)
-        found = []
-        for one in listed(data, "tools"):
-            tool = member(one, "a tool")
+        tools = []
+        for definition in listed(data, "tools"):
+            tool = member(definition, "a tool")
             kind = tool.get("type") or "custom"
             if kind != "custom":
                 refuse_kind(str(kind), unguarded)
             schema = tool.get("input_schema") or ({} if kind == "custom" else _ANY)
             name = tool_name(tool) if kind == "custom" else str(tool.get("name") or kind)
-            found.append(ToolSpec(name, member(schema, "the schema of a tool"), str(tool.get("description", ""))))
-        return found
+            tools.append(ToolSpec(name, member(schema, "the schema of a tool"), str(tool.get("description", ""))))
+        return tools
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
-        messages = [member(one, "a message") for one in listed(data, "messages")]
+        messages = [member(message, "a message") for message in listed(data, "messages")]
         calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
         for one in messages:
@@ -64,8 +64,11 @@ class MessagesApi(ModelApi):
                 if block.get("type") == "tool_result":
                     outcome = outcome_of(block.get("content"), failed=bool(block.get("is_error")))
                     add_result(results, block.get("tool_use_id"), outcome)
-        plain = [{"role": str(one.get("role")), "content": content_text(one.get("content"))} for one in messages]
-        users = [one["content"] for one in plain if one["role"] == "user" and one["content"]]
+        plain = [
+            {"role": str(chat_message.get("role")), "content": content_text(chat_message.get("content"))}
+            for chat_message in messages
+        ]
+        users = [entry["content"] for entry in plain if entry["role"] == "user" and entry["content"]]
         last = messages[-1] if messages else {}
         answers = any(block.get("type") == "tool_result" for block in _blocks(last.get("content")))
         return ShownHistory(
@@ -148,12 +151,12 @@ class MessagesApi(ModelApi):
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     end = {"stop_reason": response.get("stop_reason"), "stop_sequence": response.get("stop_sequence")}
-    about = {name: one for name, one in response.items() if not name.startswith("_")}
+    about = {name: value for name, value in response.items() if not name.startswith("_")}
     yield {"type": "message_start", "message": {**about, "content": [], "stop_reason": None, "stop_sequence": None}}
     for at, block in enumerate(response["content"]):
         started, deltas = _in_parts(block)
         yield {"type": "content_block_start", "index": at, "content_block": started}
-        yield from ({"type": "content_block_delta", "index": at, "delta": one} for one in deltas)
+        yield from ({"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas)
         yield {"type": "content_block_stop", "index": at}
     yield {"type": "message_delta", "delta": end, "usage": response.get("usage") or {}}
     yield {"type": "message_stop"}
@@ -189,7 +192,7 @@ def _extend(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 def _whole(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a block with its input as it was streamed, which is read when the call is judged."""
-    found = {name: one for name, one in block.items() if name != _PARTIAL}
+    found = {name: value for name, value in block.items() if name != _PARTIAL}
     if _PARTIAL not in block:
         return found
     if block.get("type") == "tool_use":
@@ -200,12 +203,12 @@ def _whole(block: Mapping[str, Any]) -> dict[str, Any]:
 def _blocks(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str) or content is None:
         return [{"type": "text", "text": content}] if content else []
-    return [member(one, "a part of a message") for one in content]
+    return [member(part, "a part of a message") for part in content]
 
 
 def _calls(blocks: Iterable[Mapping[str, Any]]) -> list[GatewayCall]:
-    uses = [one for one in blocks if one.get("type") == "tool_use"]
-    return [GatewayCall(call_id(one.get("id")), str(one.get("name") or ""), one.get("input")) for one in uses]
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    return [GatewayCall(call_id(use.get("id")), str(use.get("name") or ""), use.get("input")) for use in uses]
 
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,30 +42,30 @@ class ResponsesApi(ModelApi):
     def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("background"):
             raise InputError("a response in the background is read without a guard; expected 'background: false'")
-        found = []
-        for one in listed(data, "tools"):
-            tool = member(one, "a tool")
+        tools = []
+        for definition in listed(data, "tools"):
+            tool = member(definition, "a tool")
             if tool.get("type") != "function":
                 refuse_kind(str(tool.get("type")), unguarded)
                 continue
             schema = member(tool.get("parameters") or {}, "the parameters of a tool")
-            found.append(ToolSpec(tool_name(tool), schema, str(tool.get("description") or "")))
-        return found
+            tools.append(ToolSpec(tool_name(tool), schema, str(tool.get("description") or "")))
+        return tools
 
     def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:
         items = _items(data)
         calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
-        for one in items:
-            if one.get("type") == _CALL:
-                calls.append(_call(one))
-            elif one.get("type") == _RESULT:
-                add_result(results, one.get("call_id"), outcome_of(one.get("output")))
+        for item in items:
+            if item.get("type") == _CALL:
+                calls.append(_call(item))
+            elif item.get("type") == _RESULT:
+                add_result(results, item.get("call_id"), outcome_of(item.get("output")))
             else:
-                _refuse_other_call(one, unguarded)
-        spoken = [one for one in items if one.get("role")]
-        plain = [{"role": str(one["role"]), "content": content_text(one.get("content"))} for one in spoken]
-        users = [one["content"] for one in plain if one["role"] == "user"]
+                _refuse_other_call(item, unguarded)
+        spoken = [message for message in items if message.get("role")]
+        plain = [{"role": str(message["role"]), "content": content_text(message.get("content"))} for message in spoken]
+        users = [entry["content"] for entry in plain if entry["role"] == "user"]
         last = items[-1].get("role") if items else None
         return ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
 
@@ -73,7 +73,7 @@ class ResponsesApi(ModelApi):
         ids = [call.id or f"call_{at}" for at, call in enumerate(message.calls)]
         spoken, at = [], 0
         for item in message.body["output"]:
-            found = {name: one for name, one in item.items() if one is not None}
+            found = {name: value for name, value in item.items() if value is not None}
             if item.get("type") == _CALL:
                 found["call_id"], at = ids[at], at + 1
             spoken.append(found)
@@ -86,18 +86,22 @@ class ResponsesApi(ModelApi):
         if response.status in ("queued", "in_progress"):
             raise InputError("the response is not complete; expected 'background: false'")
         body = response.model_dump()
-        items = [member(one, "a part of the response") for one in body["output"]]
-        for one in items:
-            if one.get("type") != _CALL:
-                _refuse_other_call(one, unguarded)
-        calls = [_call(one) for one in items if one.get("type") == _CALL]
-        texts = [content_text(one.get("content")) for one in items if one.get("type") == "message"]
+        items = [member(output_item, "a part of the response") for output_item in body["output"]]
+        for item in items:
+            if item.get("type") != _CALL:
+                _refuse_other_call(item, unguarded)
+        calls = [_call(output_item) for output_item in items if output_item.get("type") == _CALL]
+        texts = [
+            content_text(output_item.get("content")) for output_item in items if output_item.get("type") == "message"
+        ]
         return ModelMessage({**body, "output": items}, calls, ["\n".join(texts)])
 
     def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ResponsesAPIResponse:
-        found = ResponsesAPIResponse(**{**message.body, "output": _rewritten_items(message.body["output"], changes)})
-        found._hidden_params = getattr(response, "_hidden_params", {})  # noqa: SLF001 - the host reads costs from it
-        return found
+        responses_apiresponse = ResponsesAPIResponse(
+            **{**message.body, "output": _rewritten_items(message.body["output"], changes)}
+        )
+        responses_apiresponse._hidden_params = getattr(response, "_hidden_params", {})  # noqa: SLF001 - the host reads costs from it
+        return responses_apiresponse
 
     # --- streams
 
@@ -113,14 +117,14 @@ class ResponsesApi(ModelApi):
             return True
         ended = getattr(frame, "response", None)
         items = [*([item] if item is not None else []), *(getattr(ended, "output", None) or ())]
-        return any(str(member(one, "a part").get("type", "")).endswith("_call") for one in items)
+        return any(str(member(item, "a part").get("type", "")).endswith("_call") for item in items)
 
     def assembled(self, frames: Sequence[Any]) -> ResponsesAPIResponse:
-        ends = [one for one in frames if str(getattr(one, "type", "")) in _ENDS or _kind(one) in _ENDS]
-        found = ends[-1].response if ends else None
-        if not isinstance(found, ResponsesAPIResponse):
+        ends = [frame for frame in frames if str(getattr(frame, "type", "")) in _ENDS or _kind(frame) in _ENDS]
+        response = ends[-1].response if ends else None
+        if not isinstance(response, ResponsesAPIResponse):
             raise InputError("the stream of the model is incomplete")
-        return found
+        return response
 
     def streamed(self, response: ResponsesAPIResponse) -> Iterable[GenericEvent]:
         for number, event in enumerate(_events(response.model_dump(mode="json"))):
@@ -136,7 +140,7 @@ def _items(data: Data) -> list[dict[str, Any]]:
     content = data.get("input")
     if isinstance(content, str):
         return [{"role": "user", "content": content}]
-    return [member(one, "a part of the input") for one in listed(data, "input")]
+    return [member(input_item, "a part of the input") for input_item in listed(data, "input")]
 
 
 def _call(item: Mapping[str, Any]) -> GatewayCall:
@@ -152,7 +156,7 @@ def _refuse_other_call(item: Mapping[str, Any], unguarded: Collection[str]) -> N
     kind = str(item.get("type") or "")
     base = kind.removesuffix("_output").removesuffix("_call")
     if (base != kind or kind.startswith("mcp_")) and not any(
-        one.startswith(base.partition("_")[0]) for one in unguarded
+        allowed_kind.startswith(base.partition("_")[0]) for allowed_kind in unguarded
     ):
         refuse_kind(base, unguarded)
 
@@ -163,17 +167,17 @@ def _rewritten_items(items: Iterable[Mapping[str, Any]], changes: Rewriting) -> 
     note = [{**about, "content": content}] if changes.note else []
     if not changes.calls:
         return note  # a reasoning is invalid without the call that followed it
-    found: list[dict[str, Any]] = []
+    rewritten: list[dict[str, Any]] = []
     at = 0
     for item in items:
         if item.get("type") != _CALL:
-            found.append(dict(item))
+            rewritten.append(dict(item))
             continue
         if at in changes.calls:
             judged = changes.calls[at]
-            found.append({**item, "call_id": judged.id, "arguments": as_json(judged.args)})
+            rewritten.append({**item, "call_id": judged.id, "arguments": as_json(judged.args)})
         at += 1
-    return [*found, *note]
+    return [*rewritten, *note]
 
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
