@@ -23,16 +23,10 @@ from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
 from guardagent.types import Decision
 from tests.enforcement.guards import LIMIT, ONCE, MemoryLog, guard, refund, yes
-from tests.stores import SHARED, new_counters, new_ledger, store_address
+from tests.stores import new_counters, new_ledger, store_address
 
 TWICE = "forall(refund(), count(f:refund()) < 2)"
 STOPPED = f"{ONCE[:-1]} && state.open == true)"
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 def server(address: str, *rules: str, **options: Any) -> ToolGuard:

@@ -35,12 +35,6 @@ def ledger(request: Any, tmp_path: Path) -> Iterator[Ledger]:
         yield new_ledger(address)
 
 
-@pytest.fixture(params=SHARED)
-def address(request: Any, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
-
-
 @pytest.fixture
 def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
     return guard_of(tmp_path, APPROVED, ledger=ledger)

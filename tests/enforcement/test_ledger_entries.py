@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +13,9 @@ from guardagent.errors import InputError, LedgerError
 from guardagent.session.calls import HistoryChangedError, SessionEndedError
 from tests.enforcement.guards import refund
 from tests.enforcement.processes import at_once
-from tests.stores import SHARED, new_ledger, store_address
+from tests.stores import new_ledger
 
 ODD = ["", "a\x00b", "\ud800", "x" * 100_000, "sha256:c", "Ünïcode", "a:b", "*", "%s ?", "c'; DROP TABLE entries; --"]
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 @pytest.fixture

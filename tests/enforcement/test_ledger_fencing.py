@@ -19,16 +19,10 @@ from guardagent.enforcement import HostCall, Outcome
 from guardagent.errors import InputError, LedgerError
 from tests.enforcement.guards import ONCE, done, guard, ran, refund
 from tests.relay import Relay, relayed
-from tests.stores import POSTGRES, SERVERS, SHARED, new_ledger, postgres, store_address
+from tests.stores import POSTGRES, SERVERS, new_ledger, postgres, store_address
 
 pytestmark = pytest.mark.slow
 STOPPED = f"{ONCE[:-1]} && state.open == true)"
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 @pytest.fixture(params=SERVERS)

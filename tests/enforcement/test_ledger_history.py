@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import decimal
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,11 @@ from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
 from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import HALTED, guard_of
-from tests.stores import SHARED, content, new_ledger, store_address, unavailable
+from tests.stores import content, new_ledger, unavailable
 
 LOGIN = HostCall("authenticate", {}, "c")
 TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"
 RECEIPT = "after(refund(order=o), true, f:receipt(order=o), true)"
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 def begun(address: str, *rules: str, **options: Any) -> ToolGuard:

@@ -11,12 +11,6 @@ from tests.server.servers import POLICIES, LocalServer, ServerClient, local_serv
 from tests.stores import SHARED
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[LocalServer]:
-    with local_server(tmp_path) as server:
-        yield server
-
-
 @pytest.fixture(params=SHARED)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[ServerClient, ServerClient]]:
     """Clients of two servers with one state."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,9 @@ import pytest
 from guardagent.errors import InputError
 from guardagent.server.service.guard_service import Retention
 from guardagent.server.settings import RetentionSettings, read_server_settings
-from tests.server.servers import LocalServer, local_server
+from tests.server.servers import LocalServer
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[LocalServer]:
-    with local_server(tmp_path) as running_server:
-        yield running_server
 
 
 def sweep(server: LocalServer, days: float, settings: RetentionSettings | None = None) -> None:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from guardagent.errors import InputError, StateError
 from guardagent.server.state import StateStore, open_state
-from tests.stores import SHARED, store_address, unavailable
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
+from tests.stores import unavailable
 
 
 @pytest.fixture
