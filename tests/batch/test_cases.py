@@ -126,8 +126,8 @@ def test_the_exit_status_is_that_of_the_worst_line() -> None:
     statuses = [metrics.status]
     wrong = Result(1, "", "{}", 0, expected_label=1, expected_rules=("a",))
     denied, unchecked = Result(2, "", "{}", 1), Result(3, "", "{}", 1, unchecked=True)
-    for one in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
-        metrics.add(one)
+    for result in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
+        metrics.add(result)
         statuses.append(metrics.status)
     assert statuses == [0, 0, 1, 3, 2, 2]
 

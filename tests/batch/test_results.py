@@ -60,10 +60,10 @@ def moments(work: Job, out: Path) -> Iterator[tuple[bytes, bytes]]:
 @pytest.mark.slow
 def test_a_run_killed_anywhere_resumes(work: Job, out: Path) -> None:
     """Between rows, within one, and before the first of a chunk: nothing is lost, repeated, or judged again."""
-    found = list(moments(work, out))
+    kills = list(moments(work, out))
     expected = finish(work, out, resume=True)
     assert len(expected[1]) == len(CASES) - len(BAD)
-    for rows, progress in found[1::2]:
+    for rows, progress in kills[1::2]:
         last = max(rows[:-1].rfind(b"\n") + 1, json.loads(progress)["written"])  # where the last row of a chunk begins
         for cut in (0, 1, 10**6):
             left = rows[: max(last, len(rows) - cut)]

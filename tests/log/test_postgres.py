@@ -20,6 +20,7 @@ from guardagent.errors import GuardError, InputError, LogError, UnknownNameError
 from guardagent.log import AuditLog, verify_log
 from tests.conftest import CommandResult
 from tests.log.logs import KEY, filled, read, record
+from tests.processes import is_true_in_child
 
 psycopg = pytest.importorskip("psycopg")
 Cli = Callable[..., CommandResult]
@@ -130,11 +131,7 @@ def test_writers_take_turns(address: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        child = os.fork()
-        if not child:
-            audit_log.append(record(77))
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        assert is_true_in_child(lambda: audit_log.append(record(77)))
         audit_log.append(record(78))
     assert status(address) == ("end_unchecked", 82, None)
     assert [entry["args"]["amount"] for entry in read(address)][80:] == [77, 78]

@@ -165,18 +165,18 @@ def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
         write_lines(tmp_path / "log" / f"date={day}" / "events.jsonl", [{**LOGIN, "trace": day}])
     (tmp_path / "log" / "_SUCCESS").touch()
 
-    def found(*filters: str) -> list[str]:
+    def selected(*filters: str) -> list[str]:
         files = find_files([str(tmp_path / "log")], filters=[PartitionFilter.parse(condition) for condition in filters])
         return [Path(file.path).parent.name[-2:] for file in files]
 
-    assert found("date>=2026-11-01") == ["01", "02"]
-    assert found("date!=2026-11-01", "date<2026-11-02") == ["31"]
+    assert selected("date>=2026-11-01") == ["01", "02"]
+    assert selected("date!=2026-11-01", "date<2026-11-02") == ["31"]
     with pytest.raises(InputError, match="no partition column 'dat'; did you mean 'date'"):
-        found("dat=1")
+        selected("dat=1")
     with pytest.raises(InputError, match="expected COLUMN=VALUE"):
-        found("date")
+        selected("date")
     with pytest.raises(InputError, match="no file to read"):
-        found("date=2027-01-01")
+        selected("date=2027-01-01")
 
 
 def test_columns_that_are_not_in_the_file_are_refused(tmp_path: Path) -> None:

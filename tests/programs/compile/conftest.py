@@ -94,17 +94,17 @@ class Compiler:
         self.folders: list[object] = ["--memory", home / "memory", "--toolbox", home / "tools"]
         self.run = cli
         self.strict = False
-        self._serve = start
-        self._server: Any = None
+        self.serve = start
+        self.server: Any = None
 
     @property
     def prompts(self) -> list[str]:
-        return [request["messages"][-1]["content"] for request in self._server.requests]
+        return [request["messages"][-1]["content"] for request in self.server.requests]
 
     def __call__(self, *answers: str | Reply, options: tuple[object, ...] = ()) -> tuple[int, dict[str, Any]]:
         """(exit status, report) of compiling with a plan and these programs."""
         replies = [text(answer) if isinstance(answer, str) else answer for answer in answers]
-        self._server = self._serve([text(PLAN), *replies])
+        self.server = self.serve([text(PLAN), *replies])
         agent = ["--agent", "lending", "--examples", self.home / "examples.jsonl", "-o", self.out]
         agent += [] if self.strict else ["--no-properties"]
         ran = self.run("compile", *agent, *self.folders, "--model", "openai/test", "--json", *options)

@@ -356,7 +356,7 @@ def test_a_request_of_ones_own_is_compiled_from_its_files(compiler: Compiler, le
     """Request and specification as files; the program then fits an agent's folder that holds the same."""
     own = lending / "memory" / "lending"
     files = ("--request", own / "request.md", "--specification", own / "specification.md")
-    server = compiler._serve([text(PLAN), text(GOOD)])
+    server = compiler.serve([text(PLAN), text(GOOD)])
     options = [
         "--examples",
         lending / "examples.jsonl",
@@ -396,11 +396,11 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
 @pytest.mark.slow
 def test_an_answer_that_is_a_program_needs_no_plan(compiler: Compiler) -> None:
     """And where no plan can be had, the request must do."""
-    server = compiler._serve([text(GOOD)])
+    server = compiler.serve([text(GOOD)])
     run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl", "--no-properties"]
     assert compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out).status == 0
     assert len(server.requests) == 1
-    server = compiler._serve([text("I have none."), text(""), text(GOOD)])
+    server = compiler.serve([text("I have none."), text(""), text(GOOD)])
     assert compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out, "--rounds", 1).status == 0
     assert len(server.requests) == 3
 

@@ -101,7 +101,7 @@ def test_a_sentence_that_no_run_tells_is_for_a_person(compiler: Compiler) -> Non
     assert (dispute["id"], dispute["clause"], dispute["why"]) == ("clause-2", 2, "no run says how many there are")
     exit_status, report = compiler(GOOD + CLAUSE, options=("--accept-dispute", "clause-2"))
     assert (exit_status, report["disputes"], report["set_aside"]) == (0, [], ["clause-2"])
-    system = compiler._server.requests[0]["messages"][0]["content"]
+    system = compiler.server.requests[0]["messages"][0]["content"]
     assert "keeps these sentences: 2. Write no code" in " ".join(system.split())
 
 
@@ -175,7 +175,7 @@ def test_a_proposal_is_written_and_nothing_of_it_runs(compiler: Compiler) -> Non
 
 def test_the_report_says_what_a_person_has_to_do(compiler: Compiler) -> None:
     """In words, without --json; also where the plan is a proposal already."""
-    compiler._serve([text(PROPOSAL)])
+    compiler.serve([text(PROPOSAL)])
     run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl"]
     ran = compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out)
     assert ran.status == 1

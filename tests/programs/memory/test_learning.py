@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,6 @@ from guardagent.testing import ScriptedModel
 from tests.conftest import CommandResult
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM
 from tests.runs import ehr_input, ehr_log
-
-SHIPPED = Path(__file__).parents[3] / "memory" / "ehragent"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    """A memory folder with a copy of the health-records agent."""
-    shutil.copytree(SHIPPED, tmp_path / "memory" / "ehragent")
-    return tmp_path / "memory"
 
 
 def judge(memory: Path, *answers: str, value: str = "7.4", **options: Any) -> None:

@@ -102,7 +102,7 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(agent_folder
         process.stdout.readline()
         time.sleep(0.2)
         os.kill(process.pid, signal.SIGKILL)
-    acknowledged = [line for one in running for line in one.communicate()[0].splitlines(keepends=True)]
+    acknowledged = [line for process in running for line in process.communicate()[0].splitlines(keepends=True)]
     there = [demonstration.code for demonstration in load_agent(folder).demonstrations]
     assert {line.strip() for line in acknowledged if line.endswith("\n")} <= set(there)
     assert len(there) == len(set(there)) >= 1 + 2 * 60

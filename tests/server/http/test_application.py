@@ -222,7 +222,7 @@ def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, ser
 
 def test_the_document_has_every_route(server: LocalServer) -> None:
     document = server.client().get("/v1/openapi.json")
-    documented = {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
+    documented = {f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations}
     assert documented == set(NAMES)
     assert len({operation["operationId"] for path in document["paths"].values() for operation in path.values()}) == len(
         NAMES

@@ -116,7 +116,9 @@ def test_one_name_with_two_meanings(second: Draft, names: set[str]) -> None:
         alone = draft.policies(context())
         (rule,) = draft.rules
         expected = read_rule(str(rule.rule["temporal"]), declarations_of(alone))
-        assert [tree for one in assembled.policies.rules if one.id == rule.id for tree in one.rules] == [expected]
+        assert [tree for loaded in assembled.policies.rules if loaded.id == rule.id for tree in loaded.rules] == [
+            expected
+        ]
 
 
 def test_names_of_solver_rules() -> None:
@@ -204,7 +206,7 @@ def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
     (rule,) = limit("pay", 5).rules
     assembled = assemble([Draft((1,), (replace(rule, cases=(*contradicted, *fine)),))], context())
     assert [problem.message.split("'")[1] for problem in assembled.problems] == [
-        f"limit/{one['id']}" for one in contradicted
+        f"limit/{example['id']}" for example in contradicted
     ]
     assert not any(problem.fatal for problem in assembled.problems)
     assert list(records(assembled.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]

@@ -138,7 +138,9 @@ def test_a_ruling_in_words_is_for_drafts_that_were_written_without_it() -> None:
     assert reading.mending[0] == reading.mending[1]
     assert reading.readings == "open"
     assert reading.mending[0][0].text.endswith("the owner of the document answered '100 euros are possible'.")
-    mended = [Draft((1,), one.rules, one.declarations, rulings=(reading.mending[0][0].key,)) for one in (first, second)]
+    mended = [
+        Draft((1,), draft.rules, draft.declarations, rulings=(reading.mending[0][0].key,)) for draft in (first, second)
+    ]
     after = read(mended[0], mended[1], decision, earlier=[question])
     assert (after.readings, after.mending, len(after.questions)) == ("answered", ((), ()), 1)
 
@@ -223,7 +225,11 @@ def test_the_end_of_a_conversation_is_a_question() -> None:
     assert [choice.answer for choice in reading.questions[0].choices] == ["yes", "no"]
     after = read(first, second, answer(reading.questions[0], "no"), earlier=reading.questions)
     assert after.draft == first
-    assert [(one.case["events"], one.case["label"]) for one in after.mending[1] if one.case] == [([], 1)]
+    assert [
+        (conversation.case["events"], conversation.case["label"])
+        for conversation in after.mending[1]
+        if conversation.case
+    ] == [([], 1)]
 
 
 @pytest.mark.slow

@@ -144,8 +144,8 @@ def test_a_heading_needs_no_confirmation(tmp_path: Path) -> None:
     sentence = review.sentences[2]
     heading = replace(sentence, kind="heading")
     edit(path, sentences=tuple(heading if reviewed == sentence else reviewed for reviewed in review.sentences))
-    found = {entry.name: entry for entry in read_dossier(path).entries}
-    assert (found["sentence 3"].standing, found["sentence 3"].confirmation) == ("confirmed", None)
+    entries = {entry.name: entry for entry in read_dossier(path).entries}
+    assert (entries["sentence 3"].standing, entries["sentence 3"].confirmation) == ("confirmed", None)
     assert "✔ needs no confirmation" in review_page(read_dossier(path))
     edit(path, findings=(replace(review.findings[0], sentences=(sentence.hash,)),))
     assert {entry.name: entry.standing for entry in read_dossier(path).entries}["sentence 3"] == "unconfirmed"

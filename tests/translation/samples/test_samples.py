@@ -56,7 +56,7 @@ def test_keys_that_are_data_are_one_place(tmp_path: Path) -> None:
     """Such as ids of users."""
     state = {"users": {f"user_{number}7": {"name": "x"} for number in range(3)}, "now": "2026"}
     path_samples = samples(tmp_path, trace({}, state=state))
-    assert [one.path for one in path_samples.state] == ["users", "users.*", "users.*.name", "now"]
+    assert [sample.path for sample in path_samples.state] == ["users", "users.*", "users.*.name", "now"]
 
 
 def test_failures_are_counted_by_their_beginning(tmp_path: Path) -> None:

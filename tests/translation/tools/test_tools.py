@@ -40,7 +40,7 @@ def written(tmp_path: Path, value: Any) -> str:
 def test_a_file_has_tools_in_any_common_form(tmp_path: Path, value: Any) -> None:
     """Each gives the same, also as a path and as its decoded value."""
     path = written(tmp_path, value)
-    tools = [read_tools(one) for one in (path, Path(path), value)]
+    tools = [read_tools(source) for source in (path, Path(path), value)]
     assert tools == [(ToolSchema("f", "d", SCHEMA),)] * 3
 
 

@@ -20,7 +20,7 @@ from tests.workflow.graphs import graph_of, is_path
 FINE = graph_of("start>a a>b b>end")
 
 
-def found(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
+def witnesses(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
     """Maps each node to the witness of its finding, for one check."""
     findings = structural_findings(graph, **options)
     return {finding.node: list(finding.witness) for finding in findings if finding.check == check}
@@ -41,7 +41,7 @@ def test_nothing_is_found_in_a_graph_that_is_fine() -> None:
 def test_an_exit_that_is_not_reached() -> None:
     """The witness is the exit itself."""
     graph = graph_of("start>a a>end b>done", exits=("end", "done"))
-    assert found(graph, "exit_reachability") == {"done": ["done"]}
+    assert witnesses(graph, "exit_reachability") == {"done": ["done"]}
 
 
 def test_several_exits_that_are_reached() -> None:
@@ -53,18 +53,18 @@ def test_a_livelock() -> None:
     """Every node of the livelock is a finding, and no node with another path."""
     graph = graph_of("start?a start?end a>b b>c c>b")
     expected = {"a": ["start", "a"], "b": ["start", "a", "b"], "c": ["start", "a", "b", "c"]}
-    assert found(graph, "reverse_reachability") == expected
+    assert witnesses(graph, "reverse_reachability") == expected
     assert checks(graph) == {"reverse_reachability"}
 
 
 def test_a_livelock_that_nothing_leads_to_is_none() -> None:
     """Only reachable nodes count."""
-    assert not found(graph_of("start>end a>b b>a"), "reverse_reachability")
+    assert not witnesses(graph_of("start>end a>b b>a"), "reverse_reachability")
 
 
 def test_one_exit_of_several_is_enough_to_end() -> None:
     """Any exit is enough."""
-    assert not found(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
+    assert not witnesses(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
 
 
 # --- dead ends
@@ -73,25 +73,25 @@ def test_one_exit_of_several_is_enough_to_end() -> None:
 def test_a_dead_end_has_a_shortest_path() -> None:
     """The order of definitions has no effect."""
     graph = graph_of("start>a a>b b>c c>d start?e e>d a?end")
-    assert found(graph, "dead_ends") == {"d": ["start", "e", "d"]}
+    assert witnesses(graph, "dead_ends") == {"d": ["start", "e", "d"]}
 
 
 def test_a_dead_end_that_is_not_reached_stands_for_itself() -> None:
     """The dead end is its own witness."""
     graph = graph_of("start>end a>b", alone="c")
-    assert found(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
+    assert witnesses(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
 
 
 def test_an_entry_without_edges_is_a_dead_end() -> None:
     """Nothing else is reachable."""
     graph = graph_of("", alone="a")
-    assert found(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
-    assert found(graph, "exit_reachability") == {"end": ["end"]}
+    assert witnesses(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
+    assert witnesses(graph, "exit_reachability") == {"end": ["end"]}
 
 
 def test_an_exit_is_no_dead_end() -> None:
     """This holds with and without outgoing edges."""
-    assert not found(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
+    assert not witnesses(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
 
 
 # --- routers
@@ -101,7 +101,7 @@ def test_an_exit_is_no_dead_end() -> None:
 def test_edges_of_a_router_are_conditional(sign: str, wrong: bool) -> None:
     """For other kinds of edges, the witness passes the edge."""
     graph = graph_of(f"start>r r?a r{sign}b a>end b>end", kinds={"r": "router"})
-    assert found(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
+    assert witnesses(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
 
 
 def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
@@ -117,7 +117,7 @@ def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
 
 def test_only_routers_have_to_choose() -> None:
     """Other nodes may have edges of any kind."""
-    assert not found(graph_of("start=a start@b a>end b?end"), "router_shape")
+    assert not witnesses(graph_of("start=a start@b a>end b?end"), "router_shape")
 
 
 # --- people
@@ -126,13 +126,13 @@ def test_only_routers_have_to_choose() -> None:
 def test_no_person_takes_part() -> None:
     """The witness is a path from the entry to a reachable exit."""
     graph = graph_of("start>a a>done", exits=("end", "done"))
-    assert found(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
-    assert not found(graph, "human_presence")
+    assert witnesses(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
+    assert not witnesses(graph, "human_presence")
 
 
 def test_no_person_takes_part_and_no_exit_is_reached() -> None:
     """The witness is the entry."""
-    assert found(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
+    assert witnesses(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_no_person_takes_part_and_no_exit_is_reached() -> None:
 )
 def test_a_person_is_a_node_or_approves_a_tool(graph: Graph) -> None:
     """One gated tool is enough."""
-    assert not found(graph, "human_presence", require_human=True)
+    assert not witnesses(graph, "human_presence", require_human=True)
 
 
 def coverage(edges: str, sensitive: Sequence[str] = ("pay",), **options: Any) -> dict[str | None, list[str]]:
     graph = graph_of(edges, kinds={"h": "human"}, **options)
-    return found(graph, "human_coverage", sensitive_tools=sensitive)
+    return witnesses(graph, "human_coverage", sensitive_tools=sensitive)
 
 
 def test_a_sensitive_tool_behind_a_person() -> None:
@@ -197,7 +197,7 @@ def test_a_sensitive_tool_has_to_exist() -> None:
 def test_a_tool_node_without_tools() -> None:
     """The witness is a path, or the node if it is unreachable."""
     graph = graph_of("start>a a>t t>end", kinds={"t": "tool", "u": "tool"}, tools={"a": ["look"]}, alone="u")
-    assert found(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
+    assert witnesses(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
 
 
 # --- all together

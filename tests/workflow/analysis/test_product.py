@@ -202,9 +202,9 @@ def test_a_rule_holds_or_fails_only_for_every_unknown_call(
     rule: str, steps: list[tuple[str, str, bool]], status: str
 ) -> None:
     """Otherwise it is undecidable, and the message names the node."""
-    (found,) = verify(_graph(*steps), compile_rules([rule])).rules
-    assert found.status == status, found.message
-    assert status != "undecidable" or "'a'" in found.message or "'b'" in found.message
+    (result,) = verify(_graph(*steps), compile_rules([rule])).rules
+    assert result.status == status, result.message
+    assert status != "undecidable" or "'a'" in result.message or "'b'" in result.message
 
 
 def test_an_unknown_part_without_a_node_can_call_anything_anywhere() -> None:

@@ -442,8 +442,10 @@ def test_each_rule_of_a_policy_has_its_result(write: Callable[..., Path]) -> Non
         model=ScriptedModel([]),
     )
     graph = graph_of("start>a a>end", tools=TOOLS)
-    found = {rule_result.id: (rule_result.status, rule_result.witness) for rule_result in rule_results(graph, policies)}
-    assert found == {
+    results = {
+        rule_result.id: (rule_result.status, rule_result.witness) for rule_result in rule_results(graph, policies)
+    }
+    assert results == {
         "listed": ("violated", ("start", "a")),
         "tagged": ("proved", ()),
         "worded": ("undecidable", ()),

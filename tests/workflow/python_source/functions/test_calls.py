@@ -55,8 +55,8 @@ def test_a_call_names_the_tools_that_it_runs(code: str, names: list[str], comple
     """It says so if there can be others."""
     call = ast.parse(code, mode="eval").body
     assert isinstance(call, ast.Call)
-    found = tools_run_by(call, _Names(), _Nothing(), frozenset(RUN_METHODS))  # type: ignore[arg-type]
-    assert (found.names, not found.unseen) == (names, complete)
+    tools = tools_run_by(call, _Names(), _Nothing(), frozenset(RUN_METHODS))  # type: ignore[arg-type]
+    assert (tools.names, not tools.unseen) == (names, complete)
 
 
 # --- the table of libraries
