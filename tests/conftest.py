@@ -46,8 +46,12 @@ class CommandResult:
     err: str
 
 
+Cli = Callable[..., CommandResult]
+Write = Callable[..., Path]
+
+
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs the command line in this process."""
 
     def run(*arguments: object) -> CommandResult:
@@ -60,7 +64,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path: Path) -> Write:
     """Writes a file in the test's own folder and returns its path."""
 
     def write_file(name: str, content: str | bytes) -> Path:
@@ -73,7 +77,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def agent_folder(write: Callable[..., Path]) -> Callable[..., Path]:
+def agent_folder(write: Write) -> Callable[..., Path]:
     """Creates an agent in a memory folder, and returns that memory folder."""
 
     def make(program: str | None = None, specification: str = "An agent that echoes.", name: str = "echo") -> Path:

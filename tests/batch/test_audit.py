@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from guardagent.batch.records import Trace, read_case, read_trace
 from guardagent.batch.traces import TraceStep
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event
-from tests.conftest import CommandResult
+from tests.conftest import Cli, CommandResult
 from tests.policy.rules import events
 from tests.shop import LOGIN, call, trace, write_policies
 
@@ -274,11 +274,11 @@ def test_times_can_be_strings(counting: Policies) -> None:
         counted_trace("a", step("2026-01-31T09:30:00", 1))
 
 
-Audit = Callable[..., CommandResult]
+Audit = Cli
 
 
 @pytest.fixture
-def audit(cli: Callable[..., CommandResult], tmp_path: Path) -> Audit:
+def audit(cli: Cli, tmp_path: Path) -> Audit:
     """Runs the command on some lines."""
     (tmp_path / "policy.yaml").write_text(POLICY)
 

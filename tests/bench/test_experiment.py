@@ -18,7 +18,7 @@ from guardagent.bench.results import Results
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.models import Message
 from tests.bench.scripted_guard import data, guarding
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
 from tests.tiers import slow_after
@@ -186,7 +186,7 @@ def answer(request: dict[str, Any]) -> Reply:
 )
 def test_a_mode_runs_is_interrupted_and_goes_on(
     serve: Serve,  # noqa: F811
-    cli: Callable[..., CommandResult],
+    cli: Cli,
     tmp_path: Path,
     options: list[str],
     wanted: dict[str, float],

@@ -16,7 +16,7 @@ from guardagent.bench.metrics import match_expected, pass_hat_k
 from guardagent.bench.trajectories import read_trajectories
 from guardagent.errors import ContentError, InputError
 from guardagent.sandbox.toolbox import Toolbox
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 
 Call = tuple[str, dict[str, Any], Any]
 LOOK: Call = ("get_order_details", {"order_id": "#W1"}, "{}")
@@ -62,7 +62,7 @@ def entry(task: int, trial: int, reward: float, *calls: Call, expected: Sequence
 
 
 @pytest.fixture
-def folder(write: Callable[..., Path], tmp_path: Path) -> Path:
+def folder(write: Write, tmp_path: Path) -> Path:
     """With a guard and what it knows."""
     write("policy.yaml", POLICY)
     write("orders.py", TOOLBOX)
@@ -265,7 +265,7 @@ def test_the_rows_of_other_data_are_not_replaced(folder: Path) -> None:
         run(folder, entry(1, 0, 1.0))
 
 
-def test_a_state_may_be_a_folder(folder: Path, write: Callable[..., Path]) -> None:
+def test_a_state_may_be_a_folder(folder: Path, write: Write) -> None:
     """With a file per kind of records, as tau-bench keeps them."""
     write("records/orders.json", json.dumps({"#W1": {"status": "pending"}}))
     summary, _ = run(folder, entry(0, 0, 1.0, CANCEL, expected=[CANCEL]), state=folder / "records")
@@ -275,7 +275,7 @@ def test_a_state_may_be_a_folder(folder: Path, write: Callable[..., Path]) -> No
         run(folder, entry(0, 0, 1.0), state=folder / "empty")
 
 
-def test_from_the_command_line(folder: Path, cli: Callable[..., CommandResult]) -> None:
+def test_from_the_command_line(folder: Path, cli: Cli) -> None:
     """Table and summary; with the airline's own rules."""
     cancel: Call = ("cancel_reservation", {"reservation_id": "R1"}, "{}")
     (folder / "data.json").write_text(json.dumps([entry(0, 0, 0.0, cancel)]))

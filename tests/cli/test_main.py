@@ -14,16 +14,10 @@ import pytest
 
 import guardagent
 from guardagent.cli.commands import COMMANDS, LazyCommand, Subcommands
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.runs import ehr_input, ehr_log
 from tests.shop import case, write_lines, write_policies
 from tests.tiers import slow_but_every
-
-# --- main
-
-
-Cli = Callable[..., CommandResult]
-Write = Callable[..., Path]
 
 PROGRAM = """
     def check(agent_input: str, agent_output: str, facts: dict) -> dict:

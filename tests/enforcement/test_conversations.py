@@ -92,33 +92,6 @@ def test_two_tools_with_one_id_are_not_mixed_up() -> None:
     ]
 
 
-def test_a_call_runs_once() -> None:
-    """A permit is used once, and a denied call has no permit."""
-    tool_guard = guard(LIMIT)
-    call, denied = refund(), refund(500)
-    tool_guard.before(call)
-    tool_guard.before(denied)
-    tool_guard.use(call)
-    with pytest.raises(InputError, match="already used"):
-        tool_guard.use(call)
-    with pytest.raises(InputError, match="is in flight"):
-        tool_guard.use(denied)
-    with pytest.raises(InputError):
-        tool_guard.use(refund(conversation="never begun"))
-
-
-def test_a_call_runs_with_the_judged_arguments() -> None:
-    """Later changes to the arguments have no effect, and `use` refuses arguments other than the judged ones."""
-    tool_guard = guard(LIMIT)
-    args = {"amount": 50, "order": "W1", "lines": [1]}
-    call = HostCall("refund", args, "c")
-    tool_guard.before(call)
-    args["amount"], args["lines"] = 500, [2]
-    with pytest.raises(InputError, match="another call"):
-        tool_guard.use(call, {"amount": 500, "order": "W1", "lines": [1]})
-    assert tool_guard.use(call) == {"amount": 50, "order": "W1", "lines": [1]}
-
-
 def test_a_history_that_the_guard_did_not_record_is_not_believed() -> None:
     """If the host's messages show a call that the guard never saw, the next call is denied."""
     tool_guard = guard("forall(refund(order=o), count(f:refund(order=o)) < 9)")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guardagent import Decision, InputError, ToolDenied, Verdict, load_policies
-from guardagent.enforcement import HostCall, Outcome, ToolGuard, arun, run
+from guardagent import Decision, InputError, Verdict, load_policies
+from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.policy.load import compile_rules
 from tests.enforcement.guards import LIMIT, ONCE, done, guard, ran, refund
@@ -322,83 +322,6 @@ def test_a_preview_leaves_no_trace() -> None:
     assert [tool_guard.preview(refund()).label, tool_guard.preview(refund()).label] == [0, 0]
     ran(tool_guard, refund())
     assert tool_guard.preview(refund()).label == 1
-
-
-# --- one guarded call from its proposal to its outcome
-
-
-def test_a_call_runs_with_the_judged_arguments_and_is_recorded() -> None:
-    """The outcome is determined from the tool's output."""
-    tool_guard = guard(LIMIT)
-    got: list[Mapping[str, Any]] = []
-
-    def execute(args: Mapping[str, Any]) -> str:
-        got.append(args)
-        return "Error"
-
-    assert run(tool_guard, refund(), execute, lambda reply: Outcome(reply, failed=reply == "Error")) == "Error"
-    assert got == [{"amount": 50, "order": "W1"}]
-    assert tool_guard.session("c").history[0].status == "failed"
-
-
-def test_a_denied_call_does_not_run() -> None:
-    """`run` and `arun` raise the verdict."""
-    tool_guard = guard(LIMIT)
-
-    async def aexecute(args: Mapping[str, Any]) -> None:
-        raise AssertionError
-
-    def execute(args: Mapping[str, Any]) -> None:
-        raise AssertionError
-
-    with pytest.raises(ToolDenied) as denied:
-        run(tool_guard, refund(500), execute)
-    assert denied.value.verdict.rules == ("rule 1",)
-    with pytest.raises(ToolDenied):
-        asyncio.run(arun(tool_guard, refund(500), aexecute))
-
-
-def test_exceptions_of_tools_pass_through() -> None:
-    """The call is recorded as failed."""
-    tool_guard = guard(LIMIT)
-
-    async def fails(args: Mapping[str, Any]) -> None:
-        raise ConnectionError("no")
-
-    with pytest.raises(ConnectionError):
-        asyncio.run(arun(tool_guard, refund(), fails))
-    assert [(event.status, event.output) for event in tool_guard.session("c").history] == [
-        ("failed", "ConnectionError: no")
-    ]
-
-
-def test_a_tool_may_raise_stop_iteration() -> None:
-    """A StopIteration passes through, and the call is recorded as failed."""
-    tool_guard = guard(LIMIT)
-    with pytest.raises(StopIteration):
-        run(tool_guard, refund(), lambda _: next(iter(())))
-    assert [event.status for event in tool_guard.session("c").history] == ["failed"]
-
-
-def test_a_cancelled_call_stays_in_flight() -> None:
-    """It may have taken effect."""
-    tool_guard = guard(LIMIT)
-
-    async def main() -> None:
-        started = asyncio.Event()
-
-        async def waits(args: Mapping[str, Any]) -> None:
-            started.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(arun(tool_guard, refund(), waits))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    assert tool_guard.session("c").history[0].status is None
 
 
 # --- the bound on the seen values of a conversation is the guard's to set

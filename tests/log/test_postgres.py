@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ import pytest
 
 from guardagent.errors import GuardError, InputError, LogError, UnknownNameError
 from guardagent.log import AuditLog, verify_log
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import KEY, filled, read, record
 from tests.processes import is_true_in_child
 
 psycopg = pytest.importorskip("psycopg")
-Cli = Callable[..., CommandResult]
 SERVER = os.environ.get("GUARDAGENT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 
 KILLED = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +12,8 @@ import pytest
 from guardagent.errors import InputError, LogError
 from guardagent.log import AuditLog, Head, verify_log
 from guardagent.log.verification import Selection
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import KEY, edit, filled, read, record
-
-Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture

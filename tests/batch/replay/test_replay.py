@@ -15,10 +15,8 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.log import AuditLog, outcome_record, verdict_record
 from guardagent.types import Decision, Verdict
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import SUFFIXES
-
-Cli = Callable[..., CommandResult]
 
 OLD = """\
 version: 1

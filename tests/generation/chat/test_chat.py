@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from guardagent import Decision, InputError, ModelError, Session, aguarded_chat,
 from guardagent.models import load_model
 from guardagent.testing import ScriptedChat, ScriptedModel
 from guardagent.types import thaw
+from tests.conftest import Write
 from tests.generation.chat.conftest import ASK, FIND, REFUND, TOO_MUCH, TOOLS, Chat
 from tests.generation.chat.replies import candidates, chunk, message, part, proposes, stream_of, streamed
 from tests.models.conftest import Serve, until
@@ -206,7 +205,7 @@ def test_a_cancelled_request_leaves_nothing_in_flight(serve: Serve, session: Ses
 
 
 @pytest.mark.parametrize("reads", range(15))
-def test_a_concurrent_change_never_releases_part_of_a_turn(write: Callable[..., Path], reads: int) -> None:
+def test_a_concurrent_change_never_releases_part_of_a_turn(write: Write, reads: int) -> None:
     """The state changes after a number of reads: exactly the released calls are in flight."""
     answers = iter([True] * reads)
     rules = write("door.yaml", "version: 1\npolicies: [{id: open, temporal: 'forall(pay(), state.open == true)'}]")

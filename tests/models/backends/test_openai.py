@@ -8,7 +8,6 @@ import json
 import math
 import socket
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from guardagent.models import Message, load_model
 from guardagent.models.backends.openai import Backend
 from guardagent.testing import ScriptedModel
 from guardagent.types import Usage
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.models.conftest import KEY, Serve, cancelled
 from tests.models.server import Reply, status, text, tool_call
 from tests.processes import is_true_in_child
@@ -284,11 +283,11 @@ TIMED_OUT = "gave no answer within 0.4 seconds"
 
 
 @pytest.fixture
-def files(write: Callable[..., Path]) -> list[object]:
+def files(write: Write) -> list[object]:
     return ["--input", write("in.txt", ehr_input("nursing")), "--output-log", write("out.txt", ehr_log())]
 
 
-def test_a_guard_stops_at_the_timeout(cli: Callable[..., CommandResult], serve: Serve, files: list[object]) -> None:
+def test_a_guard_stops_at_the_timeout(cli: Cli, serve: Serve, files: list[object]) -> None:
     """It bounds one answer with its retries, from the command line and from Python."""
     serve(LATE)
     ran = cli("guard", "--agent", "ehragent", "--mode", "generate", *files, *MODEL, "--json")
@@ -299,9 +298,7 @@ def test_a_guard_stops_at_the_timeout(cli: Callable[..., CommandResult], serve: 
 
 
 @pytest.mark.slow
-def test_compile_stops_at_the_timeout(
-    cli: Callable[..., CommandResult], serve: Serve, write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_compile_stops_at_the_timeout(cli: Cli, serve: Serve, write: Write, tmp_path: Path) -> None:
     """Its message has the timeout."""
     serve(LATE)
     runs = [{"id": str(n), "agent_input": f"Q: {n}", "agent_output": "A", "label": n} for n in (0, 1)]
@@ -312,9 +309,7 @@ def test_compile_stops_at_the_timeout(
 
 
 @pytest.mark.slow
-def test_bench_stops_at_the_timeout(
-    cli: Callable[..., CommandResult], serve: Serve, write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_bench_stops_at_the_timeout(cli: Cli, serve: Serve, write: Write, tmp_path: Path) -> None:
     """The row of the results has the timeout."""
     serve(LATE)
     run = {"id": "1", "agent_input": ehr_input("nursing"), "agent_output": ehr_log(), "label": 0}
@@ -331,7 +326,7 @@ def test_an_invalid_timeout_is_rejected(timeout: float) -> None:
         GuardAgent(agent="ehragent", model="openai/t", timeout=timeout)
 
 
-def test_a_timeout_without_a_named_model(cli: Callable[..., CommandResult], files: list[object]) -> None:
+def test_a_timeout_without_a_named_model(cli: Cli, files: list[object]) -> None:
     """It would have no effect."""
     with pytest.raises(InputError, match="a model given by name"):
         GuardAgent(agent="ehragent", model=ScriptedModel([]), timeout=5)

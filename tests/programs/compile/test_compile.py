@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.program_file import parse
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.models.server import Reply, status, text
 from tests.programs.generation.answers import block
 from tests.tiers import slow_but_every
@@ -341,7 +340,7 @@ def test_examples_that_prove_nothing_are_wrong_input(
     assert (exit_status, message in report["error"], compiler.prompts) == (2, True, []), report["error"]
 
 
-def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[..., CommandResult], lending: Path) -> None:
+def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Cli, lending: Path) -> None:
     """Nothing to compile, nowhere to write, no model."""
     examples = ["--examples", lending / "examples.jsonl"]
     assert cli("compile", *examples, "-o", compiler.out).status == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.program_file import parse
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.models.server import text
 from tests.programs.generation.answers import block
 from tests.tiers import slow_after
@@ -211,13 +210,13 @@ def test_a_program_of_another_candidate_is_enough(compiler: Compiler) -> None:
 
 
 @pytest.fixture
-def proposed(write: Callable[..., Path]) -> Path:
+def proposed(write: Write) -> Path:
     write("proposed/test_check_fines.py", "from check_fines import check_fines\n\n\n" + TESTS)
     write("mine/other.py", 'def other() -> None:\n    """Another."""\n')
     return write("proposed/check_fines.py", SOURCE.partition("\n")[2])
 
 
-def test_a_person_accepts_it(cli: Callable[..., CommandResult], proposed: Path) -> None:
+def test_a_person_accepts_it(cli: Cli, proposed: Path) -> None:
     """After it was shown, and its tests have passed; the toolbox then holds the function, its tests beside it."""
     mine = proposed.parents[1] / "mine"
     ran = cli("toolbox", "accept", proposed, "--toolbox", mine, "--yes")
@@ -228,7 +227,7 @@ def test_a_person_accepts_it(cli: Callable[..., CommandResult], proposed: Path) 
     assert (again.status, "the toolbox already has a function" in again.err) == (2, True)
 
 
-def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -> None:
+def test_its_folder_is_made(cli: Cli, proposed: Path) -> None:
     """The toolbox folder is created if needed, once the tests have passed."""
     new = proposed.parents[1] / "new" / "tools"
     assert cli("toolbox", "accept", proposed, "--toolbox", new, "--yes").status == 0
@@ -247,7 +246,7 @@ def test_its_folder_is_made(cli: Callable[..., CommandResult], proposed: Path) -
     ],
 )
 def test_a_proposal_that_fails_its_tests_is_not_added(
-    cli: Callable[..., CommandResult], proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, message: str
+    cli: Cli, proposed: Path, monkeypatch: pytest.MonkeyPatch, tests: str, message: str
 ) -> None:
     """Exit 1, with what they said; not even the folder is made."""
     monkeypatch.setenv("GUARDAGENT_X", "secret")
@@ -257,7 +256,7 @@ def test_a_proposal_that_fails_its_tests_is_not_added(
     assert not (proposed.parents[1] / "new").exists()
 
 
-def test_nothing_is_added_or_run_without_a_person(cli: Callable[..., CommandResult], proposed: Path) -> None:
+def test_nothing_is_added_or_run_without_a_person(cli: Cli, proposed: Path) -> None:
     """Nobody at a terminal, no tests, a file for a folder, characters that hide: exit 2, and nothing is written."""
     mine, ran_at = proposed.parents[1] / "mine", proposed.parents[1] / "ran"
     proposed.write_text(f"open({str(ran_at)!r}, 'w')\n\n\n" + proposed.read_text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from guardagent.errors import AnswerError
 from guardagent.programs.answers import holds_code, read_code, read_judgement, read_plan, select
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.testing import ScriptedModel
+from tests.conftest import Write
 from tests.programs.generation.answers import PLAN, PROGRAM, block
 from tests.tiers import slow_after
 
@@ -169,7 +169,7 @@ CODE = block(
 
 
 @pytest.fixture
-def tools(write: Callable[..., Path]) -> Path:
+def tools(write: Write) -> Path:
     return write("post.py", TOOLS)
 
 

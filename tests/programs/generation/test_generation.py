@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from guardagent.models.backends.openai import Backend
 from guardagent.programs.generation import representative
 from guardagent.testing import ScriptedModel
 from guardagent.types import unchecked_verdict
-from tests.conftest import CommandResult
+from tests.conftest import Cli, CommandResult, Write
 from tests.models.conftest import Serve
 from tests.models.server import Reply, status, text, tool_call
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM, block
@@ -184,7 +182,7 @@ def test_usage_is_on_the_verdict_and_the_cap_holds() -> None:
     assert "is unknown; set its prices" in unknown.guard("a", "b").errors[0]
 
 
-def test_a_request_without_a_program_is_judged_by_the_model(write: Callable[..., Path]) -> None:
+def test_a_request_without_a_program_is_judged_by_the_model(write: Write) -> None:
     """Mode auto: a fresh program, else the model, else a denial that says what to configure."""
     tools = write("tools/words.py", WORDS).parent
     code = PROGRAM.replace("check_access(ALLOWED, columns_read(agent_output))", "check_words(agent_output)")
@@ -215,7 +213,7 @@ def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]) -> None:
         GuardAgent(agent="ehragent", **options)
 
 
-def test_the_command_line_generates_and_explains(cli: Callable[..., CommandResult], write: Callable[..., Path]) -> None:
+def test_the_command_line_generates_and_explains(cli: Cli, write: Write) -> None:
     """`scripted/FILE` is a model, so that all of it can be tried without one."""
     run = ["--input", write("in", ehr_input("nursing")), "--output-log", write("log", ehr_log())]
 
@@ -370,8 +368,8 @@ def test_code_that_fails_again_and_again_is_a_denial(serve: Serve) -> None:
 )
 def test_the_command_line_over_http(
     serve: Serve,
-    cli: Callable[..., CommandResult],
-    write: Callable[..., Path],
+    cli: Cli,
+    write: Write,
     replies: list[Reply],
     log: str,
     exit_status: int,

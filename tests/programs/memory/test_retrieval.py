@@ -25,7 +25,7 @@ from guardagent.programs.memory.agents import (
 )
 from guardagent.programs.memory.retrieval import Query
 from guardagent.testing import ScriptedModel
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.programs.generation.answers import CODE, PLAN
 from tests.runs import ehr_input, ehr_log
 from tests.tiers import slow_after
@@ -51,7 +51,7 @@ def writer(folder: Path, name: str, count: int, sign: str = "o") -> subprocess.P
 
 @pytest.mark.slow
 def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
-    runs: Runs, agent_folder: Folder, cli: Callable[..., CommandResult], write: Callable[..., Path]
+    runs: Runs, agent_folder: Folder, cli: Cli, write: Write
 ) -> None:
     """The commands say where it went, and all of it is read."""
     memory, items = agent_folder(), runs(3000)
@@ -69,7 +69,7 @@ def test_a_file_takes_what_a_person_can_review_and_a_database_the_rest(
     assert (memory / "echo" / "learned").stat().st_mode & 0o077 == 0
 
 
-def test_what_is_there_is_not_added_again(runs: Runs, agent_folder: Folder, write: Callable[..., Path]) -> None:
+def test_what_is_there_is_not_added_again(runs: Runs, agent_folder: Folder, write: Write) -> None:
     """Neither from the file nor from the database; of a file that holds one such line nothing is added."""
     folder, items = agent_folder() / "echo", runs(3000)
     assert store_demonstrations(folder, items[:2]) == 2
@@ -149,7 +149,7 @@ def test_what_a_person_deletes_is_not_found(runs: Runs, agent_folder: Folder) ->
 
 @pytest.mark.parametrize("damage", slow_after(1, [b"no database at all" * 100, b""]))
 def test_a_damaged_database_is_an_error_with_its_file(
-    runs: Runs, agent_folder: Folder, damage: bytes, cli: Callable[..., CommandResult]
+    runs: Runs, agent_folder: Folder, damage: bytes, cli: Cli
 ) -> None:
     """It is never an empty memory."""
     memory = agent_folder()
@@ -216,7 +216,7 @@ def test_a_novel_run_is_shown_no_demonstration() -> None:
         GuardAgent(agent="ehragent", max_distance=1.5)
 
 
-# --- retrieval_demonstrations
+# --- the memory of demonstrations
 
 
 RUNS = [

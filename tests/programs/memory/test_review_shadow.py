@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from guardagent.models import Message
 from guardagent.programs.compile import read_examples
 from guardagent.programs.memory.review import MAX_ERRORS, MAX_LATE, Disagreement, pending_disagreements, run_id, sampled
 from guardagent.testing import ScriptedModel
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block
@@ -167,7 +167,7 @@ def test_both_sides_and_a_folder_of_one_s_own_must_be_there(memory: Path, monkey
         GuardAgent(agent="ehragent", memory=memory, **options)
 
 
-def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Cli) -> None:
     """By ids from a script; `compile` reads what comes of it, and a settled run does not come back."""
     folder = memory / "ehragent"
     for number in range(3):
@@ -208,7 +208,7 @@ def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
     assert (choices.rejected, choices.accepted) == ([ids[2]], [])
 
 
-def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Cli) -> None:
     """An unknown id or side, `neither` of two labels, an id for two things, an example that says otherwise."""
     judge(memory, writing(STRICT))
     (disagreement,) = disagreements(memory)
@@ -241,8 +241,8 @@ def test_a_damaged_file_is_an_error_with_its_name(memory: Path) -> None:
 def test_the_commands_over_http(
     memory: Path,
     serve: Serve,  # noqa: F811
-    cli: Callable[..., CommandResult],
-    write: Callable[..., Path],
+    cli: Cli,
+    write: Write,
 ) -> None:
     """`guard --shadow 1` prints the program's verdict; what the model made of it is there when the command ends."""
 

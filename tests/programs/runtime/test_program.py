@@ -164,7 +164,7 @@ def test_an_imitating_toolbox_check_must_return_its_shape(write: Any) -> None:
     assert "expected (denied: bool, evidence)" in verdict.errors[0]
 
 
-# --- program_required_checks
+# --- required checks
 
 
 HERE = Path("specification.md")

@@ -244,7 +244,7 @@ def test_health_needs_no_token(server: LocalServer, tmp_path: Path) -> None:
         assert server.client("nobody").get(path) == {"status": status}
 
 
-# --- openTelemetry in a server: a span per request. Each test runs in its own process
+# --- OpenTelemetry in a server: a span per request. Each test runs in its own process
 
 
 CLIENT = f"00-{'a1' * 16}-{'b2' * 8}-01"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,8 @@ from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import declarations_of
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.drafts import Draft, RuleDraft
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.translation.drafts import context, limit, plain, proposed
-
-Cli = Callable[..., CommandResult]
 
 
 def records(lines: str) -> dict[str, Any]:

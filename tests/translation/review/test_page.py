@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -13,7 +12,7 @@ from pathlib import Path
 from guardagent.policy.review import read_review, review_path
 from guardagent.translation.review.dossier import read_dossier, segments
 from guardagent.translation.review.page import review_page
-from tests.conftest import CommandResult
+from tests.conftest import Cli, CommandResult
 from tests.translation.review.sample import DOCUMENT, apply_answers, edit, hold, translated
 
 VOID = {"meta", "link", "br"}
@@ -93,9 +92,6 @@ def test_quotes_with_gaps_and_other_punctuation_are_marked() -> None:
 
 
 # --- the command `review`
-
-
-Cli = Callable[..., CommandResult]
 
 
 def test_status_is_0_only_if_everything_is_confirmed(tmp_path: Path, cli: Cli) -> None:

@@ -24,6 +24,7 @@ from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
 from guardagent.workflow.model.graph_json import read_graph
 from guardagent.workflow.reports import render
+from tests.conftest import Write
 from tests.frameworks.simulated_runs import Called, session
 from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
@@ -422,7 +423,7 @@ def test_an_undecidable_rule_has_a_reason(rule: str, message: str) -> None:
     assert message in result_of(rule, "ba").message
 
 
-def test_each_rule_of_a_policy_has_its_result(write: Callable[..., Path]) -> None:
+def test_each_rule_of_a_policy_has_its_result(write: Write) -> None:
     """All formulas of a list must hold; a natural language rule is for the session."""
     policies = load_policies(
         write(

@@ -25,9 +25,8 @@ from guardagent.workflow.model.graph import (
     unknown_tools,
 )
 from guardagent.workflow.model.graph_json import JsonError, JsonText, graph_of, read_graph
+from tests.conftest import Write
 from tests.tiers import slow_after, slow_but_every
-
-Write = Callable[..., Path]
 
 
 def fine(**changed: Any) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guardagent.workflow.python_source import source_graphs
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 FILES = {
     "a.py": "from agents import Agent\nx = Agent(name='x', handoffs=[Agent(name='z')])\ny = Agent(name='y')\n",
@@ -39,7 +38,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_folder(cli: Callable[..., CommandResult], repository: Path) -> None:
+def test_a_folder(cli: Cli, repository: Path) -> None:
     """As JSON, as one page, and as SARIF with relative positions."""
     listed = json.loads(cli("graph", repository).out)
     assert [(graph["name"], graph["file"], graph["line"]) for graph in listed["graphs"]] == [
@@ -71,9 +70,7 @@ def test_a_large_file_is_listed(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 0), (("--require-human",), 1)])
-def test_a_file_with_several(
-    cli: Callable[..., CommandResult], repository: Path, options: tuple[str, ...], status: int
-) -> None:
+def test_a_file_with_several(cli: Cli, repository: Path, options: tuple[str, ...], status: int) -> None:
     """In each format; one by its name with its source alone."""
     for form in ("text", "json", "github", "html", "sarif"):
         answer = cli("verify", repository / "a.py", "--format", form, *options)
