@@ -46,6 +46,14 @@ def finish(work: Job, out: Path, **options: Any) -> tuple[dict[str, Any], list[A
     return metrics.to_dict(), [{**json.loads(line), "elapsed_ms": 0} for line in out.read_bytes().splitlines()]
 
 
+def halfway(work: Job, out: Path) -> None:
+    """A run that has ended within its second chunk."""
+    _, results = start(work, out)
+    for _ in range(40):
+        next(results)
+    results.close()
+
+
 def beside(out: Path) -> Path:
     return out.with_name("out.jsonl.progress")
 
@@ -94,12 +102,8 @@ def test_a_completed_run_resumes_on_a_longer_input(work: Job, out: Path) -> None
 
 def test_several_workers_resume_too(work: Job, out: Path) -> None:
     """They continue the results of a single worker."""
-    _, results = start(work, out)
-    for _ in range(40):
-        next(results)
-    results.close()
-    work_finish = finish(work, out, resume=True, workers=2)
-    assert work_finish == finish(work, out.with_name("other.jsonl"))
+    halfway(work, out)
+    assert finish(work, out, resume=True, workers=2) == finish(work, out.with_name("other.jsonl"))
 
 
 def test_results_are_never_written_over(work: Job, out: Path) -> None:
@@ -108,14 +112,6 @@ def test_results_are_never_written_over(work: Job, out: Path) -> None:
     with pytest.raises(InputError, match="already holds results; use '--resume' to continue, or another '--out'"):
         start(work, out)
     assert out.read_text() == "mine\n"
-
-
-def halfway(work: Job, out: Path) -> None:
-    """A run that has ended within its second chunk."""
-    _, results = start(work, out)
-    for _ in range(40):
-        next(results)
-    results.close()
 
 
 def test_a_run_does_not_resume_under_another_policy(work: Job, out: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -114,17 +115,12 @@ def test_printed_output_is_discarded(sandbox: Sandbox, capfd: pytest.CaptureFixt
 
 def test_threads_share_an_engine(sandbox: Sandbox) -> None:
     """Concurrent runs do not mix."""
-    results: dict[int, Any] = {}
 
-    def work(number: int) -> None:
-        results[number] = [sandbox.run(body(f"return {number} + f()"), INPUTS, {"f": lambda: 100}) for _ in range(20)]
+    def work(number: int) -> list[Any]:
+        return [sandbox.run(body(f"return {number} + f()"), INPUTS, {"f": lambda: 100}) for _ in range(20)]
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {n: [n + 100] * 20 for n in range(8)}
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [[n + 100] * 20 for n in range(8)]
 
 
 def test_workers_end_when_closed(sandbox: Sandbox) -> None:

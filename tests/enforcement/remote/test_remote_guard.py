@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -387,11 +388,8 @@ def test_many_threads_share_a_guard(server: ScriptedServer) -> None:
         for turn in range(3):
             run(guard, HostCall("refund", {"amount": at}, f"c{at % 2}", f"{at}.{turn}"), lambda args: "x")
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert len(server.recorded) == 18
     assert server.attempts["sessions"] == 2
 

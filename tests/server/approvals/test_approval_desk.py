@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -139,17 +140,13 @@ def test_who_may_do_what(tmp_path: Path) -> None:
 def test_two_answers_at_once(tmp_path: Path, choices: tuple[str, str]) -> None:
     desk = Desk(tmp_path)
     approval = desk.requested()
-    servers, answers = [desk.new(), desk.new()], []
+    servers = [desk.new(), desk.new()]
 
-    def answer(at: int) -> None:
+    def answer(at: int) -> int:
         more = {"args": {"order": "W1", "amount": 1}} if choices[at] == "edit" else {}
         body = {"choice": choices[at], "version": approval["version"], **more}
         path = f"/v1/approvals/{approval['id']}/answer"
-        answers.append(servers[at].client("shop.approver").request("POST", path, body).status_code)
+        return servers[at].client("shop.approver").request("POST", path, body).status_code
 
-    threads = [threading.Thread(target=answer, args=[at]) for at in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == [200, 409]
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(answer, (0, 1))) == [200, 409]
