@@ -231,7 +231,13 @@ def test_a_fork_continues_the_conversation(address: str) -> None:
     tool_guard = begun(address, ONCE)
     ran(tool_guard, refund())
     other = HostCall("refund", {"order": "W2"}, "c")
-    assert is_true_in_child(lambda: tool_guard.before(refund()).label == 1 and ran(tool_guard, other) is None)
+
+    def continues() -> bool:
+        is_denied = tool_guard.before(refund()).label == 1
+        ran(tool_guard, other)
+        return is_denied
+
+    assert is_true_in_child(continues)
     assert tool_guard.before(other).label == 1
 
 

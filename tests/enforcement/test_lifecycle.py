@@ -34,8 +34,9 @@ class GuardUnderTest:
 def tested(request: pytest.FixtureRequest) -> Iterator[GuardUnderTest]:
     if request.param == "local":
         local = guard(LIMIT)
-        history = lambda: local.session("c").history  # noqa: E731 - it is read after the calls
-        yield GuardUnderTest(local, "rule 1", lambda: [(event.status, event.output) for event in history()])
+        yield GuardUnderTest(
+            local, "rule 1", lambda: [(event.status, event.output) for event in local.session("c").history]
+        )
     else:
         with scripted_server() as server, RemoteGuard(server.url, token=TOKEN, timeout=2.0) as remote:
             yield GuardUnderTest(remote, "limit", lambda: recorded(server))

@@ -403,7 +403,7 @@ def test_a_forked_process_has_connections_of_its_own_and_no_permits(server: Scri
     def runs_its_own_call() -> bool:
         with pytest.raises(InputError):
             guard.use(CALL)
-        return run(guard, replace(CALL, id="child"), lambda args: "x") == "x"
+        return bool(run(guard, replace(CALL, id="child"), lambda args: "x") == "x")
 
     assert is_true_in_child(runs_its_own_call)
     assert guard.use(CALL) == {"amount": 50}
