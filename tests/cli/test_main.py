@@ -45,12 +45,8 @@ def test_guard_says_allowed_with_the_answer(cli: Cli, run_files: list[object]) -
 
 def test_guard_says_denied_with_the_reasons(cli: Cli, write: Write) -> None:
     """Exit 1, the reasons, and no answer."""
-    files = [
-        "--input",
-        write("in.txt", ehr_input("nursing")),
-        "--output-log",
-        write("out.txt", ehr_log("cost", "cost", "the-answer")),
-    ]
+    log = ehr_log("cost", "cost", "the-answer")
+    files = ["--input", write("in.txt", ehr_input("nursing")), "--output-log", write("out.txt", log)]
     shown = cli("guard", "--agent", "ehragent", *files)
     assert shown.status == 1
     assert "may not read cost" in shown.out

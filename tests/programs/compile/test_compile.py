@@ -271,11 +271,8 @@ def test_several_candidates_are_compared(compiler: Compiler) -> None:
     """The first candidate is chosen if the candidates never disagree."""
     other = block(RIGHT.replace('field(agent_input, "Loans")', 'agent_input.split("Loans: ")[1].split("\\n")[0]'))
     exit_status, report = compiler(other, text(PLAN), GOOD, options=("--candidates", 2))
-    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
-        0,
-        1,
-        [True, True],
-    )
+    assert (exit_status, report["chosen"]) == (0, 1)
+    assert [candidate["passed"] for candidate in report["candidates"]] == [True, True]
     assert not report["disagreements"]
 
 
@@ -287,10 +284,7 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
     assert (exit_status, report["chosen"]) == (0, 2)
     assert "loans, 4" in compiler.out.read_text()
     disagreements = report["disagreements"]
-    assert {disagreement["note"] for disagreement in disagreements} == {
-        "Loans: 4 instead of 3",
-        "Loans: 4 instead of 5",
-    }
+    assert {row["note"] for row in disagreements} == {"Loans: 4 instead of 3", "Loans: 4 instead of 5"}
     assert (disagreements[0]["example"], disagreements[0]["given"]) == ("e1", {"1": "label 0", "2": "label 1: 4 of 4"})
     assert "Loans: 4" in disagreements[0]["agent_input"]
 
@@ -299,11 +293,8 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
 def test_a_candidate_that_fails_is_left_behind(compiler: Compiler) -> None:
     """One that passes is enough, also where the model falls silent after it."""
     exit_status, report = compiler(WRONG, text(PLAN), GOOD, options=("--candidates", 2, "--rounds", 0))
-    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
-        0,
-        2,
-        [False, True],
-    )
+    assert (exit_status, report["chosen"]) == (0, 2)
+    assert [candidate["passed"] for candidate in report["candidates"]] == [False, True]
     exit_status, report = compiler(GOOD, status(401), options=("--candidates", 3))
     assert (exit_status, len(report["candidates"])) == (0, 1)
 
@@ -356,16 +347,10 @@ def test_a_request_of_ones_own_is_compiled_from_its_files(compiler: Compiler, le
     own = lending / "memory" / "lending"
     files = ("--request", own / "request.md", "--specification", own / "specification.md")
     server = compiler.serve([text(PLAN), text(GOOD)])
-    options = [
-        "--examples",
-        lending / "examples.jsonl",
-        "-o",
-        compiler.out,
-        "--model",
-        "openai/test",
-        "--no-properties",
-    ]
-    ran = compiler.run("compile", *files, *compiler.folders[2:], *options)
+    examples = ("--examples", lending / "examples.jsonl", "--no-properties")
+    ran = compiler.run(
+        "compile", *files, *compiler.folders[2:], *examples, "-o", compiler.out, "--model", "openai/test"
+    )
     assert (ran.status, len(server.requests)) == (0, 2)
     for words in ("PASSED", "6 of 6", "1. A member may borrow", "Written to"):
         assert words in ran.out

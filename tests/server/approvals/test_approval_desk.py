@@ -80,11 +80,8 @@ def test_an_edited_call_runs_with_the_new_arguments(tmp_path: Path) -> None:
     edited = desk.answer(approval, "edit", args={"order": "W1", "amount": 50})
     assert (edited["status"], edited["args"]) == ("edited", {"order": "W1", "amount": 50})
     resolved = desk.resolved(approval)
-    assert (resolved["verdict"]["label"], resolved["in_flight"], resolved["args"]) == (
-        0,
-        True,
-        {"order": "W1", "amount": 50},
-    )
+    assert (resolved["verdict"]["label"], resolved["in_flight"]) == (0, True)
+    assert resolved["args"] == {"order": "W1", "amount": 50}
     assert desk.resolved(approval)["args"] == {"order": "W1", "amount": 50}  # as if the first answer was lost
     shown = desk.server.client("shop.auditor").get(f"/v1/sessions/{desk.session}")
     assert shown["calls"][-1]["args"] == {"order": "W1", "amount": 50}

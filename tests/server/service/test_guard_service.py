@@ -135,10 +135,8 @@ def test_a_reloaded_policy_is_for_new_sessions(tmp_path: Path) -> None:
         )
         before = admin.get("/v1/policies/default")["version"]
         changed = admin.post("/v1/policies/default/reload", {})
-        assert (changed["changed"], admin.get("/v1/policies/default/versions")["versions"]) == (
-            True,
-            [changed["version"], before],
-        )
+        assert changed["changed"] is True
+        assert admin.get("/v1/policies/default/versions")["versions"] == [changed["version"], before]
         client.session("new")
         assert [client.check(session_id, "c1", "login")["verdict"]["label"] for session_id in ("old", "new")] == [0, 1]
         (tmp_path / "policies.yaml").write_text("version: 1\npolicies: 5\n")
