@@ -233,16 +233,14 @@ def test_an_interrupt_keeps_what_was_done(
     """Ctrl-C, which every process of the terminal gets, ends all of them with one sentence."""
     out = tmp_path / "out.jsonl"
     process = slow("--out", str(out), "--workers", workers)
-    started = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     output = process.communicate()[1].decode()
     assert process.returncode == 130
-    assert time.monotonic() - started < 5
     assert output.count("\n") == 1
     assert "interrupted after" in output
     assert "add '--resume' to continue" in output
     rows = [json.loads(line)["id"] for line in out.read_text().splitlines()]
-    assert 0 < len(rows) < 200
+    assert 0 < len(rows) < 150
     assert rows == [f"t{at}" for at in range(len(rows))]
 
 
