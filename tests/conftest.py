@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ import pytest
 
 from guardagent.cli.main import main
 from tests import tiers  # noqa: F401 - its profiles hold for every test
+from tests.stores import SHARED as SHARED_STORES
+from tests.stores import store_address
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs this way
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,8 +46,12 @@ class CommandResult:
     err: str
 
 
+Cli = Callable[..., CommandResult]
+Write = Callable[..., Path]
+
+
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs the command line in this process."""
 
     def run(*arguments: object) -> CommandResult:
@@ -58,7 +64,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path: Path) -> Write:
     """Writes a file in the test's own folder and returns its path."""
 
     def write_file(name: str, content: str | bytes) -> Path:
@@ -71,7 +77,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def agent_folder(write: Callable[..., Path]) -> Callable[..., Path]:
+def agent_folder(write: Write) -> Callable[..., Path]:
     """Creates an agent in a memory folder, and returns that memory folder."""
 
     def make(program: str | None = None, specification: str = "An agent that echoes.", name: str = "echo") -> Path:
@@ -86,3 +92,10 @@ def agent_folder(write: Callable[..., Path]) -> Callable[..., Path]:
         return write("memory/README.md", "one folder per agent").parent
 
     return make
+
+
+@pytest.fixture(params=SHARED_STORES)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yields the address of a new store, of each kind that processes can share."""
+    with store_address(request.param, tmp_path) as address:
+        yield address

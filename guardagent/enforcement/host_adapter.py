@@ -286,6 +286,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         edits_run: whether the edits of a reviewer run as they are; otherwise as `rebind` reads them.
         pausing: the classes of outputs and errors after which the tool waits for a person, and runs again as the same
             call.
+        resumes: whether the host's subclass pauses calls itself.
         target: the tool's argument with the agent that takes over, which rules know as `to`; None unless the call is a
             hand-off.
         own: copies of the arguments that are judged, as the tool gets them.
@@ -295,6 +296,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     edits_run: ClassVar[bool] = False
     pausing: ClassVar[tuple[type, ...]] = ()
+    resumes: ClassVar[bool] = False
     target: str | None = None
 
     def __init__(self, adapter: HostAdapter[HostScopeT], name: str, around: HostScopeT) -> None:
@@ -384,7 +386,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         except Exception as error:  # noqa: BLE001 - whatever a host's validation raises
             problem = str(error) if isinstance(error, InputError) else error_text(error)
             raise (yield from self.refusal(problem)) from None
-        if self.pausing and (started := self.resumed(proposed)) is not None:
+        if (self.pausing or self.resumes) and (started := self.resumed(proposed)) is not None:
             return started, {**self.received(started, thaw(started.args)), **self.apart}
         try:
             call, judged = yield from self.guard.lifecycle.authorize(proposed, self.judge(proposed))

@@ -48,7 +48,7 @@ class AttackOutcome:
 
     def __init__(self, engine: str, code: str, folder: Path) -> None:
         before = psutil.Process().memory_info().rss
-        started = time.monotonic()
+        started = time.monotonic()  # an attack may also wait, which takes no CPU time
         with _AttackFolder(folder):
             self.verdict = judge(engine, wrapped(code))
         self.seconds = time.monotonic() - started

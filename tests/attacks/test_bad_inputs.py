@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.runs import ehr_input, ehr_log
-
-Cli = Callable[..., CommandResult]
-Write = Callable[..., Path]
 
 BAD_FILES = {
     "empty": (b"", "is empty; expected text"),

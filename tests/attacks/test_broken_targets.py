@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.tiers import slow_after, slow_but_every
-
-Cli = Callable[..., CommandResult]
-Write = Callable[..., Path]
 
 SOURCES = {
     "a syntax error": ("graph = (", "flow.py:1: not Python"),

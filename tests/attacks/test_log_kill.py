@@ -26,18 +26,18 @@ def write(name, pipe):
             text = f"{name} {thread} {number}"
             log.append({"kind": "verdict", "args": {"text": text}})
             os.write(pipe, f"{text}\\n".encode())
-    threads = [threading.Thread(target=work, args=(one,)) for one in range(2)]
-    [one.start() for one in threads]
-    [one.join() for one in threads]
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
 
 for turn in range(int(sys.argv[3])):
     pipe, end = os.pipe()
     writers = []
-    for one in range(2):
+    for writer in range(2):
         writers.append(os.fork())
         if not writers[-1]:
             os.close(pipe)
-            write(f"{turn} {one}", end)
+            write(f"{turn} {writer}", end)
     os.close(end)
     output = os.read(pipe, 100)
     for writer in writers:

@@ -1,5 +1,7 @@
 """A case is judged by its proposed call alone, and a verdict is compared with what its case expects."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,15 @@ from typing import Any
 import pytest
 
 from guardagent import Policies, Verdict, load_policies
-from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
+from guardagent.batch.cases import (
+    Difference,
+    difference,
+    judge_case,
+    judge_expected,
+    read_expectation,
+    read_expected,
+    unknown_rule_hint,
+)
 from guardagent.batch.records import read_case
 from guardagent.batch.results import ConfusionMatrix, Result, VerdictMetrics
 from guardagent.errors import ContentError
@@ -116,7 +126,48 @@ def test_the_exit_status_is_that_of_the_worst_line() -> None:
     statuses = [metrics.status]
     wrong = Result(1, "", "{}", 0, expected_label=1, expected_rules=("a",))
     denied, unchecked = Result(2, "", "{}", 1), Result(3, "", "{}", 1, unchecked=True)
-    for one in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
-        metrics.add(one)
+    for result in (wrong, denied, unchecked, Result(4, error="f:4: bad"), denied):
+        metrics.add(result)
         statuses.append(metrics.status)
     assert statuses == [0, 0, 1, 3, 2, 2]
+
+
+# --- cases and traces with an expected verdict
+
+
+POLICIES = load_policies(
+    data={"version": 1, "policies": [{"id": "close", "temporal": "after(open(), true, close(), true)"}]}
+)
+OPEN: dict[str, Any] = {"tool": "open", "args": {}, "failed": False}
+CLOSE: dict[str, Any] = {"tool": "close", "args": {}, "failed": False}
+
+
+@pytest.mark.parametrize(
+    ("record", "label"),
+    [
+        ({"events": [OPEN, CLOSE], "label": 0}, 0),
+        ({"events": [OPEN], "rules": ["close"]}, 1),
+        ({"events": [], "label": 0}, 0),
+        ({"history": [], "proposed": OPEN, "label": 0}, 0),
+    ],
+)
+def test_a_trace_is_judged_to_its_end_and_a_case_is_not(record: dict[str, Any], label: int) -> None:
+    expected = read_expected(json.dumps({"id": 1, **record}), "cases", 1)
+    assert (expected.id, judge_expected(POLICIES, expected).label) == (1, label)
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"events": [OPEN]}, "has no expectation"),
+        ({"events": [OPEN], "label": 2}, "expected 0 or 1"),
+        ({"events": [OPEN], "proposed": CLOSE, "label": 1}, "'events' and 'proposed'"),
+        ({"events": [OPEN], "history": [CLOSE], "label": 1}, "'events' and 'history'"),
+        ({"events": {}, "label": 1}, "events"),
+        ({"events": [3], "label": 1}, "events"),
+        ({"label": 1}, "proposed"),
+    ],
+)
+def test_a_record_that_would_lose_something_is_an_error(record: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ContentError, match=problem):
+        read_expected(json.dumps({"id": 1, **record}), "cases", 1)

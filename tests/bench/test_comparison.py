@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from guardagent.bench.comparison import compare, comparison_table
 from guardagent.errors import ContentError, InputError
 from guardagent.testing import ScriptedModel
 from tests.bench.scripted_guard import data, guarding
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 USAGE = {
     "calls": 3,
@@ -43,7 +42,7 @@ def report(folder: Path, *, passed: bool = True, **usage: Any) -> Path:
     return path
 
 
-def test_three_modes_side_by_side(results: Path, cli: Callable[..., CommandResult]) -> None:
+def test_three_modes_side_by_side(results: Path, cli: Cli) -> None:
     """Metrics as each run's own summary has them, costs as its rows have them."""
     folders = [results / mode for mode in ("program", "generate", "model-only")]
     ran = cli("bench-compare", *folders, "--compiled", report(results), "--out", results / "out", "--json")
@@ -111,7 +110,7 @@ def test_a_cached_answer_says_nothing_of_time(results: Path) -> None:
     assert len(comparison.notes) == 2
 
 
-def test_what_cannot_be_compared_is_refused(results: Path, tmp_path: Path, cli: Callable[..., CommandResult]) -> None:
+def test_what_cannot_be_compared_is_refused(results: Path, tmp_path: Path, cli: Cli) -> None:
     """A run that did not end, other data, other rows, a report that is none or of no program."""
     program = results / "program"
     with pytest.raises(InputError, match="expected the folder of a completed 'bench'"):

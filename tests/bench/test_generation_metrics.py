@@ -45,17 +45,17 @@ def test_generate_by_hand(run: Run, tmp_path: Path) -> None:
     """Runs 1, 2, 3 right (3 after debugging), 4 never runs and is denied, 5 is let pass by lenient code."""
     summary, model = run()
     assert metrics(summary) == {"LPA": 60.0, "LPP": 66.67, "LPR": 66.67, "EA": 66.67, "FRA": 50.0}
-    found = summary["generated"]
-    assert found["executable"] == {"before": 60.0, "after": 80.0}
-    assert found["errors"] == {"name": {"examples": 1, "solved": 1}, "type": {"examples": 1, "solved": 0}}
-    assert found["per_check"]["completion tokens"] == found["per_check"]["words of the answers"]
+    generated = summary["generated"]
+    assert generated["executable"] == {"before": 60.0, "after": 80.0}
+    assert generated["errors"] == {"name": {"examples": 1, "solved": 1}, "type": {"examples": 1, "solved": 0}}
+    assert generated["per_check"]["completion tokens"] == generated["per_check"]["words of the answers"]
     assert (summary["model_calls"], len(model.requests), summary["errors"]) == (12, 12, 1)
     prompts = [sum(len(message.content.split()) for message in messages) for messages in model.requests[:2]]
     table = (tmp_path / "out" / "table.md").read_text()
     assert "without toolbox and memory | paper (arXiv 2406.09187, Table 2) | 90.8 | 93.7 |" in table
     assert "| type | measured | 1 | 0 |" in table
     assert "| model-only | not run: needs a model (--mode model-only --model M) | - | - |" in table
-    assert 0.8 < found["per_check"]["words of a prompt"] / (sum(prompts) / 2) < 1.2
+    assert 0.8 < generated["per_check"]["words of a prompt"] / (sum(prompts) / 2) < 1.2
 
 
 def test_model_only_by_hand(run: Run) -> None:
@@ -151,12 +151,12 @@ def test_a_model_that_never_answers_ends_the_run(run: Run, workers: int) -> None
 @pytest.mark.slow
 def test_several_at_once_give_the_same(run: Run, tmp_path: Path) -> None:
     """Several workers return the results in the order of the data."""
-    one = run(cache=tmp_path / "cache")[0]
+    summary = run(cache=tmp_path / "cache")[0]
     rows = (tmp_path / "out" / "results.jsonl").read_text()
     (tmp_path / "out" / "results.jsonl").unlink()
     several = run(ScriptedModel([]), cache=tmp_path / "cache", workers=4)[0]
-    assert metrics(several) == metrics(one)
-    assert several["generated"]["executable"] == one["generated"]["executable"]
+    assert metrics(several) == metrics(summary)
+    assert several["generated"]["executable"] == summary["generated"]["executable"]
     assert (several["generated"]["cached"], several["generated"]["per_check"]["seconds"]) == (12, None)
     assert "Model calls: 12, 12 of them answered from the cache." in (tmp_path / "out" / "table.md").read_text()
     ids = [line.split('"')[3] for line in rows.splitlines()]

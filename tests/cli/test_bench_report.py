@@ -1,15 +1,12 @@
 """The command `report`: formats, files, the period, and exit status."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from tests.batch.report.results import results, verdict, write_manifest, write_part
-from tests.conftest import CommandResult
-
-Cli = Callable[..., CommandResult]
+from tests.conftest import Cli, CommandResult
 
 
 def test_a_report_is_markdown_on_standard_output(cli: Cli, tmp_path: Path) -> None:

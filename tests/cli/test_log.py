@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guardagent.log import AuditLog
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import KEY, SUFFIXES, edit, filled, record, remove
-
-Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture(params=SUFFIXES)

@@ -13,11 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import CommandResult
+from tests.conftest import Cli, CommandResult
 from tests.shop import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
 from tests.tiers import slow_after
-
-Cli = Callable[..., CommandResult]
 
 ALLOWED = case("ok", amount=5, more={"label": 1})
 WARNED = case("warned", "buy", item="hat", price=50, more={"state": {"stock": {"hat": 1}}})
@@ -31,7 +29,7 @@ def policies(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., CommandResult]:
+def judge(cli: Cli, tmp_path: Path, policies: Path) -> Cli:
     """Runs a command over some lines."""
 
     def run(*lines: Any, command: str = "check", options: tuple[object, ...] = ()) -> CommandResult:
@@ -51,13 +49,13 @@ def judge(cli: Cli, tmp_path: Path, policies: Path) -> Callable[..., CommandResu
         ([ALLOWED, '{"id": "x"}'], 2),
     ],
 )
-def test_the_worst_line_is_the_exit_status(judge: Callable[..., CommandResult], lines: list[Any], status: int) -> None:
+def test_the_worst_line_is_the_exit_status(judge: Cli, lines: list[Any], status: int) -> None:
     """Gold labels never matter, and a warning is an allowance."""
     assert judge(*lines).status == status
     assert judge(*lines, options=["--json"]).status == status
 
 
-def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., CommandResult]) -> None:
+def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Cli) -> None:
     """In the order of the file; a bad line is named on standard error, and the rest goes on."""
     ran = judge(ALLOWED, "", "{", DENIED, UNKNOWN, options=["--json"])
     rows = [json.loads(line) for line in ran.out.splitlines()]
@@ -72,7 +70,7 @@ def test_json_is_one_verdict_in_a_line_and_nothing_else(judge: Callable[..., Com
     assert (error["kind"], error["status"], "in.jsonl:3: not JSON" in error["message"]) == ("content", 2, True)
 
 
-def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., CommandResult]) -> None:
+def test_a_person_reads_what_was_decided_and_why(judge: Cli) -> None:
     """A verdict for each case, and on standard error the metrics and a row for each rule."""
     ran = judge(ALLOWED, DENIED, case("gold", more={"label": 1, "rules": ["small_refunds"]}, amount=500))
     assert "no  ✘ DENIED" in ran.out
@@ -83,7 +81,7 @@ def test_a_person_reads_what_was_decided_and_why(judge: Callable[..., CommandRes
     assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
 
 
-def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., CommandResult]) -> None:
+def test_audit_shows_what_is_not_plainly_allowed(judge: Cli) -> None:
     """A trace that keeps all rules is only counted."""
     good = trace("good", LOGIN, call("refund", amount=5, order=1), call("receipt", order=1))
     ran = judge(good, trace("owing", LOGIN, call("refund", amount=5, order=1)), command="audit")
@@ -92,7 +90,7 @@ def test_audit_shows_what_is_not_plainly_allowed(judge: Callable[..., CommandRes
     assert "2 traces: 1 allowed, 1 denied" in ran.err
 
 
-def test_a_file_without_records_is_wrong(judge: Callable[..., CommandResult]) -> None:
+def test_a_file_without_records_is_wrong(judge: Cli) -> None:
     """An empty file is an error, not an allowance."""
     for lines in ((), ("", "  ")):
         ran = judge(*lines)
@@ -128,7 +126,7 @@ def test_standard_input_is_read_for_a_dash(policies: Path, tmp_path: Path) -> No
     assert b"standard input:3: not JSON" in ran.stderr
 
 
-def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
+def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Cli, tmp_path: Path) -> None:
     """Existing results are never overwritten, and a longer input is continued."""
     out = tmp_path / "out.jsonl"
     keep = ["--out", out, "--json"]
@@ -140,7 +138,7 @@ def test_out_keeps_the_verdicts_and_resume_goes_on(judge: Callable[..., CommandR
     assert "3 cases: 2 allowed, 1 denied" in again.err
 
 
-def test_another_policy_or_command_goes_on_with_nothing(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
+def test_another_policy_or_command_goes_on_with_nothing(judge: Cli, tmp_path: Path) -> None:
     """Results of another policy or command are not continued."""
     keep = ["--out", tmp_path / "out.jsonl", "--resume"]
     judge(DENIED, options=keep)
@@ -183,7 +181,7 @@ def test_test_says_the_same_in_json(cli: Cli, tmp_path: Path, policies: Path) ->
 
 
 @pytest.mark.slow
-def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
+def test_workers_give_what_one_gives(judge: Cli, tmp_path: Path) -> None:
     """The same rows in the same order, and the same bad lines."""
     lines = ["{" if at % 50 == 7 else case(f"c{at}", amount=at) for at in range(300)]
     serial, two = (judge(*lines, options=["--json", "--workers", count]) for count in (1, 3))
@@ -193,7 +191,7 @@ def test_workers_give_what_one_gives(judge: Callable[..., CommandResult], tmp_pa
     assert len(rows[0]) == 294
 
 
-def test_a_worker_that_is_ended_ends_the_run(judge: Callable[..., CommandResult], tmp_path: Path) -> None:
+def test_a_worker_that_is_ended_ends_the_run(judge: Cli, tmp_path: Path) -> None:
     """Exit 3: what could not be judged is not allowed."""
     (tmp_path / "shop.py").write_text('import os\n\ndef stock(state, item):\n    """Ends it."""\n    os._exit(9)\n')
     ran = judge(ALLOWED, WARNED, options=["--json", "--workers", 2])
@@ -235,16 +233,14 @@ def test_an_interrupt_keeps_what_was_done(
     """Ctrl-C, which every process of the terminal gets, ends all of them with one sentence."""
     out = tmp_path / "out.jsonl"
     process = slow("--out", str(out), "--workers", workers)
-    started = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     output = process.communicate()[1].decode()
     assert process.returncode == 130
-    assert time.monotonic() - started < 5
     assert output.count("\n") == 1
     assert "interrupted after" in output
     assert "add '--resume' to continue" in output
     rows = [json.loads(line)["id"] for line in out.read_text().splitlines()]
-    assert 0 < len(rows) < 200
+    assert 0 < len(rows) < 150
     assert rows == [f"t{at}" for at in range(len(rows))]
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
-from tests.conftest import CommandResult
-
-Cli = Callable[..., CommandResult]
+from tests.conftest import Cli
 
 
 @pytest.fixture

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guardagent.workflow.model.graph import END, START, GraphBuilder
-from tests.conftest import CommandResult
-
-Cli = Callable[..., CommandResult]
+from tests.conftest import Cli
 
 RULES = "version: 1\npolicies: [{id: never, temporal: G !tool:drop}]\n"
 

@@ -10,6 +10,7 @@ from guardagent.policy.load import compile_rules
 
 LIMIT = "forall(refund(amount=a), a <= 100)"
 ONCE = "forall(refund(order=o), count(f:refund(order=o)) == 0)"
+STOPPED = f"{ONCE[:-1]} && state.open == true)"
 AUTHENTICATED = "G(tool:refund -> O tool:authenticate)"
 
 
@@ -21,16 +22,16 @@ def refund(amount: Any = 50, conversation: Any = "c", **more: Any) -> HostCall:
     return HostCall("refund", {"amount": amount, "order": "W1"}, conversation, **more)
 
 
-def ran(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
+def ran(tool_guard: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
     """Runs an allowed call to its end."""
-    assert one.before(call).label == 0
-    done(one, call, output, **more)
+    assert tool_guard.before(call).label == 0
+    done(tool_guard, call, output, **more)
 
 
-def done(one: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
+def done(tool_guard: ToolGuard, call: HostCall, output: Any = "done", **more: Any) -> None:
     """Uses the permit of a call and records its outcome."""
-    one.use(call)
-    one.after(call, Outcome(output, **more))
+    tool_guard.use(call)
+    tool_guard.after(call, Outcome(output, **more))
 
 
 def yes(call: HostCall) -> Approval:

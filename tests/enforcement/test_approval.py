@@ -45,7 +45,7 @@ def test_no_value_leaves_its_line(filler: str, columns: int) -> None:
     """A long value cannot imitate the line of another argument, even if the display wraps lines."""
     text = shown({"note": filler * 200 + "  amount = 10", "amount": 9000})
     width = {"日": 2}.get(filler, 1)
-    assert all(sum(width if one == filler else 1 for one in line) <= 60 for line in text.splitlines())
+    assert all(sum(width if word == filler else 1 for word in line) <= 60 for line in text.splitlines())
     drawn = [line[at : at + columns] for line in text.splitlines() for at in range(0, len(line), columns)]
     assert [line for line in drawn if line.lstrip().startswith("amount")] == ["  amount = 9000"]
 

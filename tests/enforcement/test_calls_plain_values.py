@@ -176,7 +176,7 @@ def test_plain_values_are_copies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "found"),
+    ("annotation", "opaque"),
     [
         (list[pydantic.SecretStr | None], "SecretStr"),
         (dict[str, Opts], "SecretStr"),
@@ -189,10 +189,10 @@ def test_plain_values_are_copies() -> None:
         ("unknown", None),
     ],
 )
-def test_opaque_types_are_found(annotation: Any, found: str | None) -> None:
+def test_opaque_types_are_found(annotation: Any, opaque: str | None) -> None:
     """They are found in the annotation, before any call."""
-    assert (opaque_type(annotation) or "").startswith(found or "")
-    assert (opaque_type(annotation) is None) == (found is None)
+    assert (opaque_type(annotation) or "").startswith(opaque or "")
+    assert (opaque_type(annotation) is None) == (opaque is None)
 
 
 def test_arguments_are_frozen() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,34 +13,35 @@ from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.calls import hashable
 from tests.enforcement.guards import AUTHENTICATED, LIMIT, ONCE, done, guard, ran, refund
 from tests.frameworks.scenarios import HALTED, guard_of
+from tests.processes import is_true_in_child
 
 
 @pytest.mark.parametrize("name", [None, "", 7, b"c", ["c"], {}, float("nan"), object()])
 def test_a_conversation_id_is_a_string(name: Any) -> None:
     """Any other id is denied with an error that states what is expected; `after` and `turn` cause no harm."""
-    one = guard(LIMIT)
-    verdict = one.before(refund(conversation=name))
+    tool_guard = guard(LIMIT)
+    verdict = tool_guard.before(refund(conversation=name))
     assert verdict.label == 1
     assert "the host must name the conversation" in verdict.errors[0]
-    one.after(refund(conversation=name), Outcome())
+    tool_guard.after(refund(conversation=name), Outcome())
     with pytest.raises(InputError):
-        one.turn(name)
+        tool_guard.turn(name)
 
 
 def test_conversations_have_histories_of_their_own() -> None:
     """A conversation does not see the calls of another one."""
-    one = guard(AUTHENTICATED)
-    ran(one, HostCall("authenticate", {}, "a"))
-    assert one.before(refund(conversation="a")).label == 0
-    assert one.before(refund(conversation="b")).label == 1
+    tool_guard = guard(AUTHENTICATED)
+    ran(tool_guard, HostCall("authenticate", {}, "a"))
+    assert tool_guard.before(refund(conversation="a")).label == 0
+    assert tool_guard.before(refund(conversation="b")).label == 1
 
 
 def test_agents_of_one_conversation_share_its_history() -> None:
     """A worker may refund after the planner has authenticated."""
-    one = guard(AUTHENTICATED)
-    ran(one, HostCall("authenticate", {}, "c", agent="planner"))
-    assert one.before(refund(agent="worker")).label == 0
-    assert [event.agent for event in one.session("c").history] == ["planner", "worker"]
+    tool_guard = guard(AUTHENTICATED)
+    ran(tool_guard, HostCall("authenticate", {}, "c", agent="planner"))
+    assert tool_guard.before(refund(agent="worker")).label == 0
+    assert [event.agent for event in tool_guard.session("c").history] == ["planner", "worker"]
 
 
 @pytest.mark.parametrize("call_id", [None, 7, ["a"], {}])
@@ -54,74 +54,50 @@ def test_a_call_id_is_a_string(call_id: Any) -> None:
 
 def test_a_reused_call_id_refers_to_both_calls() -> None:
     """Some hosts number the calls of each message from one; each call runs with its own judged arguments."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     small, large = refund(5, id="1"), refund(90, id="1")
-    assert [one.before(small).label, one.before(large).label] == [0, 0]
-    assert [one.use(small)["amount"], one.use(large)["amount"]] == [5, 90]
-    one.after(small, Outcome("small"))
-    assert [(event.args["amount"], event.output) for event in one.session("c").history] == [(5, "small"), (90, None)]
+    assert [tool_guard.before(small).label, tool_guard.before(large).label] == [0, 0]
+    assert [tool_guard.use(small)["amount"], tool_guard.use(large)["amount"]] == [5, 90]
+    tool_guard.after(small, Outcome("small"))
+    assert [(event.args["amount"], event.output) for event in tool_guard.session("c").history] == [
+        (5, "small"),
+        (90, None),
+    ]
 
 
 def test_a_retry_with_the_same_id_has_its_own_permit() -> None:
     """The cancelled call stays in flight; the outcome is recorded for the second one."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     call = refund(id="1")
-    one.before(call)
-    one.use(call)
-    one.after(call, Outcome.of_error(KeyboardInterrupt()))
-    assert one.before(call).label == 0
-    done(one, call)
-    assert [event.status for event in one.session("c").history] == [None, "ok"]
+    tool_guard.before(call)
+    tool_guard.use(call)
+    tool_guard.after(call, Outcome.of_error(KeyboardInterrupt()))
+    assert tool_guard.before(call).label == 0
+    done(tool_guard, call)
+    assert [event.status for event in tool_guard.session("c").history] == [None, "ok"]
 
 
 def test_two_tools_with_one_id_are_not_mixed_up() -> None:
     """An outcome is recorded for the call of the same tool."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     other = HostCall("refund_all", {"amount": 50, "order": "W1"}, "c", id="1")
     for call in (first := refund(id="1"), other):
-        one.before(call)
-    one.use(first)
-    one.use(other)
-    one.after(first, Outcome("first"))
-    assert [(event.tool, event.output) for event in one.session("c").history] == [
+        tool_guard.before(call)
+    tool_guard.use(first)
+    tool_guard.use(other)
+    tool_guard.after(first, Outcome("first"))
+    assert [(event.tool, event.output) for event in tool_guard.session("c").history] == [
         ("refund", "first"),
         ("refund_all", None),
     ]
 
 
-def test_a_call_runs_once() -> None:
-    """A permit is used once, and a denied call has no permit."""
-    one = guard(LIMIT)
-    call, denied = refund(), refund(500)
-    one.before(call)
-    one.before(denied)
-    one.use(call)
-    with pytest.raises(InputError, match="already used"):
-        one.use(call)
-    with pytest.raises(InputError, match="is in flight"):
-        one.use(denied)
-    with pytest.raises(InputError):
-        one.use(refund(conversation="never begun"))
-
-
-def test_a_call_runs_with_the_judged_arguments() -> None:
-    """Later changes to the arguments have no effect, and `use` refuses arguments other than the judged ones."""
-    one = guard(LIMIT)
-    args = {"amount": 50, "order": "W1", "lines": [1]}
-    call = HostCall("refund", args, "c")
-    one.before(call)
-    args["amount"], args["lines"] = 500, [2]
-    with pytest.raises(InputError, match="another call"):
-        one.use(call, {"amount": 500, "order": "W1", "lines": [1]})
-    assert one.use(call) == {"amount": 50, "order": "W1", "lines": [1]}
-
-
 def test_a_history_that_the_guard_did_not_record_is_not_believed() -> None:
     """If the host's messages show a call that the guard never saw, the next call is denied."""
-    one = guard("forall(refund(order=o), count(f:refund(order=o)) < 9)")
-    assert one.before(refund(id="a", seen=())).label == 0
-    assert one.before(refund(id="b", seen=("a",))).label == 0
-    verdict = one.before(refund(id="c", seen=("a", "elsewhere")))
+    tool_guard = guard("forall(refund(order=o), count(f:refund(order=o)) < 9)")
+    assert tool_guard.before(refund(id="a", seen=())).label == 0
+    assert tool_guard.before(refund(id="b", seen=("a",))).label == 0
+    verdict = tool_guard.before(refund(id="c", seen=("a", "elsewhere")))
     assert (verdict.label, "'elsewhere', which this guard never saw" in verdict.errors[0]) == (1, True)
     assert "ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore" in verdict.errors[0]
 
@@ -158,10 +134,10 @@ def test_a_policy_that_can_halt_denies_after_a_restart(tmp_path: Path) -> None:
 
 def test_messages_may_show_denied_calls() -> None:
     """The host's messages may show denied calls, including calls that could not be parsed."""
-    one = guard(ONCE, LIMIT)
-    one.before(refund(500, id="a"))
-    one.refuse(HostCall("nothing", {}, "c", id="b"), "unknown tool")
-    assert one.before(refund(id="c", seen=("a", "b"))).label == 0
+    tool_guard = guard(ONCE, LIMIT)
+    tool_guard.before(refund(500, id="a"))
+    tool_guard.refuse(HostCall("nothing", {}, "c", id="b"), "unknown tool")
+    assert tool_guard.before(refund(id="c", seen=("a", "b"))).label == 0
 
 
 @pytest.mark.parametrize("seen", [7, [["a"]], [{}]])
@@ -172,66 +148,60 @@ def test_seen_ids_of_the_wrong_type_deny(seen: Any) -> None:
 
 def test_a_user_message_resets_the_replans() -> None:
     """`turn` resets the count of denials."""
-    one = guard(LIMIT, max_replans=1)
-    one.before(refund(500))
-    one.turn("c")
-    assert "gave_up" not in one.before(refund(500)).details
-    assert one.before(refund(500)).details["gave_up"]
+    tool_guard = guard(LIMIT, max_replans=1)
+    tool_guard.before(refund(500))
+    tool_guard.turn("c")
+    assert "gave_up" not in tool_guard.before(refund(500)).details
+    assert tool_guard.before(refund(500)).details["gave_up"]
 
 
 def test_an_ended_conversation_is_forgotten() -> None:
     """Its permits are void, `end` reports pending obligations, and a late outcome begins no new conversation."""
-    one = guard("tool:refund -> F tool:receipt")
+    tool_guard = guard("tool:refund -> F tool:receipt")
     call = refund()
-    one.before(call)
-    assert one.end("c").label == 1
+    tool_guard.before(call)
+    assert tool_guard.end("c").label == 1
     with pytest.raises(InputError):
-        one.session("c")
-    one.after(call, Outcome())
+        tool_guard.session("c")
+    tool_guard.after(call, Outcome())
     with pytest.raises(InputError):
-        one.session("c")
+        tool_guard.session("c")
     with pytest.raises(InputError):
-        one.use(call)
+        tool_guard.use(call)
 
 
 def test_ended_conversations_leave_no_state() -> None:
     """A finished call leaves only its event in the history; an ended conversation leaves nothing."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     for number in range(50):
-        ran(one, refund(conversation=f"c{number}"))
-        kept = one._conversations.known(f"c{number}")
+        ran(tool_guard, refund(conversation=f"c{number}"))
+        kept = tool_guard.claimed_calls.conversations.known(f"c{number}")
         assert (kept.open_permits, kept.used_nonces) == ({}, set())
-        one.end(f"c{number}")
-    assert one._conversations._known == {}
+        tool_guard.end(f"c{number}")
+    assert tool_guard._conversations._known == {}  # nothing public lists the conversations
 
 
 def test_a_snapshot_continues_a_conversation() -> None:
     """In another process the history counts; the first messages show which calls it contains."""
     key = b"0123456789abcdef"
-    one = guard(ONCE)
-    ran(one, refund(id="a", conversation="restored"))
-    snapshot = one.session("restored").snapshot(key)
+    tool_guard = guard(ONCE)
+    ran(tool_guard, refund(id="a", conversation="restored"))
+    snapshot = tool_guard.session("restored").snapshot(key)
     other = guard(ONCE)
     other.restore(snapshot, key)
     assert other.before(refund(conversation="restored", id="b", seen=("a",))).label == 1
     assert "never saw" in other.before(refund(conversation="restored", seen=("a", "b", "c"))).errors[0]
-    assert one.before(HostCall("look", {}, "restored")).label == 1
+    assert tool_guard.before(HostCall("look", {}, "restored")).label == 1
     with pytest.raises(InputError, match="has begun here"):
         other.restore(other.session("restored").snapshot(key), key)
 
 
 def test_a_fork_does_not_continue_a_conversation() -> None:
     """Parent and child would each know half of the history; a new conversation works in both."""
-    one = guard(ONCE, facts=lambda call: {})
-    ran(one, refund())
-    child = os.fork()
-    if child == 0:
-        try:
-            old, new = one.before(refund()), one.before(refund(conversation="new"))
-            os._exit(0 if "another process" in old.errors[0] and new.label == 0 else 1)
-        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tool_guard = guard(ONCE, facts=lambda call: {})
+    ran(tool_guard, refund())
+    assert is_true_in_child(lambda: "another process" in tool_guard.before(refund()).errors[0])
+    assert is_true_in_child(lambda: tool_guard.before(refund(conversation="new")).label == 0)
 
 
 def test_keys_distinguish_arguments() -> None:

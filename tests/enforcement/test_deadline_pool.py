@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import threading
 
 import pytest
 
 from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
+from tests.processes import is_true_in_child
 
 
 def test_hung_work_occupies_only_its_thread() -> None:
@@ -56,13 +56,7 @@ def test_a_fork_has_threads_of_its_own() -> None:
     """A child process does not inherit the parent's threads, so the pool starts new ones."""
     pool = DeadlinePool()
     pool.submit(lambda: None).result(5)
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if pool.submit(lambda: 7).result(5) == 7 else 1)
-        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert is_true_in_child(lambda: pool.submit(lambda: 7).result(5) == 7)
 
 
 def test_a_cancellation_is_not_lost_when_the_work_ends() -> None:

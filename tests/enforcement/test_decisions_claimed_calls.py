@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
-import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,17 +19,11 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
 from guardagent.types import Decision
-from tests.enforcement.guards import LIMIT, ONCE, MemoryLog, guard, refund, yes
-from tests.stores import SHARED, new_counters, new_ledger, store_address
+from tests.enforcement.guards import LIMIT, ONCE, STOPPED, MemoryLog, guard, refund, yes
+from tests.processes import stop, stopped
+from tests.stores import new_counters, new_ledger, store_address
 
 TWICE = "forall(refund(), count(f:refund()) < 2)"
-STOPPED = f"{ONCE[:-1]} && state.open == true)"
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 def server(address: str, *rules: str, **options: Any) -> ToolGuard:
@@ -80,11 +71,11 @@ def test_any_process_repeats_the_verdict_and_settles_the_call_once(address: str)
 def test_an_id_is_claimed_once(other: HostCall, problem: str, tmp_path: Path) -> None:
     first, second = (server(f"sqlite:{tmp_path}/ledger.db") for _ in range(2))
     assert first.before(claimed()).label == 0
-    for one in (first, second):
-        assert problem in one.before(other).reasons[0]
+    for tool_guard in (first, second):
+        assert problem in tool_guard.before(other).reasons[0]
     second.claimed_calls.record("c", "call 1", Outcome())
-    for one in (first, second):
-        assert "has ended already" in one.before(claimed()).reasons[0]
+    for tool_guard in (first, second):
+        assert "has ended already" in tool_guard.before(claimed()).reasons[0]
 
 
 def test_a_warning_is_repeated_with_its_violations(tmp_path: Path) -> None:
@@ -106,14 +97,14 @@ def test_a_call_that_was_withdrawn_before_its_check_never_runs(address: str) -> 
 
 
 def test_unknown_calls_and_conversations_are_not_settled(address: str) -> None:
-    one = server(address)
+    tool_guard = server(address)
     with pytest.raises(NotBegunError):
-        one.claimed_calls.record("c", "call 1", Outcome())
-    one.before(claimed())
+        tool_guard.claimed_calls.record("c", "call 1", Outcome())
+    tool_guard.before(claimed())
     with pytest.raises(NotClaimedError):
-        one.claimed_calls.record("c", "call 2", Outcome())
-    assert one.claimed_calls.record("c", "call 1", Outcome(ended=False)) is None
-    assert one.claimed_calls.record("c", "call 1", Outcome()) is not None
+        tool_guard.claimed_calls.record("c", "call 2", Outcome())
+    assert tool_guard.claimed_calls.record("c", "call 1", Outcome(ended=False)) is None
+    assert tool_guard.claimed_calls.record("c", "call 1", Outcome()) is not None
 
 
 def test_a_conversation_that_ended_does_not_begin_anew(address: str) -> None:
@@ -123,10 +114,10 @@ def test_a_conversation_that_ended_does_not_begin_anew(address: str) -> None:
     assert "halted" in second.before(claimed(name="call 2")).reasons[0]
     first.claimed_calls.recorder.conversations.drop("c")
     new_ledger(address).end("c")
-    for one in (first, second, server(address)):
-        assert "was ended" in one.before(claimed(name="call 3")).reasons[0]
+    for tool_guard in (first, second, server(address)):
+        assert "was ended" in tool_guard.before(claimed(name="call 3")).reasons[0]
         with pytest.raises(SessionEndedError):
-            one.claimed_calls.record("c", "call 1", Outcome())
+            tool_guard.claimed_calls.record("c", "call 1", Outcome())
 
 
 def test_a_counter_counts_what_another_process_settles(address: str, tmp_path: Path) -> None:
@@ -164,12 +155,12 @@ def test_an_approval_lets_a_call_run_once_whatever_process_gets_it(address: str,
 
 def test_a_call_whose_verdict_was_not_logged_waits_for_its_program(tmp_path: Path) -> None:
     log = MemoryLog()
-    one = server(f"sqlite:{tmp_path}/ledger.db", log=log)
+    tool_guard = server(f"sqlite:{tmp_path}/ledger.db", log=log)
     log.error = OSError("the disk is full")
-    assert "cannot be written" in one.before(claimed()).reasons[-1]
+    assert "cannot be written" in tool_guard.before(claimed()).reasons[-1]
     log.error = None
-    assert one.before(claimed()).label == 0  # the same request, now in the log
-    one.claimed_calls.withdraw("c", "call 1", "it never ran")
+    assert tool_guard.before(claimed()).label == 0  # the same request, now in the log
+    tool_guard.claimed_calls.withdraw("c", "call 1", "it never ran")
     assert [record["kind"] for record in log.records] == ["verdict", "outcome"]
 
 
@@ -178,25 +169,25 @@ def test_a_check_that_ends_late_leaves_a_call_that_its_program_withdraws(tmp_pat
         time.sleep(0.4)
         return {"open": True}
 
-    one = server(f"sqlite:{tmp_path}/ledger.db", STOPPED, state=state, deadline=0.1)
-    assert one.before(claimed()).label == 1
-    assert one.claimed_calls.may_hold(claimed())
-    assert one.claimed_calls.withdraw("c", "call 1", "no answer") is not None  # once the check has ended
+    tool_guard = server(f"sqlite:{tmp_path}/ledger.db", STOPPED, state=state, deadline=0.1)
+    assert tool_guard.before(claimed()).label == 1
+    assert tool_guard.claimed_calls.may_hold(claimed())
+    assert tool_guard.claimed_calls.withdraw("c", "call 1", "no answer") is not None  # once the check has ended
     for _ in range(100):  # its thread is about to say so
-        if not one.claimed_calls.may_hold(claimed()):
+        if not tool_guard.claimed_calls.may_hold(claimed()):
             break
         time.sleep(0.05)
-    assert not one.claimed_calls.may_hold(claimed())
-    assert one.session("c").history == ()
+    assert not tool_guard.claimed_calls.may_hold(claimed())
+    assert tool_guard.session("c").history == ()
 
 
 def test_a_claimed_call_does_not_expire(tmp_path: Path) -> None:
     times = [1000.0]
-    one = server(f"sqlite:{tmp_path}/ledger.db", clock=lambda: times[0])
-    assert one.before(claimed()).label == 0
+    tool_guard = server(f"sqlite:{tmp_path}/ledger.db", clock=lambda: times[0])
+    assert tool_guard.before(claimed()).label == 0
     times[0] += 10_000
-    assert one.before(claimed("request 2", "call 2")).label == 0
-    settled = one.claimed_calls.record("c", "call 1", Outcome("done"))
+    assert tool_guard.before(claimed("request 2", "call 2")).label == 0
+    settled = tool_guard.claimed_calls.record("c", "call 1", Outcome("done"))
     assert settled is not None
     assert not settled.repeated
 
@@ -208,32 +199,17 @@ def stop_while_judging(address: str) -> None:
     def state(_: str) -> dict[str, bool]:
         if stops:
             stops.clear()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            time.sleep(0.5)  # the signal may reach another thread first
+            stop()
         return {"open": True}
 
     verdict = server(address, STOPPED, state=state).before(claimed())
     sys.stdout.write(f"{verdict.label} {verdict.reasons}\n")
 
 
-@contextlib.contextmanager
-def stopped(address: str) -> Iterator[subprocess.Popen[str]]:
-    """Runs `stop_while_judging` in a process until it stops itself."""
-    code = f"import sys; from {__name__} import stop_while_judging; stop_while_judging(sys.argv[1])"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen([sys.executable, "-c", code, address], env=env, stdout=subprocess.PIPE, text=True)
-    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["repeat", "settle", "withdraw", "end"])
 def test_a_process_that_was_stopped_adds_nothing_late(action: str, address: str) -> None:
-    with stopped(address) as process:
+    with stopped(stop_while_judging, address) as process:
         other = server(address, STOPPED, state={"open": True})
         if action == "withdraw":
             other.claimed_calls.withdraw("c", "call 1", "the client gave up")

@@ -1,8 +1,17 @@
 """The runs of a host's agents."""
 
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from guardagent._support.execution import Operation
+from guardagent.enforcement import HostCall
 from guardagent.enforcement.host_adapter import explained_denial, noted_denial
-from guardagent.enforcement.host_runs import HostRun, HostScope, ModelRun
-from guardagent.errors import ToolDenied
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings, ModelRun, awaited, naming
+from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict
 
 
@@ -55,3 +64,76 @@ def test_a_denial_without_a_conversation_says_how_to_name_one() -> None:
     assert noted_denial(denied, HostScope("c1", run), "name it") is denied
     assert run.halted is not None
     assert explained_denial(denied, None, "name it").verdict.errors == ("name it",)
+
+
+# --- the surroundings of a host's code
+
+
+HOST = HostSurroundings("a_host", HostScope)
+
+
+def test_a_named_conversation_ends_with_its_block() -> None:
+    """Outside there are no surroundings."""
+    with HOST.conversation("c1"):
+        around = HOST.scope()
+        assert around is not None
+        assert around.conversation == "c1"
+    assert HOST.scope() is None
+
+
+def test_a_tool_keeps_the_conversation_that_it_was_called_in() -> None:
+    """A name that the tool gives changes nothing."""
+    with HOST.enter(HostScope("c1", call=HostCall("refund", {}, "c1"))), HOST.conversation("c2"):
+        around = HOST.scope()
+        assert around is not None
+        assert around.conversation == "c1"
+
+
+def test_work_runs_in_its_surroundings_in_both_forms() -> None:
+    """The code around it keeps its own."""
+
+    async def found() -> HostScope | None:
+        return HOST.scope()
+
+    work = HOST.within(HostScope("c1"), Operation(HOST.scope, found))
+    assert work.sync_call() == HostScope("c1")
+    assert asyncio.run(work.async_call()) == HostScope("c1")  # type: ignore[arg-type]
+    assert HOST.scope() is None
+
+
+def test_a_stream_has_its_surroundings_and_its_reader_its_own() -> None:
+    """It is closed in its own as well."""
+    closed: list[HostScope | None] = []
+
+    async def events() -> AsyncGenerator[HostScope | None, None]:
+        try:
+            yield HOST.scope()
+            yield HOST.scope()
+        finally:
+            closed.append(HOST.scope())
+
+    async def read() -> None:
+        stream = HOST.stream_within(HostScope("c1"), events())
+        assert await anext(stream) == HostScope("c1")
+        assert HOST.scope() is None
+        await stream.aclose()
+
+    asyncio.run(read())
+    assert closed == [HostScope("c1")]
+
+
+def test_awaited_work_has_no_other_form() -> None:
+    """A driver without an event loop cannot run it."""
+
+    async def work() -> str:
+        return "done"
+
+    with pytest.raises(InputError, match="awaited"):
+        awaited(work).sync_call()
+
+
+def test_the_name_may_be_a_function() -> None:
+    """It is asked each time."""
+    names = iter(["c1", "c2"])
+    name = naming(lambda: next(names))
+    assert [name(), name(), naming("c3")(), naming(None)()] == ["c1", "c2", "c3", None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -19,8 +18,8 @@ from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Ledger, SqliteLedger, ToolGuard, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from tests.enforcement.guards import done, yes
-from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import APPROVED, guard_of
+from tests.processes import at_once, is_true_in_child
 from tests.stores import SHARED, new_ledger, store_address
 
 
@@ -35,12 +34,6 @@ def ledger(request: Any, tmp_path: Path) -> Iterator[Ledger]:
         yield new_ledger(address)
 
 
-@pytest.fixture(params=SHARED)
-def address(request: Any, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
-
-
 @pytest.fixture
 def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
     return guard_of(tmp_path, APPROVED, ledger=ledger)
@@ -48,18 +41,18 @@ def host(ledger: Ledger, tmp_path: Path) -> ToolGuard:
 
 def requests(host: ToolGuard, amount: Any = 500, **more: Any) -> str:
     """Proposes a call and returns the digest that the reviewer sees."""
-    one = call(amount, **more)
-    verdict = host.before(one)
+    proposed = call(amount, **more)
+    verdict = host.before(proposed)
     assert verdict.decision is Decision.ESCALATE
-    return str(host.request(one, verdict).to_dict()["digest"])
+    return str(host.request(proposed, verdict).to_dict()["digest"])
 
 
-def pays(host: ToolGuard, reply: Any, one: HostCall | None = None) -> list[Any]:
+def pays(host: ToolGuard, reply: Any, proposed: HostCall | None = None) -> list[Any]:
     """Resolves a call with a reviewer's reply and returns the amounts that are paid."""
-    one = one or call()
-    if host.resolve(one, reply).label:
+    proposed = proposed or call()
+    if host.resolve(proposed, reply).label:
         return []
-    left = with_edits(one, Approval.read(reply))
+    left = with_edits(proposed, Approval.read(reply))
     return [host.use(left)["amount"]]
 
 
@@ -243,32 +236,32 @@ def shared(tmp_path: Path, number: int, **options: Any) -> ToolGuard:
 
 
 def test_guards_with_one_ledger_use_an_approval_once(tmp_path: Path, address: str) -> None:
-    one, other = (shared(tmp_path, at, ledger=new_ledger(address)) for at in range(2))
-    digest = requests(one)
+    first, other = (shared(tmp_path, at, ledger=new_ledger(address)) for at in range(2))
+    digest = requests(first)
     assert pays(other, {"choice": "approve", "of": digest}) == [500]
-    assert pays(one, {"choice": "approve", "of": digest}) == []
+    assert pays(first, {"choice": "approve", "of": digest}) == []
 
 
 def test_an_approval_requested_by_another_guard_is_refused(tmp_path: Path) -> None:
     """Without a shared ledger it is refused, even if the host runs the call again; the error explains the remedy."""
-    one, other = shared(tmp_path, 0), shared(tmp_path, 1)
-    digest = requests(one)
+    first, other = shared(tmp_path, 0), shared(tmp_path, 1)
+    digest = requests(first)
     assert pays(other, {"choice": "approve", "of": digest}) == []
     requests(other)
     verdict = other.resolve(call(), {"choice": "approve", "of": digest})
     assert "share one ToolGuard(ledger=SqliteLedger(...))" in verdict.errors[0]
-    assert pays(one, {"choice": "approve", "of": digest}) == [500]
+    assert pays(first, {"choice": "approve", "of": digest}) == [500]
 
 
 def test_an_operator_may_trust_the_hosts_approvals(tmp_path: Path) -> None:
     """With `this host's`, each guard accepts an approval once, and only for the call that the reviewer saw."""
-    one, other = (shared(tmp_path, at, approvals="this host's") for at in range(2))
-    digest = requests(one)
+    first, other = (shared(tmp_path, at, approvals="this host's") for at in range(2))
+    digest = requests(first)
     assert pays(other, {"choice": "approve", "of": digest}, call(900)) == []
     assert pays(other, "approve") == []
     assert pays(other, {"choice": "approve", "of": digest}) == [500]
     assert pays(other, {"choice": "approve", "of": digest}) == []
-    assert pays(one, {"choice": "approve", "of": digest}) == [500]
+    assert pays(first, {"choice": "approve", "of": digest}) == [500]
 
 
 def _click(folder: str, address: str, number: str, digest: str) -> Callable[[], None]:
@@ -293,13 +286,8 @@ def test_a_fork_shares_the_ledger_of_its_parent(tmp_path: Path, address: str) ->
     ledger = new_ledger(address)
     host = shared(tmp_path, 0, ledger=ledger)
     digest = requests(host)
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if pays(shared(tmp_path, 1, ledger=ledger), {"choice": "approve", "of": digest}) else 1)
-        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    approval = {"choice": "approve", "of": digest}
+    assert is_true_in_child(lambda: pays(shared(tmp_path, 1, ledger=ledger), approval))
     assert pays(host, {"choice": "approve", "of": digest}) == []
 
 

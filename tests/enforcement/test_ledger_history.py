@@ -6,8 +6,7 @@ Every ledger that outlives its process passes these tests.
 from __future__ import annotations
 
 import decimal
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,13 @@ import pytest
 from guardagent import Decision, InputError
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from tests.enforcement.guards import AUTHENTICATED, ONCE, done, guard, ran, refund
-from tests.enforcement.processes import at_once
 from tests.frameworks.scenarios import HALTED, guard_of
-from tests.stores import SHARED, content, new_ledger, store_address, unavailable
+from tests.processes import at_once, is_true_in_child
+from tests.stores import content, new_ledger, unavailable
 
 LOGIN = HostCall("authenticate", {}, "c")
 TOTAL = "forall(refund(amount=a), sum(f:refund(amount=b), true, b) + a <= 100)"
 RECEIPT = "after(refund(order=o), true, f:receipt(order=o), true)"
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
 
 
 def begun(address: str, *rules: str, **options: Any) -> ToolGuard:
@@ -45,12 +38,12 @@ def test_a_restart_continues_the_conversation(address: str) -> None:
     rules = (AUTHENTICATED, ONCE, TOTAL)
     ran(begun(address, *rules), LOGIN)
     ran(begun(address, *rules), refund(60))
-    one = begun(address, *rules)
-    assert one.before(refund(1)).label == 1
+    tool_guard = begun(address, *rules)
+    assert tool_guard.before(refund(1)).label == 1
     other = HostCall("refund", {"amount": 41, "order": "W2"}, "c")
-    assert one.before(other).label == 1
-    ran(one, HostCall("refund", {"amount": 40, "order": "W2"}, "c"))
-    assert one.before(refund(1, conversation="d")).label == 1
+    assert tool_guard.before(other).label == 1
+    ran(tool_guard, HostCall("refund", {"amount": 40, "order": "W2"}, "c"))
+    assert tool_guard.before(refund(1, conversation="d")).label == 1
     assert [(event.tool, event.status) for event in begun(address, *rules).session("c").history] == [
         ("authenticate", "ok"), ("refund", "ok"), ("refund", "ok"),
     ]  # fmt: skip
@@ -58,8 +51,8 @@ def test_a_restart_continues_the_conversation(address: str) -> None:
 
 def test_outcomes_survive_a_restart(address: str) -> None:
     """A failed login does not count, and an obligation stays pending until the obliged call succeeds."""
-    one = begun(address, AUTHENTICATED, RECEIPT)
-    ran(one, LOGIN, "no", failed=True)
+    tool_guard = begun(address, AUTHENTICATED, RECEIPT)
+    ran(tool_guard, LOGIN, "no", failed=True)
     assert begun(address, AUTHENTICATED, RECEIPT).before(refund()).label == 1
     ran(begun(address, AUTHENTICATED, RECEIPT), LOGIN)
     ran(begun(address, AUTHENTICATED, RECEIPT), refund())
@@ -72,10 +65,10 @@ def test_outcomes_survive_a_restart(address: str) -> None:
 def test_a_crash_leaves_the_call_in_flight(address: str, used: bool) -> None:
     """A call that may have run when the process crashed does not run again and satisfies no rule."""
     for call in (LOGIN, refund()):
-        one = begun(address, ONCE)
-        one.before(call)
+        tool_guard = begun(address, ONCE)
+        tool_guard.before(call)
         if used:
-            one.use(call)
+            tool_guard.use(call)
     again = begun(address, ONCE, AUTHENTICATED)
     with pytest.raises(InputError, match="another policy"):
         again.session("c")
@@ -111,24 +104,24 @@ def test_an_outcome_can_be_recorded_after_a_restart(address: str) -> None:
 
 
 def test_a_halted_conversation_stays_halted(address: str, tmp_path: Path) -> None:
-    def one() -> ToolGuard:
+    def opened() -> ToolGuard:
         return guard_of(tmp_path, HALTED, ledger=new_ledger(address))
 
-    other = one()
+    other = opened()
     assert other.before(HostCall("look", {}, "c")).label == 0
-    assert one().before(HostCall("wire", {}, "c")).decision is Decision.HALT
-    assert [each.before(HostCall("look", {}, "c")).label for each in (other, one())] == [1, 1]
-    assert one().before(HostCall("look", {}, "d")).label == 0
+    assert opened().before(HostCall("wire", {}, "c")).decision is Decision.HALT
+    assert [each.before(HostCall("look", {}, "c")).label for each in (other, opened())] == [1, 1]
+    assert opened().before(HostCall("look", {}, "d")).label == 0
 
 
 def test_an_ended_conversation_restarts_in_all_processes(address: str) -> None:
     """Other processes see the end, too, and the open calls of the ended conversation do not run there."""
-    one, other = begun(address, ONCE), begun(address, ONCE)
-    ran(one, refund())
+    first, other = begun(address, ONCE), begun(address, ONCE)
+    ran(first, refund())
     assert other.before(refund()).label == 1
     open_call = HostCall("look", {}, "c")
     other.before(open_call)
-    one.end("c")
+    first.end("c")
     assert other.before(refund(id="new")).label == 0
     with pytest.raises(InputError):
         other.use(open_call)
@@ -136,21 +129,21 @@ def test_an_ended_conversation_restarts_in_all_processes(address: str) -> None:
     assert begun(address, ONCE).before(refund()).label == 1
     assert [event.id for event in begun(address, ONCE).session("c").history] == ["new"]
     with pytest.raises(InputError, match="has begun"):
-        one.end("never")
+        first.end("never")
 
 
 def test_an_ended_conversation_leaves_no_content_behind(address: str) -> None:
-    one = begun(address, ONCE)
-    ran(one, HostCall("look", {"secret": "s3cret-value"}, "c"), "s3cret-value")
-    one.end("c")
+    tool_guard = begun(address, ONCE)
+    ran(tool_guard, HostCall("look", {"secret": "s3cret-value"}, "c"), "s3cret-value")
+    tool_guard.end("c")
     assert "s3cret-value" not in content(address)
 
 
 def test_messages_may_show_calls_proposed_before_a_restart(address: str) -> None:
     """They may show calls that ran or were denied, but not calls that bypassed the guard."""
-    one = begun(address, ONCE)
-    ran(one, refund(id="a"))
-    one.before(refund(id="b"))
+    tool_guard = begun(address, ONCE)
+    ran(tool_guard, refund(id="a"))
+    tool_guard.before(refund(id="b"))
     again = begun(address, ONCE)
     look = HostCall("look", {}, "c", seen=("a", "b"))
     assert again.before(look).label == 0
@@ -184,7 +177,11 @@ def test_a_call_recorded_by_another_process_in_between_counts(address: str) -> N
         return {"open": True}
 
     verdict = begun(address, rule, state=meanwhile).before(refund())
-    assert ([one.label for one in paid], verdict.label, verdict.decision) == ([0], 1, Decision.DENY)
+    assert ([verdict_of_other.label for verdict_of_other in paid], verdict.label, verdict.decision) == (
+        [0],
+        1,
+        Decision.DENY,
+    )
 
 
 def test_concurrent_outcomes_are_all_kept(address: str) -> None:
@@ -192,31 +189,31 @@ def test_concurrent_outcomes_are_all_kept(address: str) -> None:
     guards = [begun(address, RECEIPT), begun(address, RECEIPT)]
 
     def work(number: int) -> None:
-        one = guards[number % 2]
+        tool_guard = guards[number % 2]
         for tool in ("refund", "receipt"):
-            ran(one, HostCall(tool, {"order": f"W{number}"}, "c"), f"{tool} {number}")
+            ran(tool_guard, HostCall(tool, {"order": f"W{number}"}, "c"), f"{tool} {number}")
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(24)))
-    found = [one.session("c").history for one in (*guards, begun(address, RECEIPT))]
-    assert found[0] == found[1] == found[2]
-    assert {(event.status, event.output) for event in found[0]} == {
+    histories = [tool_guard.session("c").history for tool_guard in (*guards, begun(address, RECEIPT))]
+    assert histories[0] == histories[1] == histories[2]
+    assert {(event.status, event.output) for event in histories[0]} == {
         ("ok", f"{tool} {number}") for tool in ("refund", "receipt") for number in range(24)
     }
-    assert [one.session("c").obligations for one in guards] == [{}, {}]
+    assert [tool_guard.session("c").obligations for tool_guard in guards] == [{}, {}]
 
 
 def _pays(address: str, paid: str) -> Callable[[], None]:
-    one = begun(address, ONCE)
+    tool_guard = begun(address, ONCE)
 
     def pay() -> None:
         for order in range(20):
             call = HostCall("refund", {"order": f"W{order}"}, "c")
-            if one.before(call).label == 0:
-                one.use(call)
+            if tool_guard.before(call).label == 0:
+                tool_guard.use(call)
                 with Path(paid).open("a", encoding="utf-8") as file:
                     file.write(f"W{order}\n")
-                one.after(call, Outcome("done"))
+                tool_guard.after(call, Outcome("done"))
 
     return pay
 
@@ -231,18 +228,17 @@ def test_processes_that_pay_at_once_pay_each_order_once(address: str, tmp_path: 
 
 
 def test_a_fork_continues_the_conversation(address: str) -> None:
-    one = begun(address, ONCE)
-    ran(one, refund())
-    child = os.fork()
-    if child == 0:
-        try:
-            old = one.before(refund()).label
-            ran(one, HostCall("refund", {"order": "W2"}, "c"))
-            os._exit(0 if old == 1 else 1)
-        except BaseException:  # noqa: BLE001 - the child must not run the remaining tests
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert one.before(HostCall("refund", {"order": "W2"}, "c")).label == 1
+    tool_guard = begun(address, ONCE)
+    ran(tool_guard, refund())
+    other = HostCall("refund", {"order": "W2"}, "c")
+
+    def continues() -> bool:
+        is_denied = tool_guard.before(refund()).label == 1
+        ran(tool_guard, other)
+        return is_denied
+
+    assert is_true_in_child(continues)
+    assert tool_guard.before(other).label == 1
 
 
 # --- write errors
@@ -250,17 +246,17 @@ def test_a_fork_continues_the_conversation(address: str) -> None:
 
 def test_calls_that_cannot_be_written_do_not_run(address: str) -> None:
     """If the ledger is missing or an argument is not JSON, the call is denied and not in flight."""
-    one = begun(address, ONCE)
-    assert one.before(HostCall("look", {"at": object()}, "c")).label == 1
-    assert one.session("c").history == ()
+    tool_guard = begun(address, ONCE)
+    assert tool_guard.before(HostCall("look", {"at": object()}, "c")).label == 1
+    assert tool_guard.session("c").history == ()
     with unavailable(address):
-        assert one.before(refund()).label == 1
+        assert tool_guard.before(refund()).label == 1
 
 
 def test_a_non_json_outcome_is_unknown_to_other_processes(address: str) -> None:
     rule = "forall(refund(), count(f:look(), output(f) == 1) == 0)"
-    ran(one := begun(address, rule), HostCall("look", {}, "c"), object())
-    ran(one, HostCall("look", {}, "c"), {"n": decimal.Decimal("1.50")})
+    ran(tool_guard := begun(address, rule), HostCall("look", {}, "c"), object())
+    ran(tool_guard, HostCall("look", {}, "c"), {"n": decimal.Decimal("1.50")})
     history = begun(address, rule).session("c").history
     assert [(event.status, event.output) for event in history] == [("ok", None), ("ok", {"n": decimal.Decimal("1.50")})]
     assert begun(address, rule).before(refund()).label == 1
@@ -268,15 +264,15 @@ def test_a_non_json_outcome_is_unknown_to_other_processes(address: str) -> None:
 
 def test_an_unwritten_outcome_is_unknown(address: str) -> None:
     """The call stays in flight in every process; once the ledger is available again, the outcome can be recorded."""
-    one = begun(address, AUTHENTICATED)
-    one.before(LOGIN)
-    one.use(LOGIN)
+    tool_guard = begun(address, AUTHENTICATED)
+    tool_guard.before(LOGIN)
+    tool_guard.use(LOGIN)
     with unavailable(address):
-        one.after(LOGIN, Outcome("done"))
-        assert one.before(refund()).label == 1
-    assert one.before(refund()).label == 1
-    one.after(LOGIN, Outcome("done"))
-    assert one.before(refund()).label == 0
+        tool_guard.after(LOGIN, Outcome("done"))
+        assert tool_guard.before(refund()).label == 1
+    assert tool_guard.before(refund()).label == 1
+    tool_guard.after(LOGIN, Outcome("done"))
+    assert tool_guard.before(refund()).label == 0
 
 
 def test_snapshots_do_not_bypass_the_ledger(address: str) -> None:
@@ -289,14 +285,14 @@ def test_snapshots_do_not_bypass_the_ledger(address: str) -> None:
 
 def test_a_withdrawal_holds_in_all_processes(address: str) -> None:
     """Any process may make the call again, now and after a restart; a call that ran elsewhere stays recorded."""
-    one, other = begun(address, ONCE, RECEIPT), begun(address, ONCE, RECEIPT)
+    first, other = begun(address, ONCE, RECEIPT), begun(address, ONCE, RECEIPT)
     call = refund()
-    assert one.before(call).label == 0
+    assert first.before(call).label == 0
     assert other.before(refund()).label == 1
-    one.withdraw(call, "the host shut down")
+    first.withdraw(call, "the host shut down")
     assert other.session("c").obligations == {}
     ran(other, refund())
-    assert one.before(refund()).label == 1
+    assert first.before(refund()).label == 1
     again = begun(address, ONCE, RECEIPT)
     assert [event.status for event in again.session("c").history] == ["ok"]
     assert len(again.session("c").obligations) == 1

@@ -18,10 +18,10 @@ def specs(*names: str) -> list[ToolSpec]:
 
 def test_an_alias_is_resolved_once() -> None:
     """Rules about `refund` apply to the host's alias of it and to the name itself."""
-    one = guard(LIMIT, aliases={"mcp__shop__refund": "refund"})
-    one.attach(specs("mcp__shop__refund"))
+    tool_guard = guard(LIMIT, aliases={"mcp__shop__refund": "refund"})
+    tool_guard.attach(specs("mcp__shop__refund"))
     for name in ("mcp__shop__refund", "refund"):
-        assert one.before(HostCall(name, {"amount": 500}, "c")).label == 1
+        assert tool_guard.before(HostCall(name, {"amount": 500}, "c")).label == 1
 
 
 @pytest.mark.parametrize("aliases", [{"a": "b", "b": "c"}, {"a": ""}, {"a": 1}, {1: "a"}, {"": "a"}])
@@ -58,9 +58,9 @@ def test_attaching_reports_unmatched_rules_and_tools() -> None:
 
 def test_tools_that_change_are_reported() -> None:
     """The report lists the tools that were added, removed or changed in their schema."""
-    one = guard(LIMIT)
-    assert one.attach(specs("refund", "look")).changed == ()
-    coverage = one.attach([ToolSpec("refund", {"properties": {"amount": {}}}), ToolSpec("write")])
+    tool_guard = guard(LIMIT)
+    assert tool_guard.attach(specs("refund", "look")).changed == ()
+    coverage = tool_guard.attach([ToolSpec("refund", {"properties": {"amount": {}}}), ToolSpec("write")])
     assert (coverage.changed, coverage.added, coverage.removed) == (("refund",), ("write",), ("look",))
 
 
@@ -83,10 +83,10 @@ def located(rule: str, **kinds: Any) -> ToolGuard:
 @pytest.mark.parametrize("rule", ["G(tool:refund -> O look)", "look -> F tool:refund", "G(tool:wire -> O book)"])
 def test_a_bare_name_of_an_attached_tool_is_an_error(rule: str) -> None:
     """A tag never holds for the calls of the tool, so the rule would not mean what it says."""
-    one = located(rule, aliases={"book": "look"}, absent={"wire"})
+    tool_guard = located(rule, aliases={"book": "look"}, absent={"wire"})
     with pytest.raises(InputError, match=r"text:3: rule 'a' uses '(look|book)' as a tag.*did you mean 'tool:look'"):
-        one.attach([ToolSpec("refund"), ToolSpec("book")])
-    one.attach(specs("refund", "other"))
+        tool_guard.attach([ToolSpec("refund"), ToolSpec("book")])
+    tool_guard.attach(specs("refund", "other"))
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_bare_name_of_an_attached_tool_is_an_error(rule: str) -> None:
 )
 def test_a_misspelt_argument_is_an_error_at_attach(rule: str) -> None:
     """The error has the place of the rule and the nearest name."""
-    one = located(f"'{rule}'", absent={"wire"})
+    tool_guard = located(f"'{rule}'", absent={"wire"})
     with pytest.raises(InputError, match=r"text:3: rule 'a': unknown argument 'amuont' of 'refund'.*'amount'"):
-        one.attach([ToolSpec("refund", SCHEMA)])
+        tool_guard.attach([ToolSpec("refund", SCHEMA)])
     open_schemas: tuple[dict[str, Any], ...] = (
         {},
         {"type": "object"},
@@ -111,9 +111,9 @@ def test_a_misspelt_argument_is_an_error_at_attach(rule: str) -> None:
         {**SCHEMA, "$ref": "http://x"},
     )
     for schema in (*open_schemas, {**SCHEMA, "patternProperties": {"^a": {}}}):
-        one.attach([ToolSpec("refund", schema)])
-    one.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=frozenset({"amuont"}))])
-    one.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=None)])
+        tool_guard.attach([ToolSpec("refund", schema)])
+    tool_guard.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=frozenset({"amuont"}))])
+    tool_guard.attach([ToolSpec("refund", SCHEMA, unlisted_arguments=None)])
 
 
 def test_arguments_of_other_tools_and_right_ones_are_accepted() -> None:
@@ -128,8 +128,8 @@ def test_the_names_of_a_pack_are_alternatives() -> None:
         "version: 1\ninclude: [guardagent:shell, guardagent:sql]\n"
         "policies: [{id: limit, temporal: 'forall(refund(amount=a), a <= 100)'}]\n"
     )
-    one = ToolGuard(load_policies(text=text))
-    coverage = one.attach(specs("refund", "run_sql", "run_shel"))
+    tool_guard = ToolGuard(load_policies(text=text))
+    coverage = tool_guard.attach(specs("refund", "run_sql", "run_shel"))
     assert dict(coverage.rules_without_tools) == {}
     assert coverage.inclusions_without_tools == ("shell.",)
     assert coverage.lines()[0].startswith("no tool of this agent is in a tag of the included 'shell'")

@@ -39,8 +39,8 @@ def test_defaults_deep_inside_are_written_out(inner: Any, value: Any) -> None:
         "properties": {"opts": inner},
         "$defs": {"Opts": {"type": "object", "properties": {"amount": {"$ref": "#/$defs/Amount"}}}, "Amount": AMOUNT},
     }
-    found = validate_arguments("refund", {"opts": value}, whole)["opts"]
-    assert found in ({"amount": 500}, [{"amount": 500}])
+    options = validate_arguments("refund", {"opts": value}, whole)["opts"]
+    assert options in ({"amount": 500}, [{"amount": 500}])
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,10 @@ SHAPES = {
 def test_a_server_is_usable(shape: Shape) -> None:
     """Valid arguments run with their defaults; invalid ones never run."""
     ran: list[Any] = []
-    one = guard(LIMIT)
-    one.attach([ToolSpec("work", shape.schema)])
+    tool_guard = guard(LIMIT)
+    tool_guard.attach([ToolSpec("work", shape.schema)])
     call = HostCall("work", validate_arguments("work", shape.fits, shape.schema), "c")
-    run(one, call, ran.append)
+    run(tool_guard, call, ran.append)
     assert ran == [{**shape.fits, **shape.adds}]
     for args in shape.denied:
         with pytest.raises(InputError, match="the arguments of 'work'"):

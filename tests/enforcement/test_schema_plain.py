@@ -10,33 +10,36 @@ from guardagent import InputError
 from guardagent._support.json_values import plain_test
 from guardagent.enforcement.schema import validate_arguments
 
-SCALARS: list[dict[str, Any]] = [{"type": one} for one in ("string", "integer", "number", "boolean", "null")]
+SCALARS: list[dict[str, Any]] = [{"type": name} for name in ("string", "integer", "number", "boolean", "null")]
 SIMPLE: list[Any] = [
     *SCALARS,
     {"type": "string", "enum": ["a", "b"], "title": "t"},
     {"type": "string", "enum": ["a", 1]},
-    *({"anyOf": [one, {"type": "null"}]} for one in SCALARS),
-    *({"type": "integer", "default": one} for one in (7, "no", None)),
+    *({"anyOf": [schema, {"type": "null"}]} for schema in SCALARS),
+    *({"type": "integer", "default": default} for default in (7, "no", None)),
 ]
 SCHEMAS: list[Any] = [
     *SIMPLE,
-    *({"type": "array", "items": one} for one in SIMPLE),
-    *({"type": "object", "properties": {"a": one, "b": {"type": "string"}}} for one in SIMPLE),
-    *({"anyOf": [{"type": "array", "items": one}, {"type": "object", "properties": {"a": one}}]} for one in SIMPLE),
+    *({"type": "array", "items": schema} for schema in SIMPLE),
+    *({"type": "object", "properties": {"a": schema, "b": {"type": "string"}}} for schema in SIMPLE),
+    *(
+        {"anyOf": [{"type": "array", "items": schema}, {"type": "object", "properties": {"a": schema}}]}
+        for schema in SIMPLE
+    ),
 ]
 ATOMS = [None, True, False, 0, 1, 7, 1.0, 0.5, float("nan"), "a", "c", "7", "\ud800"]
 VALUES = [
     *ATOMS,
     [],
     {},
-    *([one] for one in ATOMS),
+    *([atom] for atom in ATOMS),
     ["a", 7],
-    *({"a": one} for one in ATOMS),
+    *({"a": atom} for atom in ATOMS),
     {"A": 7},
     {"a": 7, "b": 7},
 ]
 OTHERS: list[Any] = [False, {"type": "integer"}]
-REST: list[dict[str, Any]] = [{}, {"required": ["a"]}, *({"additionalProperties": one} for one in OTHERS)]
+REST: list[dict[str, Any]] = [{}, {"required": ["a"]}, *({"additionalProperties": other} for other in OTHERS)]
 
 
 def decided(args: Any, schema: Any) -> Any:
@@ -54,7 +57,12 @@ def test_a_plain_schema_decides_as_the_whole_validation(inner: Any) -> None:
         whole = {**schema, "minProperties": 0}
         assert plain_test(schema) is not None
         assert plain_test(whole) is None
-        for args in [{}, {"b": 7}, *({"a": one} for one in VALUES), *({"a": one, "A": 7} for one in VALUES[:9])]:
+        for args in [
+            {},
+            {"b": 7},
+            *({"a": value} for value in VALUES),
+            *({"a": value, "A": 7} for value in VALUES[:9]),
+        ]:
             assert decided(args, schema) == decided(args, whole), args
 
 

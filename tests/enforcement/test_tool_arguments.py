@@ -96,7 +96,7 @@ def test_work_that_is_not_done_is_no_output() -> None:
     """A generator never begins; a future may still end."""
     assert finished("refund", "done") == "done"
     with pytest.raises(InputError, match="not done"):
-        finished("refund", (one for one in "ab"))
+        finished("refund", (name for name in "ab"))
 
     async def pending() -> None:
         with pytest.raises(TimeoutError, match="not done"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from guardagent import Decision, InputError, Verdict
+from guardagent import Decision, InputError, Verdict, load_policies
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.policy.load import compile_rules
@@ -20,12 +20,12 @@ from tests.frameworks.scenarios import ASKS, HALTED, broken_rules, guard_of
 @pytest.mark.parametrize("fault", sorted(broken_rules()))
 def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
     """Rules that raise, hang or return an invalid result deny, in `before` and in `abefore`."""
-    one = guard_of(tmp_path, ASKS, **broken_rules()[fault])
+    tool_guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
     call = HostCall("refund", {"order_id": "W1"}, "a")
-    assert one.before(call).label == 1
-    assert asyncio.run(one.abefore(HostCall("refund", {"order_id": "W1"}, "b"))).errors
+    assert tool_guard.before(call).label == 1
+    assert asyncio.run(tool_guard.abefore(HostCall("refund", {"order_id": "W1"}, "b"))).errors
     with pytest.raises(InputError):
-        one.use(call)
+        tool_guard.use(call)
 
 
 class Unprintable(Exception):  # noqa: N818 - stands for a foreign exception
@@ -42,9 +42,9 @@ def test_exceptions_of_rules_deny(error: type[BaseException]) -> None:
     def state(conversation: str) -> Any:
         raise error
 
-    one = guard("forall(refund(), state.open == true)", state=state)
-    assert one.before(refund()).label == 1
-    assert asyncio.run(one.abefore(refund())).label == 1
+    tool_guard = guard("forall(refund(), state.open == true)", state=state)
+    assert tool_guard.before(refund()).label == 1
+    assert asyncio.run(tool_guard.abefore(refund())).label == 1
 
 
 class AnySession:
@@ -65,8 +65,8 @@ class AnySession:
 @pytest.mark.parametrize("answer", [None, True, "allow", 0, {"label": 0}, Verdict(Decision.ALLOW), Decision.ALLOW])
 def test_results_that_are_not_verdicts_with_a_permit_deny(answer: Any) -> None:
     """Only a verdict with a permit allows a call."""
-    one = ToolGuard(AnySession(answer))  # type: ignore[arg-type]
-    assert one.before(refund()).label == 1
+    tool_guard = ToolGuard(AnySession(answer))  # type: ignore[arg-type]
+    assert tool_guard.before(refund()).label == 1
 
 
 def cyclic() -> dict[str, Any]:
@@ -111,9 +111,9 @@ ODD_ARGUMENTS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("kind", ODD_ARGUMENTS)
 def test_invalid_arguments_deny(kind: str) -> None:
     """Wrong types, non-string names, cycles and excessive depth are denied."""
-    one, args = guard(LIMIT), ODD_ARGUMENTS[kind]()
-    assert one.before(HostCall("refund", args, "c")).label == 1
-    assert one.refuse(HostCall("refund", args, "c"), "odd").label == 1
+    tool_guard, call = guard(LIMIT), HostCall("refund", ODD_ARGUMENTS[kind](), "c")
+    assert tool_guard.before(call).label == 1
+    assert tool_guard.refuse(call, "odd").label == 1
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_a_call_of_the_wrong_types_is_denied(more: dict[str, Any]) -> None:
 def test_facts_come_from_the_host_per_call() -> None:
     """A function computes them from the call, the call's own facts take precedence, and a non-mapping denies."""
     rule = "forall(refund(), fact(vip) == true)"
-    one = guard(rule, facts=lambda call: {"vip": call.agent == "desk"})
-    assert [one.before(refund(agent=agent)).label for agent in ("desk", "bot")] == [0, 1]
-    assert one.before(refund(facts={"vip": True})).label == 0
+    tool_guard = guard(rule, facts=lambda call: {"vip": call.agent == "desk"})
+    assert [tool_guard.before(refund(agent=agent)).label for agent in ("desk", "bot")] == [0, 1]
+    assert tool_guard.before(refund(facts={"vip": True})).label == 0
     assert guard(rule, facts=lambda call: None).before(refund()).errors
 
 
@@ -160,8 +160,10 @@ def test_error_messages_of_host_functions_are_withheld(what: str) -> None:
 
 def test_the_state_depends_on_the_conversation() -> None:
     """The state function gets the id of the conversation."""
-    one = guard("forall(refund(amount=a), a <= state.most)", state=lambda name: {"most": 100 if name == "vip" else 10})
-    assert [one.before(refund(50, name)).label for name in ("vip", "any")] == [0, 1]
+    tool_guard = guard(
+        "forall(refund(amount=a), a <= state.most)", state=lambda name: {"most": 100 if name == "vip" else 10}
+    )
+    assert [tool_guard.before(refund(50, name)).label for name in ("vip", "any")] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -213,38 +215,38 @@ def test_rules_of_the_wrong_type_are_errors(policies: Any) -> None:
 
 def test_after_three_replans_control_returns_to_the_user() -> None:
     """The fourth denied turn and every later one are marked as given up."""
-    one = guard(LIMIT)
-    assert [gave_up(one.before(refund(500))) for _ in range(6)] == [False, False, False, True, True, True]
+    tool_guard = guard(LIMIT)
+    assert [gave_up(tool_guard.before(refund(500))) for _ in range(6)] == [False, False, False, True, True, True]
 
 
 def test_calls_that_are_denied_in_one_turn_are_one_replan() -> None:
     """Five denied calls in one turn count as one replan."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     steps = [step for step in "abcd" for _ in range(5)]
-    assert [gave_up(one.before(refund(500, step=step))) for step in steps] == [False] * 15 + [True] * 5
+    assert [gave_up(tool_guard.before(refund(500, step=step))) for step in steps] == [False] * 15 + [True] * 5
 
 
 def test_an_allowed_call_resets_the_count() -> None:
     """Only consecutive replans count."""
-    one = guard(LIMIT, max_replans=1)
-    one.before(refund(500))
-    one.before(refund(50))
-    assert not gave_up(one.before(refund(500)))
-    assert gave_up(one.before(refund(500)))
+    tool_guard = guard(LIMIT, max_replans=1)
+    tool_guard.before(refund(500))
+    tool_guard.before(refund(50))
+    assert not gave_up(tool_guard.before(refund(500)))
+    assert gave_up(tool_guard.before(refund(500)))
 
 
 def test_unparsable_calls_count_as_denials() -> None:
     """A model that never writes valid JSON is given up on, too."""
-    one = guard(LIMIT, max_replans=0)
-    assert gave_up(one.refuse(HostCall("refund", {}, "c"), "no JSON"))
-    assert gave_up(asyncio.run(one.arefuse(HostCall("refund", {}, "d"), "no JSON")))
+    tool_guard = guard(LIMIT, max_replans=0)
+    assert gave_up(tool_guard.refuse(HostCall("refund", {}, "c"), "no JSON"))
+    assert gave_up(asyncio.run(tool_guard.arefuse(HostCall("refund", {}, "d"), "no JSON")))
 
 
 def test_halt_denies_all_later_calls(tmp_path: Path) -> None:
     """All later calls of this conversation are denied, but not those of another one."""
-    one = guard_of(tmp_path, HALTED)
-    assert one.before(HostCall("wire", {}, "a")).decision is Decision.HALT
-    assert [one.before(HostCall("look", {}, name)).label for name in "ab"] == [1, 0]
+    tool_guard = guard_of(tmp_path, HALTED)
+    assert tool_guard.before(HostCall("wire", {}, "a")).decision is Decision.HALT
+    assert [tool_guard.before(HostCall("look", {}, name)).label for name in "ab"] == [1, 0]
 
 
 # --- outcomes
@@ -252,22 +254,22 @@ def test_halt_denies_all_later_calls(tmp_path: Path) -> None:
 
 def test_an_outcome_without_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """It does not raise and records nothing."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     for outcome in (Outcome(), None, "done"):
-        one.after(refund(), outcome)  # type: ignore[arg-type]
-        asyncio.run(one.aafter(refund(), outcome))  # type: ignore[arg-type]
+        tool_guard.after(refund(), outcome)  # type: ignore[arg-type]
+        asyncio.run(tool_guard.aafter(refund(), outcome))  # type: ignore[arg-type]
     assert "was not recorded" in caplog.text
 
 
 def test_an_outcome_that_cannot_be_recorded_leaves_its_call_in_flight() -> None:
     """It can be recorded again as a string."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     call = refund()
-    one.before(call)
-    done(one, call, deep())
-    assert one.session("c").history[0].status is None
-    one.after(call, Outcome("done"))
-    assert one.session("c").history[0].status == "ok"
+    tool_guard.before(call)
+    done(tool_guard, call, deep())
+    assert tool_guard.session("c").history[0].status is None
+    tool_guard.after(call, Outcome("done"))
+    assert tool_guard.session("c").history[0].status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -276,20 +278,20 @@ def test_an_outcome_that_cannot_be_recorded_leaves_its_call_in_flight() -> None:
 )
 def test_the_exception_of_a_tool_determines_its_status(error: BaseException, status: str | None) -> None:
     """After a timeout the outcome is unknown; after an interruption the call is still in flight."""
-    one = guard(LIMIT)
+    tool_guard = guard(LIMIT)
     call = refund()
-    one.before(call)
-    one.after(call, Outcome.of_error(error))
-    assert one.session("c").history[0].status == status
+    tool_guard.before(call)
+    tool_guard.after(call, Outcome.of_error(error))
+    assert tool_guard.session("c").history[0].status == status
 
 
 def test_the_second_of_two_parallel_refunds_is_denied() -> None:
     """The second is judged while the first is in flight."""
-    one = guard(ONCE)
+    tool_guard = guard(ONCE)
     first, second = refund(), refund()
-    assert [one.before(first).label, one.before(second).label] == [0, 1]
-    one.after(first, Outcome.of_error(asyncio.CancelledError()))
-    assert one.before(refund()).label == 1
+    assert [tool_guard.before(first).label, tool_guard.before(second).label] == [0, 1]
+    tool_guard.after(first, Outcome.of_error(asyncio.CancelledError()))
+    assert tool_guard.before(refund()).label == 1
 
 
 # --- answers
@@ -306,17 +308,41 @@ class Answers:
 
 def test_final_answers_are_judged() -> None:
     """A judge that crashes or returns an invalid result denies, and so does a missing conversation id."""
-    one = ToolGuard(compile_rules([LIMIT]), answers=Answers())  # type: ignore[arg-type]
-    labels = {text: one.answer("c", "question", text).label for text in ("fine", "the secret", "crash", "odd")}
+    tool_guard = ToolGuard(compile_rules([LIMIT]), answers=Answers())  # type: ignore[arg-type]
+    labels = {text: tool_guard.answer("c", "question", text).label for text in ("fine", "the secret", "crash", "odd")}
     assert labels == {"fine": 0, "the secret": 1, "crash": 1, "odd": 1}
-    assert asyncio.run(one.aanswer("c", "question", "the secret")).label == 1
-    assert one.answer("", "question", "fine").label == 1
+    assert asyncio.run(tool_guard.aanswer("c", "question", "the secret")).label == 1
+    assert tool_guard.answer("", "question", "fine").label == 1
     assert guard(LIMIT).answer("c", "question", "the secret").label == 0
 
 
 def test_a_preview_leaves_no_trace() -> None:
     """It returns the verdict without recording the call."""
-    one = guard(ONCE)
-    assert [one.preview(refund()).label, one.preview(refund()).label] == [0, 0]
-    ran(one, refund())
-    assert one.preview(refund()).label == 1
+    tool_guard = guard(ONCE)
+    assert [tool_guard.preview(refund()).label, tool_guard.preview(refund()).label] == [0, 0]
+    ran(tool_guard, refund())
+    assert tool_guard.preview(refund()).label == 1
+
+
+# --- the bound on the seen values of a conversation is the guard's to set
+
+
+POLICY: dict[str, Any] = {
+    "version": 1,
+    "labels": {"untrusted": "page"},
+    "policies": [{"id": "known", "temporal": 'forall(send(to=r), !("untrusted" in sources(r)))'}],
+}
+
+
+@pytest.mark.parametrize(("options", "label"), [({}, 0), ({"provenance_bytes": 1000}, 1)])
+def test_what_does_not_fit_is_unknown(options: dict[str, Any], label: int) -> None:
+    tool_guard = ToolGuard(load_policies(data=POLICY), **options)
+    ran(tool_guard, HostCall("page", {}, "c"), "eve@evil.example " * 100)
+    verdict = tool_guard.before(HostCall("send", {"to": "ann@corp.example"}, "c"))
+    assert (verdict.label, any("provenance_bytes" in error for error in verdict.errors)) == (label, bool(label))
+
+
+@pytest.mark.parametrize("bound", [-1, 1.5, "16 MB", True])
+def test_the_bound_is_checked_when_the_guard_is_built(bound: Any) -> None:
+    with pytest.raises(InputError, match=r"^provenance_bytes is .*; expected an integer"):
+        ToolGuard(load_policies(data=POLICY), provenance_bytes=bound)

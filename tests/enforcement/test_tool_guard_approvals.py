@@ -41,25 +41,25 @@ def test_an_approved_call_runs_once(host: ToolGuard) -> None:
 
 def test_a_rejected_call_does_not_run_and_the_agent_gets_the_reason(host: ToolGuard) -> None:
     """It cannot be approved afterwards either."""
-    one = call()
-    host.before(one)
-    rejected = host.resolve(one, {"choice": "reject", "reason": "ask the manager"})
+    proposed = call()
+    host.before(proposed)
+    rejected = host.resolve(proposed, {"choice": "reject", "reason": "ask the manager"})
     assert (rejected.decision, "ask the manager" in rejected.feedback()) == (Decision.DENY, True)
-    assert host.resolve(one, yes(one)).label == 1
+    assert host.resolve(proposed, yes(proposed)).label == 1
     with pytest.raises(InputError):
-        host.use(one)
+        host.use(proposed)
 
 
 def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
     """Small edited amounts run, larger ones need another approval, and the largest are denied."""
     for amount, decision in ((50, Decision.ALLOW), (300, Decision.ESCALATE), (5000, Decision.DENY)):
-        host.before(one := call())
-        edit = Approval("edit", {"order_id": "W1", "amount": amount}, of=one.digest)
-        assert host.resolve(one, edit).decision is decision
+        host.before(proposed := call())
+        edit = Approval("edit", {"order_id": "W1", "amount": amount}, of=proposed.digest)
+        assert host.resolve(proposed, edit).decision is decision
         if decision is Decision.ALLOW:
-            assert host.use(with_edits(one, edit))["amount"] == 50
+            assert host.use(with_edits(proposed, edit))["amount"] == 50
         if decision is Decision.ESCALATE:
-            assert host.resolve(with_edits(one, edit), yes(with_edits(one, edit))).label == 0
+            assert host.resolve(with_edits(proposed, edit), yes(with_edits(proposed, edit))).label == 0
 
 
 def test_an_approval_covers_only_the_shown_arguments(host: ToolGuard) -> None:
@@ -68,63 +68,66 @@ def test_an_approval_covers_only_the_shown_arguments(host: ToolGuard) -> None:
     others = [call(501, id="1"), call(500.0, id="1"), call("500", id="1"), call(id="2")]
     others.append(HostCall("refund", {"order_id": "W2", "amount": 500}, "c", id="1"))
     others.append(HostCall("refund", {"order_id": "W1", "amount": 500}, "other", id="1"))
-    assert [host.resolve(one, yes(one)).label for one in others] == [1] * 6
+    assert [host.resolve(proposed, yes(proposed)).label for proposed in others] == [1] * 6
     assert host.resolve(call(id="1"), yes(call(id="1"))).label == 0
 
 
 def test_later_changes_to_shown_arguments_have_no_effect(host: ToolGuard) -> None:
     """The call runs with the copy that the reviewer saw."""
     args = {"order_id": "W1", "amount": 500}
-    one = HostCall("refund", args, "c")
-    host.before(one)
+    proposed = HostCall("refund", args, "c")
+    host.before(proposed)
     args["amount"] = 900
-    host.resolve(one, yes(one))
-    assert host.use(one)["amount"] == 500
+    host.resolve(proposed, yes(proposed))
+    assert host.use(proposed)["amount"] == 500
 
 
 def test_an_approval_survives_another_call_in_between(host: ToolGuard) -> None:
     """Other agents of the conversation may continue while the reviewer decides."""
-    one, other = call(), HostCall("look", {}, "c")
-    host.before(one)
+    proposed, other = call(), HostCall("look", {}, "c")
+    host.before(proposed)
     assert host.before(other).label == 0
     done(host, other)
-    assert host.resolve(one, yes(one)).label == 0
+    assert host.resolve(proposed, yes(proposed)).label == 0
 
 
 def test_an_approval_lifts_only_the_shown_rules(tmp_path: Path) -> None:
     """If another rule blocks the call by now, it stays denied."""
     more = "  - {id: look, temporal: G(tool:look -> H !tool:look), on_violation: escalate}\n"
     host = guard_of(tmp_path, APPROVED + "  - {id: closed, temporal: 'forall(refund(), fact(open) == true)'}\n" + more)
-    one = call(facts={"open": True})
-    assert host.before(one).decision is Decision.ESCALATE
-    closed = HostCall("refund", {"order_id": "W1", "amount": 500}, "c", id=one.id, facts={"open": False})
+    proposed = call(facts={"open": True})
+    assert host.before(proposed).decision is Decision.ESCALATE
+    closed = HostCall("refund", {"order_id": "W1", "amount": 500}, "c", id=proposed.id, facts={"open": False})
     assert host.resolve(closed, yes(closed)).label == 1
 
 
 def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
     """Another rule denies the call regardless of the approval."""
     requests: list[ApprovalRequest] = []
-    one = guard_of(tmp_path, APPROVED, approver=requests.append)
-    assert one.before(call(5000)).decision is Decision.DENY
+    tool_guard = guard_of(tmp_path, APPROVED, approver=requests.append)
+    assert tool_guard.before(call(5000)).decision is Decision.DENY
     assert requests == []
 
 
 @pytest.mark.parametrize("reply", [None, "yes", 1, RuntimeError(), {"choice": "approve", "args": {}}])
 def test_invalid_replies_reject(host: ToolGuard, reply: Any) -> None:
     """Any invalid reply of the host rejects the call."""
-    one = call()
-    host.before(one)
-    assert host.resolve(one, reply).decision is Decision.DENY
+    proposed = call()
+    host.before(proposed)
+    assert host.resolve(proposed, reply).decision is Decision.DENY
 
 
 def test_an_approver_decides_within_the_check(tmp_path: Path) -> None:
     """It approves, rejects or edits, and edits are judged again, in `before` and in `abefore`."""
     for reply, amount in ((True, 500), (False, None), ({"choice": "edit", "args": {"amount": 60}}, 60)):
-        one = guard_of(tmp_path, APPROVED, approver=lambda request, reply=reply: reply)
-        for proposed, verdict in ((a := call(), one.before(a)), (b := call(), asyncio.run(one.abefore(b)))):
+        tool_guard = guard_of(tmp_path, APPROVED, approver=lambda request, reply=reply: reply)
+        for proposed, verdict in (
+            (a := call(), tool_guard.before(a)),
+            (b := call(), asyncio.run(tool_guard.abefore(b))),
+        ):
             assert (verdict.label == 0) is (amount is not None)
             if amount is not None:
-                assert one.use(proposed)["amount"] == amount
+                assert tool_guard.use(proposed)["amount"] == amount
 
 
 def test_a_reviewer_who_keeps_editing_gets_three_requests(tmp_path: Path) -> None:
@@ -142,14 +145,14 @@ def test_a_reviewer_who_keeps_editing_gets_three_requests(tmp_path: Path) -> Non
 def test_edited_arguments_are_completed_by_the_host(tmp_path: Path) -> None:
     """Missing arguments get the tool's defaults before the call is judged again."""
     edit = Approval("edit", {"order_id": "W2"})
-    one = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
-    verdict = one.before(call(validate_edit=lambda args: {"amount": 5000, **args}))
+    tool_guard = guard_of(tmp_path, APPROVED, approver=lambda request: edit)
+    verdict = tool_guard.before(call(validate_edit=lambda args: {"amount": 5000, **args}))
     assert (verdict.decision, verdict.rules) == (Decision.DENY, ("large", "never"))
 
 
 def test_an_approval_of_a_previewed_call_counts(host: ToolGuard) -> None:
     """Some hosts request approval before they call the tool."""
-    one = call()
-    assert host.preview(one).decision is Decision.ESCALATE
-    assert host.resolve(one, yes(one)).label == 0
-    done(host, one)
+    proposed = call()
+    assert host.preview(proposed).decision is Decision.ESCALATE
+    assert host.resolve(proposed, yes(proposed)).label == 0
+    done(host, proposed)

@@ -56,7 +56,7 @@ REFUSED = [
 @pytest.mark.parametrize(("expected", "spellings"), SAME)
 def test_equivalent_uris_have_one_normal_form(expected: str, spellings: list[str]) -> None:
     """Equivalent spellings have the same normal form, and the normal form is stable."""
-    assert {normalised(one) for one in [expected, *spellings]} == {expected}
+    assert {normalised(uri) for uri in [expected, *spellings]} == {expected}
 
 
 @pytest.mark.parametrize("uri", REFUSED)

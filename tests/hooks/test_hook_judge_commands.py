@@ -27,13 +27,13 @@ def stops() -> Callable[[str], bool]:
     guarded = (".claude/settings.json", ".local/state/guardagent/hooks", "policy.yaml")
     protection = Protection([*(f"{HOME}/{path}" for path in guarded), *(str(Path.home() / path) for path in guarded)])
 
-    def found(command: str) -> bool:
+    def stopped(command: str) -> bool:
         args = judged_arguments("Bash", {"command": command}, PROJECT)
         if protection.problem("Bash", args, PROJECT) is not None:
             return True
         return policies.session().check("Bash", args, reserve=False).decision >= Decision.DENY
 
-    return found
+    return stopped
 
 
 def _read(name: str) -> Any:

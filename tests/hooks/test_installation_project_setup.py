@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from guardagent.errors import InputError
 from guardagent.hooks.hook_state import PendingAsks, state_folder
 from guardagent.hooks.installation import set_up
 from guardagent.server.state import open_state
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 
 @pytest.fixture
@@ -68,7 +67,7 @@ def test_a_folder_without_agents_says_so(tmp_path: Path) -> None:
 
 
 def test_a_waiting_call_is_shown_in_full_and_answered_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., CommandResult]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     asks = PendingAsks(open_state(f"sqlite:{state_folder() / 'asks.db'}"))

@@ -65,15 +65,15 @@ def remove(path: Path, *numbers: int) -> None:
         db.executemany("DELETE FROM entries WHERE seq = ?", [(number,) for number in numbers])
 
 
-def swap(path: Path, one: int, other: int) -> None:
+def swap(path: Path, first: int, other: int) -> None:
     """Swaps two entries."""
     if path.suffix == ".jsonl":
         lines = path.read_bytes().splitlines(keepends=True)
-        lines[one - 1], lines[other - 1] = lines[other - 1], lines[one - 1]
+        lines[first - 1], lines[other - 1] = lines[other - 1], lines[first - 1]
         path.write_bytes(b"".join(lines))
         return
     with opened(path) as db:
-        for old, new in ((one, -1), (other, one), (-1, other)):
+        for old, new in ((first, -1), (other, first), (-1, other)):
             db.execute("UPDATE entries SET seq = ? WHERE seq = ?", (new, old))
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,17 +70,8 @@ def test_appended_entries_are_in_the_log(path: Path) -> None:
 
 def test_threads_share_one_chain(path: Path) -> None:
     """Each thread gets unique numbers, and none is missing."""
-    numbers: list[int] = []
-    with AuditLog(path) as log:
-
-        def work() -> None:
-            numbers.extend(log.append(record(number)) for number in range(25))
-
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with AuditLog(path) as log, ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(log.append, map(record, range(200))))
     assert sorted(numbers) == list(range(1, 201))
     assert verify_log(path).entries == 200
 

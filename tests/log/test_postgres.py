@@ -7,9 +7,8 @@ import os
 import secrets
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ import pytest
 
 from guardagent.errors import GuardError, InputError, LogError, UnknownNameError
 from guardagent.log import AuditLog, verify_log
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import KEY, filled, read, record
+from tests.processes import is_true_in_child
 
 psycopg = pytest.importorskip("psycopg")
-Cli = Callable[..., CommandResult]
 SERVER = os.environ.get("GUARDAGENT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 
 KILLED = """
@@ -43,11 +42,11 @@ turn, acknowledged = 0, 0
 while acknowledged < 2000:
     pipe, end = os.pipe()
     writers = []
-    for one in range(4):
+    for writer in range(4):
         writers.append(os.fork())
         if not writers[-1]:
             os.close(pipe)
-            write(f"{turn} {one}", end)
+            write(f"{turn} {writer}", end)
     os.close(end)
     output = os.read(pipe, 100)
     for writer in writers:
@@ -122,19 +121,9 @@ def test_streams_are_separate(address: str) -> None:
 def test_writers_take_turns(address: str) -> None:
     """Threads of two logs extend one chain, and the parent and the child of a fork do."""
     with AuditLog(address) as audit_log, AuditLog(address) as other:
-        threads = [
-            threading.Thread(target=lambda log=log: [log.append(record(number)) for number in range(20)])
-            for log in (audit_log, other) * 2
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        child = os.fork()
-        if not child:
-            audit_log.append(record(77))
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda log: [log.append(record(number)) for number in range(20)], (audit_log, other) * 2))
+        assert is_true_in_child(lambda: audit_log.append(record(77)))
         audit_log.append(record(78))
     assert status(address) == ("end_unchecked", 82, None)
     assert [entry["args"]["amount"] for entry in read(address)][80:] == [77, 78]

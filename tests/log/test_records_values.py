@@ -99,13 +99,13 @@ def test_without_a_key_nothing_reveals_a_redacted_value() -> None:
 
 def test_with_a_key_equal_values_have_equal_digests() -> None:
     """Nobody can compute them without the key; the hash of the arguments is that of the original ones."""
-    one, same, other = (written({"args": {"pin": pin}}, "args.pin", key=KEY) for pin in (1, 1, 2))
+    first, same, other = (written({"args": {"pin": pin}}, "args.pin", key=KEY) for pin in (1, 1, 2))
     theirs = written({"args": {"pin": 1}}, "args.pin", key=b"another key of 16")
-    assert one == same
-    assert one["args"] != other["args"]
-    assert one["args_hash"] != other["args_hash"]
-    assert one["args"] != theirs["args"]
-    assert one["args"]["pin"]["redacted"].startswith("hmac-sha256:")
+    assert first == same
+    assert first["args"] != other["args"]
+    assert first["args_hash"] != other["args_hash"]
+    assert first["args"] != theirs["args"]
+    assert first["args"]["pin"]["redacted"].startswith("hmac-sha256:")
 
 
 def test_an_agents_value_does_not_look_redacted() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,10 +12,8 @@ import pytest
 from guardagent.errors import InputError, LogError
 from guardagent.log import AuditLog, Head, verify_log
 from guardagent.log.verification import Selection
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import KEY, edit, filled, read, record
-
-Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -176,8 +173,8 @@ def test_a_foreign_file_in_the_way_is_an_error(path: Path) -> None:
 def test_a_folder_has_one_log(cli: Cli, path: Path) -> None:
     """Several files are one log only as JSON Lines."""
     other = filled(path.with_name("other.db"), 1)
-    found = cli("log", "verify", path.parent)
-    assert (found.status, "several logs: audit.jsonl, other.db" in found.err) == (2, True)
+    verified = cli("log", "verify", path.parent)
+    assert (verified.status, "several logs: audit.jsonl, other.db" in verified.err) == (2, True)
     assert cli("log", "verify", path, other).status == 2
     with pytest.raises(InputError, match="several files"):
         Selection().entries([])

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from guardagent.models import Message
 from guardagent.models.prompts import Prompt, Prompts
 from guardagent.programs.memory.agents import Memory
 from guardagent.testing import ScriptedModel
+from tests.conftest import Write
 from tests.programs.generation import answers as good
 from tests.runs import ehr_input, ehr_log, web_input, web_log
 
@@ -175,7 +175,7 @@ def test_a_share_is_counted_from_the_first_character() -> None:
     ]
 
 
-def test_a_custom_folder_overrides_a_template(write: Callable[..., Path]) -> None:
+def test_a_custom_folder_overrides_a_template(write: Write) -> None:
     """Other templates are the shipped ones, and fenced data stays fenced."""
     folder = write(
         "mine/plan.j2", "{% block system %}Be brief.{% endblock %}{% block user %}{{ agent_input }}{% endblock %}"
@@ -200,7 +200,7 @@ def test_a_custom_folder_overrides_a_template(write: Callable[..., Path]) -> Non
         ("{% block system %}{% endblock %}{% block user %}{{ nothing }}{% endblock %}", "'nothing' is undefined"),
     ],
 )
-def test_an_invalid_template_denies_with_its_location(template: str, problem: str, write: Callable[..., Path]) -> None:
+def test_an_invalid_template_denies_with_its_location(template: str, problem: str, write: Write) -> None:
     """The error names the file."""
     folder = write("mine/plan.j2", template).parent
     verdict = GuardAgent("Nothing secret.", model=ScriptedModel([PLAN]), prompts=folder).guard("a", "b")

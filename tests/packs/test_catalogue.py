@@ -46,16 +46,16 @@ def test_the_page_lists_every_pack() -> None:
 
 def test_every_dangerous_case_is_stopped(pack: Pack) -> None:
     """Denied or escalated."""
-    found = judged(pack, 1)
-    assert len(found) >= MINIMUM
-    assert [case["id"] for case, verdict in found if verdict.decision < Decision.DENY] == []
+    verdicts = judged(pack, 1)
+    assert len(verdicts) >= MINIMUM
+    assert [case["id"] for case, verdict in verdicts if verdict.decision < Decision.DENY] == []
 
 
 def test_ordinary_cases_pass(pack: Pack) -> None:
     """At most one is stopped."""
-    found = judged(pack, 0)
-    assert len(found) >= MINIMUM
-    assert len([case["id"] for case, verdict in found if verdict.decision >= Decision.DENY]) <= 1
+    verdicts = judged(pack, 0)
+    assert len(verdicts) >= MINIMUM
+    assert len([case["id"] for case, verdict in verdicts if verdict.decision >= Decision.DENY]) <= 1
 
 
 def test_cases_differ(pack: Pack) -> None:

@@ -29,7 +29,7 @@ from tests.policy.naive import holds
 from tests.properties.test_all_traces import Naive
 from tests.tiers import slow_after
 from tests.workflow.graphs import is_path
-from tests.workflow.naive_product import Paths, Trace, found
+from tests.workflow.naive_product import Paths, Trace, naive_result
 from tests.workflow.random_cases import SETS, TOOLS, Maker
 
 LONGEST = 5
@@ -171,7 +171,7 @@ def check_against_all_paths(case: ProofCase) -> None:
     """Compares the result with a search over all paths, call by call."""
     rule = PropositionalMonitor(case.formula, SETS)
     letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in TOOLS}
-    truth, result = found(case.graph, rule.automaton, letters), case.result
+    truth, result = naive_result(case.graph, rule.automaton, letters), case.result
     assert result.status == ("violated" if truth.steps or truth.postponed else "proved"), case.text
     assert (result.mechanism == "postponed_by_cycle") is (result.status == "violated" and truth.steps is None)
     assert truth.steps is None or len(result.witness) == truth.steps

@@ -3,12 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
 from guardagent.sandbox import hardening
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 FORBIDDEN = {
     "landlock": ["open('/etc/passwd').read()", "open('/tmp/x', 'w')", "os.listdir('/')"],
@@ -62,7 +61,7 @@ def test_a_guest_may_not_fork_and_its_zygote_may() -> None:
     assert tried(["seccomp"], "guest", [fork]) == {fork: "PermissionError"}
 
 
-def test_the_doctor_reports_every_component(cli: Callable[..., CommandResult]) -> None:
+def test_the_doctor_reports_every_component(cli: Cli) -> None:
     """The report has every layer and engine, with a fix for each that does not work."""
     ran = cli("doctor", "--json")
     report = json.loads(ran.out)

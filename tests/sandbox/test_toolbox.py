@@ -1,11 +1,9 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guardagent import ContentError, InputError, Toolbox, UnknownNameError
-
-Write = Callable[..., Path]
+from tests.conftest import Write
 
 GREET = '''
     def greet(name: str, *, loud: bool = False) -> str:

@@ -23,7 +23,7 @@ from guardagent.session.counters import CounterStore, open_counters
 from guardagent.session.counters.memory import MemoryCounters
 from guardagent.session.counters.tables import SqliteCounters
 from tests.enforcement.guards import ran
-from tests.enforcement.processes import at_once
+from tests.processes import at_once
 from tests.stores import SERVERS, SHARED, new_counters, store_address
 
 KEY = b"0123456789abcdef"

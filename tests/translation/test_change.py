@@ -118,30 +118,30 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def ids(found: Kept) -> list[str]:
-    return [rule.id for draft in found.drafts for rule in draft.rules]
+def ids(kept: Kept) -> list[str]:
+    return [rule.id for draft in kept.drafts for rule in draft.rules]
 
 
 def test_an_unchanged_document_keeps_everything(shop: Shop) -> None:
     """The policy file is written back byte for byte."""
-    found = shop.kept()
-    assert (ids(found), found.translate, found.fallen) == (["refund", "pay", "close"], (), ())
-    assert found.review == shop.review
-    again = assemble(found.drafts, context(), previous=found.lines)
+    kept = shop.kept()
+    assert (ids(kept), kept.translate, kept.fallen) == (["refund", "pay", "close"], (), ())
+    assert kept.review == shop.review
+    again = assemble(kept.drafts, context(), previous=kept.lines)
     assert again.text == shop.policy.read_text()
-    assert [draft.facts for draft in found.drafts] == [(), (NeededFact("staff"),), ()]
-    assert [draft.sentences for draft in found.drafts] == [(2,), (3, 4), (7, 8)]
+    assert [draft.facts for draft in kept.drafts] == [(), (NeededFact("staff"),), ()]
+    assert [draft.sentences for draft in kept.drafts] == [(2,), (3, 4), (7, 8)]
 
 
 def test_a_changed_sentence(shop: Shop) -> None:
     """Its rule falls, and what the rule shares with others is translated anew; so is what a rule may have implied."""
-    found = shop.kept(TEXT.replace("means employees", "means employees and partners"))
-    assert ids(found) == ["refund", "close"]
-    assert found.fallen == ("pay",)
-    assert found.translate == (STAFF, PAY, IMPLIED)
-    assert found.review.facts == (NeededFact("tier"),)  # a sentence may need it
-    assert {confirmation.sentence for confirmation in found.review.confirmations} == {
-        sentence.hash for sentence in shop.sentences if sentence.number not in found.translate
+    kept = shop.kept(TEXT.replace("means employees", "means employees and partners"))
+    assert ids(kept) == ["refund", "close"]
+    assert kept.fallen == ("pay",)
+    assert kept.translate == (STAFF, PAY, IMPLIED)
+    assert kept.review.facts == (NeededFact("tier"),)  # a sentence may need it
+    assert {confirmation.sentence for confirmation in kept.review.confirmations} == {
+        sentence.hash for sentence in shop.sentences if sentence.number not in kept.translate
     }
 
 
@@ -157,22 +157,22 @@ def test_a_changed_sentence(shop: Shop) -> None:
 )
 def test_other_changes(shop: Shop, text: str, rules: list[str], translate: tuple[int, ...]) -> None:
     """A heading is part of the sentences below it; identical sentences stand together."""
-    found = shop.kept(text)
-    assert (ids(found), found.translate) == (rules, translate)
-    assert {*found.fallen} == RULES.keys() - set(rules)
-    assert len(found.review.sentences) + len(found.translate) == len(shop.document(text).sentences)
+    kept = shop.kept(text)
+    assert (ids(kept), kept.translate) == (rules, translate)
+    assert {*kept.fallen} == RULES.keys() - set(rules)
+    assert len(kept.review.sentences) + len(kept.translate) == len(shop.document(text).sentences)
 
 
 def test_a_moved_paragraph_has_new_numbers(shop: Shop) -> None:
     """Its rule stands, with the new numbers in the policy file too."""
     head, _, files = TEXT.partition("# Files")
-    found = shop.kept(f"# Files{files}\n{head}")
-    assert (found.translate, found.fallen) == ((), ())
-    assert found.drafts[0].sentences == (6,)
-    assert [sentence.number for sentence in found.review.sentences] == list(range(1, 10))
+    kept = shop.kept(f"# Files{files}\n{head}")
+    assert (kept.translate, kept.fallen) == ((), ())
+    assert kept.drafts[0].sentences == (6,)
+    assert [sentence.number for sentence in kept.review.sentences] == list(range(1, 10))
     assert (
         '  #> 2: "words"\n  #> 3: "words"\n  - id: close\n'
-        in assemble(found.drafts, context(), previous=found.lines).text
+        in assemble(kept.drafts, context(), previous=kept.lines).text
     )
 
 
@@ -181,12 +181,12 @@ def test_edits_of_people_survive(shop: Shop) -> None:
     mine = "  # by hand\n  - {id: mine, temporal: 'forall(pay(amount=a), a <= most)'}  # mine\n"
     edited = shop.policy.read_text().replace("a <= most)", "a  <  most)  # less") + mine
     shop.policy.write_text(edited)
-    found = shop.kept(TEXT.replace("each file", "every file"))
-    assert ids(found) == ["refund", "pay", "mine"]
+    kept = shop.kept(TEXT.replace("each file", "every file"))
+    assert ids(kept) == ["refund", "pay", "mine"]
     new = Draft(
         (7,), (RuleDraft("mine", {"temporal": "forall(close(n=x), x < most)"}, {7: "new"}),), {"constants": {"most": 1}}
     )
-    policy = assemble([*found.drafts, new], context(), previous=found.lines)
+    policy = assemble([*kept.drafts, new], context(), previous=kept.lines)
     assert "    temporal: forall(refund(amount=a), a  <  most)  # less\n" in policy.text
     assert mine in policy.text
     assert [rule.id for rule in policy.rules] == ["refund", "pay", "mine_2", "mine"]
@@ -200,9 +200,9 @@ def test_a_removed_rule_is_translated_again(shop: Shop) -> None:
     """A sentence does not lose its rule unnoticed."""
     text = shop.policy.read_text()
     shop.policy.write_text(text[: text.index("\n  #> 7")])
-    found = shop.kept()
-    assert found.fallen == ("close",)
-    assert found.translate == (CLOSE, AGAIN, IMPLIED)
+    kept = shop.kept()
+    assert kept.fallen == ("close",)
+    assert kept.translate == (CLOSE, AGAIN, IMPLIED)
 
 
 def test_questions_stand_with_their_sentences(shop: Shop) -> None:
@@ -221,15 +221,15 @@ def test_questions_stand_with_their_sentences(shop: Shop) -> None:
         questions=(question,),
         findings=(finding, ReviewFinding("loose", "b", (), ("pay",)), ReviewFinding("general", "c")),
     )
-    found = shop.kept()
-    assert (found.review.questions, found.translate) == ((question,), (1,))
-    assert [finding.message for finding in found.review.findings] == ["a", "b"]
-    found = shop.kept(TEXT.replace("polite", "polite to everybody you meet"))
-    assert (ids(found), found.review.questions) == (["pay", "close"], ())
-    assert [finding.message for finding in found.review.findings] == ["b"]
-    found = shop.kept(TEXT.replace("A refund is at most 500 dollars.\n", ""))
-    assert POLITE - 1 in found.translate
-    assert found.fallen == ("refund",)
+    kept = shop.kept()
+    assert (kept.review.questions, kept.translate) == ((question,), (1,))
+    assert [finding.message for finding in kept.review.findings] == ["a", "b"]
+    kept = shop.kept(TEXT.replace("polite", "polite to everybody you meet"))
+    assert (ids(kept), kept.review.questions) == (["pay", "close"], ())
+    assert [finding.message for finding in kept.review.findings] == ["b"]
+    kept = shop.kept(TEXT.replace("A refund is at most 500 dollars.\n", ""))
+    assert POLITE - 1 in kept.translate
+    assert kept.fallen == ("refund",)
 
 
 def test_a_policy_without_a_review_is_not_replaced(shop: Shop) -> None:

@@ -49,8 +49,8 @@ def label(loaded: Policies, talk: ExampleConversation) -> int:
         zone="UTC",
         counters=new_counters(loaded),
     )
-    for one, moment in zip(talk.history, moments, strict=False):
-        session.observe(event(one, moment), judge=False)
+    for step, moment in zip(talk.history, moments, strict=False):
+        session.observe(event(step, moment), judge=False)
     return ask(session, talk.call)
 
 

@@ -50,7 +50,7 @@ def graph_of(
 
 
 def _edge(text: str) -> Edge:
-    sign = next(one for one in _SIGNS if one in text)
+    sign = next(sign for sign in _SIGNS if sign in text)
     source, target = text.split(sign)
     return Edge(source, target, _SIGNS[sign])
 

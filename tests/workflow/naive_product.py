@@ -16,13 +16,13 @@ class Paths:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._after = {node.id: [one.target for one in graph.edges if one.source == node.id] for node in graph.nodes}
+        self._after = {node.id: [edge.target for edge in graph.edges if edge.source == node.id] for node in graph.nodes}
 
     def calls(self, node: str, *, called: bool) -> tuple[str, ...]:
         """Returns the tools that can be called next in a node."""
-        one = self._graph.by_id[node]
-        several = len(one.tools) > 1 or one.metadata.get("model_chooses")
-        return one.tools if one.kind not in ("entry", "exit") and (several or not called) else ()
+        graph_node = self._graph.by_id[node]
+        several = len(graph_node.tools) > 1 or graph_node.metadata.get("model_chooses")
+        return graph_node.tools if graph_node.kind not in ("entry", "exit") and (several or not called) else ()
 
     def following(self, node: str, *, called: bool) -> list[str]:
         return self._after[node] if self.may_leave(node, called=called) else []
@@ -31,8 +31,13 @@ class Paths:
         return self.may_leave(node, called=called) and (node in self._graph.exit_ids or not self._after[node])
 
     def may_leave(self, node: str, *, called: bool) -> bool:
-        one = self._graph.by_id[node]
-        return called or not one.tools or one.kind in ("entry", "exit") or bool(one.metadata.get("model_chooses"))
+        graph_node = self._graph.by_id[node]
+        return (
+            called
+            or not graph_node.tools
+            or graph_node.kind in ("entry", "exit")
+            or bool(graph_node.metadata.get("model_chooses"))
+        )
 
     def traces(self, longest: int) -> set[tuple[Trace, bool]]:
         """(the calls so far, whether the run can end there), of all paths with so many calls."""
@@ -42,7 +47,7 @@ class Paths:
             tools = self.calls(node, called=called) if len(trace) < longest else ()
             further = [(node, True, (*trace, tool)) for tool in tools]
             further += [(target, False, trace) for target in self.following(node, called=called)]
-            waiting += [one for one in dict.fromkeys(further) if one not in seen]
+            waiting += [later for later in dict.fromkeys(further) if later not in seen]
             seen.update(further)
         return {(trace, self.may_end(node, called=called)) for node, called, trace in seen}
 
@@ -63,7 +68,7 @@ class NaiveResult:
 Spot = tuple[str, bool, int]  # (a node, whether a tool was called there, the state of the automaton)
 
 
-def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveResult:
+def naive_result(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveResult:
     """Returns the violations of a rule on the paths, from its automaton and the letters of the tools."""
     paths = Paths(graph)
 
@@ -86,12 +91,12 @@ def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveR
     level, seen, steps = [(graph.entry_id, False, 0)], set[Spot](), None
     for length in range(1, 1000):
         for spot in level:  # grows while it is read
-            level += [one for one in dict.fromkeys(called(spot)) if one not in level and one not in seen]
+            level += [later for later in dict.fromkeys(called(spot)) if later not in level and later not in seen]
         seen.update(level)
         if steps is None and any(map(broken, level)):
             steps = length
-        level = list(dict.fromkeys(one for spot in level for one in left(spot) if one not in seen))
-    after = {spot: [one for one in (*called(spot), *left(spot)) if owing(one)] for spot in seen if owing(spot)}
+        level = list(dict.fromkeys(later for spot in level for later in left(spot) if later not in seen))
+    after = {spot: [later for later in (*called(spot), *left(spot)) if owing(later)] for spot in seen if owing(spot)}
     arrivals = [target for spot in after for target in left(spot) if owing(target)]
     return NaiveResult(steps, any(_leads_back(spot, after) for spot in arrivals))
 
@@ -99,6 +104,6 @@ def found(graph: Graph, automaton: Automaton, letters: dict[str, int]) -> NaiveR
 def _leads_back(spot: Spot, after: dict[Spot, list[Spot]]) -> bool:
     """Whether a cycle of nodes passes here; calls within one node are not a cycle."""
     waiting = list(after[spot])
-    for one in waiting:  # grows while it is read
-        waiting += [target for target in after[one] if target not in waiting]
+    for later in waiting:  # grows while it is read
+        waiting += [target for target in after[later] if target not in waiting]
     return spot in waiting

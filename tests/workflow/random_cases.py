@@ -46,7 +46,7 @@ class Maker:
         names = [node.id for node in nodes]
         count = chance.randrange(len(nodes) - 1, 2 * len(nodes))
         ends = [(chance.choice(names[:-1]), chance.choice(names[1:])) for _ in range(count)]
-        edges = [Edge(*one, chance.choice(EDGE_KINDS)) for one in dict.fromkeys([("start", names[1]), *ends])]
+        edges = [Edge(*edge, chance.choice(EDGE_KINDS)) for edge in dict.fromkeys([("start", names[1]), *ends])]
         return Graph("any", "test", "start", tuple(exits), tuple(nodes), tuple(edges))
 
     def _node(self, name: str) -> Node:

@@ -97,8 +97,8 @@ def problems(value: Any, shape: str = "sarifLog", where: str = "$") -> Iterator[
     if shape.startswith("["):
         yield from _in_list(value, shape, where)
     elif shape.startswith("{"):
-        for key, one in value.items():
-            yield from problems(one, shape[1:-1], f"{where}.{key}")
+        for key, part in value.items():
+            yield from problems(part, shape[1:-1], f"{where}.{key}")
     elif shape in _VALUES:
         if not _VALUES[shape](value):  # type: ignore[no-untyped-call]
             yield f"{where}: {value!r} is no {shape}"
@@ -110,10 +110,10 @@ def _in_list(value: Any, shape: str, where: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield f"{where}: expected a list"
         return
-    if shape.endswith("*") and any(one in value[:index] for index, one in enumerate(value)):
+    if shape.endswith("*") and any(part in value[:index] for index, part in enumerate(value)):
         yield f"{where}: two are equal"
-    for index, one in enumerate(value):
-        yield from problems(one, shape.rstrip("*")[1:-1], f"{where}[{index}]")
+    for index, part in enumerate(value):
+        yield from problems(part, shape.rstrip("*")[1:-1], f"{where}[{index}]")
 
 
 def _in_object(value: Any, properties: dict[str, str], where: str) -> Iterator[str]:
@@ -123,6 +123,6 @@ def _in_object(value: Any, properties: dict[str, str], where: str) -> Iterator[s
     known = {name.rstrip("!"): shape for name, shape in properties.items()}
     yield from (f"{where}: unknown property {name}" for name in value if name not in known)
     yield from (f"{where}: {name} is missing" for name in properties if name.endswith("!") and name[:-1] not in value)
-    for name, one in value.items():
+    for name, part in value.items():
         if name in known:
-            yield from problems(one, known[name], f"{where}.{name}")
+            yield from problems(part, known[name], f"{where}.{name}")

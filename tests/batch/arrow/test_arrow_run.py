@@ -68,21 +68,9 @@ def test_results_of_another_run_are_not_continued(tmp_path: Path) -> None:
 
 
 def _start(log: Path, policy: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "guardagent",
-        "audit",
-        log,
-        "-p",
-        policy,
-        "--workers",
-        "2",
-        "--out",
-        out,
-        "--resume",
-    ]
-    return subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
+    options = ["-p", str(policy), "--workers", "2", "--out", str(out), "--resume"]
+    command = [sys.executable, "-m", "guardagent", "audit", str(log), *options]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, reduce
 from operator import add
 from pathlib import Path
@@ -27,10 +27,8 @@ from guardagent.batch.arrow.work import AuditFolder, AuditJob, Work, judge_parti
 from guardagent.batch.replay import ReplayReport, replay
 from guardagent.batch.replay.comparison import DifferenceTable
 from guardagent.batch.replay.conversation import NoModel, load_replay_policy
-from tests.conftest import CommandResult
+from tests.conftest import Cli, CommandResult, Write
 from tests.tiers import examples
-
-Cli = Callable[..., CommandResult]
 
 OLD = """\
 version: 1
@@ -154,7 +152,7 @@ CLOSED = SMALL + "- {id: polite, request: no rude words}\n"
 
 
 @pytest.fixture
-def compare(cli: Cli, tmp_path: Path) -> Callable[..., CommandResult]:
+def compare(cli: Cli, tmp_path: Path) -> Cli:
     """Runs the command on policies and traces."""
 
     def run(candidate: str, *arguments: object, against: str = SMALL) -> CommandResult:
@@ -166,9 +164,7 @@ def compare(cli: Cli, tmp_path: Path) -> Callable[..., CommandResult]:
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_same_for_a_file_and_for_tables(
-    compare: Callable[..., CommandResult], write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_command_prints_the_same_for_a_file_and_for_tables(compare: Cli, write: Write, tmp_path: Path) -> None:
     """Also for Parquet files, and after a part was lost."""
     log_file = write("one.jsonl", lines([QUIET, PAID]))
     rows = [{"args": None, **event} for event in events_of(PAID)] + events_of(QUIET)
@@ -191,9 +187,7 @@ def test_the_command_prints_the_same_for_a_file_and_for_tables(
 @pytest.mark.parametrize(
     ("candidate", "line", "status"), [(SMALL, "", 0), (CLOSED, "", 3), (SMALL, '{"id": "x", "events": 3}\n', 2)]
 )
-def test_exit_statuses(
-    compare: Callable[..., CommandResult], write: Callable[..., Path], candidate: str, line: str, status: int
-) -> None:
+def test_exit_statuses(compare: Cli, write: Write, candidate: str, line: str, status: int) -> None:
     path = write("one.jsonl", lines([PAID]) + line)
     for options in ((), ("--engine", "local", "--engine-options", "workers=1")):
         done = compare(candidate, path, *options)
@@ -201,9 +195,7 @@ def test_exit_statuses(
         assert ("events" in done.err) == (status == 2)
 
 
-def test_options_that_do_not_fit_are_refused(
-    compare: Callable[..., CommandResult], cli: Cli, write: Callable[..., Path]
-) -> None:
+def test_options_that_do_not_fit_are_refused(compare: Cli, cli: Cli, write: Write) -> None:
     path = write("one.jsonl", lines([PAID]))
     assert "'--alias' is for audit logs" in compare(SMALL, path, "--engine", "local", "--alias", "a=b").err
     assert "'--out' is for tables" in compare(SMALL, path, "--out", "x").err
@@ -212,9 +204,7 @@ def test_options_that_do_not_fit_are_refused(
     assert (alone.status, "expected '--against FILE'" in alone.err) == (2, True)
 
 
-def test_another_command_does_not_continue_the_run(
-    compare: Callable[..., CommandResult], cli: Cli, write: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_another_command_does_not_continue_the_run(compare: Cli, cli: Cli, write: Write, tmp_path: Path) -> None:
     path, options = write("one.jsonl", lines([PAID])), ("--engine", "local", "--out", tmp_path / "out")
     assert compare(STRICT, path, *options, "--engine-options", "workers=1").status == 1
     done = cli("audit", path, "-p", tmp_path / "new.yaml", *options, "--resume")

@@ -14,10 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from guardagent.batch.arrow import run_work
+from guardagent.batch.arrow.judge import audit_work
 from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.source_files import PartitionFilter, find_files
-from guardagent.errors import InputError
+from guardagent.errors import InputError, UnknownNameError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
+from tests.batch.arrow.readers.test_otel import agent, call, export
 from tests.batch.arrow.runs import audit, bundle_of, verdicts
 
 LOGIN = {"trace": "t", "tool": "login", "args": {}}
@@ -162,18 +165,18 @@ def test_partition_filters_choose_whole_files(tmp_path: Path) -> None:
         write_lines(tmp_path / "log" / f"date={day}" / "events.jsonl", [{**LOGIN, "trace": day}])
     (tmp_path / "log" / "_SUCCESS").touch()
 
-    def found(*filters: str) -> list[str]:
+    def selected(*filters: str) -> list[str]:
         files = find_files([str(tmp_path / "log")], filters=[PartitionFilter.parse(condition) for condition in filters])
         return [Path(file.path).parent.name[-2:] for file in files]
 
-    assert found("date>=2026-11-01") == ["01", "02"]
-    assert found("date!=2026-11-01", "date<2026-11-02") == ["31"]
+    assert selected("date>=2026-11-01") == ["01", "02"]
+    assert selected("date!=2026-11-01", "date<2026-11-02") == ["31"]
     with pytest.raises(InputError, match="no partition column 'dat'; did you mean 'date'"):
-        found("dat=1")
+        selected("dat=1")
     with pytest.raises(InputError, match="expected COLUMN=VALUE"):
-        found("date")
+        selected("date")
     with pytest.raises(InputError, match="no file to read"):
-        found("date=2027-01-01")
+        selected("date=2027-01-01")
 
 
 def test_columns_that_are_not_in_the_file_are_refused(tmp_path: Path) -> None:
@@ -235,3 +238,28 @@ def test_a_bundle_has_everything_that_the_policies_refer_to(tmp_path: Path) -> N
     (tmp_path / "asks.yaml").write_text("version: 1\npolicies: [{id: r, request: Be kind.}]\n")
     with pytest.raises(InputError, match="a request needs a program or a model"):
         PolicyBundle.of([tmp_path / "asks.yaml"])
+
+
+# --- traces of other systems are audited like others, also if a trace is in several files
+
+
+def test_spans_in_several_files_are_one_conversation(tmp_path: Path) -> None:
+    login = call("a", "login", args="{}", result="welcome")
+    refund = call("b", "refund", args='{"order": "#1", "amount": 5}', start=2)
+    hidden = {**call("c", "refund", args=None), "traceId": "t2", "parentSpanId": ""}
+    (tmp_path / "in").mkdir()
+    for name, document in (("a.jsonl", export(refund, hidden)), ("b.json", [export(login), export(agent())])):
+        (tmp_path / "in" / name).write_text(json.dumps(document))
+    files = find_files([str(tmp_path / "in")], file_format="otel")
+    work = audit_work(bundle_of(tmp_path, POLICY))
+    counts = run_work(files, work, str(tmp_path / "out"), options={"workers": "1"})
+    by_trace = verdicts(tmp_path / "out")
+    assert by_trace["c1"]["rules"] == ["order_was_read", "receipt"], "the login came first"
+    assert by_trace["c1"]["events"] == 2
+    assert "were not recorded" in by_trace["t2"]["error"]
+    assert (counts.traces, counts.unreadable, counts.status) == (2, 1, 2)
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="'otl'; did you mean 'otel'"):
+        find_files([str(tmp_path)], file_format="otl")

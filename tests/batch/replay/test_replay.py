@@ -15,10 +15,8 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.log import AuditLog, outcome_record, verdict_record
 from guardagent.types import Decision, Verdict
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.log.logs import SUFFIXES
-
-Cli = Callable[..., CommandResult]
 
 OLD = """\
 version: 1
@@ -90,7 +88,7 @@ def test_the_same_policy_gives_no_difference(tmp_path: Path, rows: Any, suffix: 
     shop.guard.end("a")
     shop.call("a", "pay", n=1)  # denied: another conversation
     status, by_rule, err = rows(shop.log_path, "--policies", tmp_path / "old.yaml")
-    assert (status, {rule: (one["differs"], one["undecidable"]) for rule, one in by_rule.items()}) == (
+    assert (status, {rule: (row["differs"], row["undecidable"]) for rule, row in by_rule.items()}) == (
         0,
         {"login": (0, 0), "small": (0, 0)},
     ), err
@@ -111,7 +109,7 @@ def test_differences_are_listed_by_rule_with_an_example(tmp_path: Path, rows: An
     for options in ([], ["--against", tmp_path / "old.yaml"]):
         status, by_rule, _ = rows(shop.log_path, "-p", path, *options)
         assert status == 1
-        assert {rule: (one["differs"], one["changes"]) for rule, one in by_rule.items()} == {
+        assert {rule: (row["differs"], row["changes"]) for rule, row in by_rule.items()} == {
             "sign_in": (1, {"allow -> deny": 1}),
             "login": (1, {"deny -> allow" if options else "violated -> allow": 1}),
             "small": (2, {"allow -> escalate": 2}),
@@ -146,8 +144,8 @@ def test_only_a_rule_that_reads_a_hidden_value_is_undecidable(tmp_path: Path, ro
     )
     status, by_rule, err = rows(shop.log_path, "-p", path)
     hidden = {"card", "known", "long", "token", "fact", "state"}
-    assert {rule for rule, one in by_rule.items() if one["undecidable"]} == hidden
-    assert not any(one["differs"] for one in by_rule.values())
+    assert {rule for rule, row in by_rule.items() if row["undecidable"]} == hidden
+    assert not any(row["differs"] for row in by_rule.values())
     assert (status, "1 undecidable" in err) == (3, True)
     declared = rows(shop.log_path, "-p", path, "--facts", '{"role": "x"}')[1]
     assert (declared["fact"]["undecidable"], declared["fact"]["differs"]) == (0, 0)

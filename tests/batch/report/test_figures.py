@@ -1,20 +1,26 @@
 """The figures of a report: totals, rules by week, near misses, times, and the period."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from datetime import date
+from itertools import combinations
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.schema import VERDICTS
-from guardagent.batch.report import AuditReport, Manifest, ManifestRule, Period, RuleCounts, make_report
-from guardagent.batch.report.figures import AuditSummary
+from guardagent.batch.report import AuditReport, Manifest, ManifestRule, PassRates, Period, RuleCounts, make_report
+from guardagent.batch.report.figures import MAX_EXACT, AuditSummary, Distribution, TaskRuns
 from guardagent.batch.report.formats import render
+from guardagent.batch.report.results_folder import RuleCodes, VerdictBatch
 from guardagent.errors import InputError
 from tests.batch.report.results import MONDAY, RULES, results, unreadable, verdict
 
@@ -159,3 +165,123 @@ def summarized(rows: list[dict[str, Any]], size: int) -> AuditReport:
     for at in range(0, len(rows), size):
         summary.add(pa.RecordBatch.from_pylist(rows[at : at + size], VERDICTS))
     return summary.report("out", [])
+
+
+# --- quantiles of many numbers
+
+
+def test_few_numbers_have_exact_quantiles() -> None:
+    """Numbers that are none, and negative ones, do not count."""
+    times = Distribution()
+    assert times.quantiles().median is None
+    times.add(np.array([1.0, 2.0, 4.0, np.nan, np.inf, -1.0]))
+    quantiles = times.quantiles()
+    assert (quantiles.count, quantiles.median, quantiles.maximum, quantiles.exact) == (3, 2.0, 4.0, True)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 7))
+def test_many_numbers_have_close_ones(seed: int, batches: int) -> None:
+    """Within half a percent, whatever the batches are; the maximum is exact."""
+    values = np.random.default_rng(seed).lognormal(0, 3, MAX_EXACT + 10)
+    times = Distribution()
+    for batch in np.array_split(values, batches):
+        times.add(batch)
+    quantiles = times.quantiles()
+    exact = np.quantile(values, [0.5, 0.95], method="lower")
+    assert (quantiles.median, quantiles.p95) == pytest.approx(tuple(exact), rel=0.0051)
+    assert (quantiles.count, quantiles.maximum, quantiles.exact) == (len(values), values.max(), False)
+
+
+def test_zeros_stay_small() -> None:
+    """A clock that ticks rarely gives many of them."""
+    times = Distribution()
+    times.add(np.zeros(MAX_EXACT + 1))
+    quantiles = times.quantiles()
+    assert (quantiles.median, quantiles.maximum) == (0.0, 0.0)
+
+
+# --- pass^k and joint^k
+
+
+def rates_of(rows: list[dict[str, Any]], limit: int = 1000) -> PassRates:
+    runs = TaskRuns(limit)
+    runs.add(VerdictBatch(pa.RecordBatch.from_pylist(rows, VERDICTS), RuleCodes([])))
+    return runs.rates()
+
+
+RUNS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), min_size=1, max_size=14)
+
+
+@given(RUNS)
+def test_the_rates_are_means_over_all_choices_of_runs(drawn: Any) -> None:
+    """Without replacement, over the tasks with enough runs."""
+    rows = [
+        verdict(str(at), *([] if clean else [("rule", 1)]), task=task, success=success)
+        for at, (task, success, clean) in enumerate(drawn)
+    ]
+    for rate in rates_of(rows).rates:
+        tasks = [[run for run in drawn if run[0] == task] for task in "abc"]
+        choices = [list(combinations(runs, rate.k)) for runs in tasks if len(runs) >= rate.k]
+        passed = [mean(all(run[1] for run in chosen) for chosen in choice) for choice in choices]
+        joint = [mean(all(run[1] and run[2] for run in chosen) for chosen in choice) for choice in choices]
+        assert rate.tasks == len(choices)
+        assert rate.passed == pytest.approx(mean(passed))
+        assert rate.joint == pytest.approx(mean(joint))
+    assert len(rates_of(rows).rates) == min(8, max(sum(run[0] == task for run in drawn) for task in "abc"))
+
+
+def test_runs_of_unknown_success_are_counted_apart(tmp_path: Path) -> None:
+    """Traces without a task are no runs; a run with errors is no run without violations."""
+    rows = [
+        verdict("a", task="t", success=True), verdict("b", task="t", success=True, errors=["no state"]),
+        verdict("c", task="t"), verdict("d", success=True), verdict("e"),
+    ]  # fmt: skip
+    pass_rates = make_report(str(results(tmp_path / "out", rows))).pass_rates
+    assert (pass_rates.tasks, pass_rates.runs, pass_rates.unknown, pass_rates.sample) == (1, 2, 1, 1)
+    assert [(rate.k, rate.passed, rate.joint) for rate in pass_rates.rates] == [(1, 1.0, 0.5), (2, 1.0, 0.0)]
+
+
+def test_too_many_tasks_become_a_sample_of_whole_tasks() -> None:
+    """Each task that is left has all of its runs."""
+    rows = [verdict(f"{task} {run}", task=f"t{task}", success=True) for run in range(3) for task in range(200)]
+    rates = rates_of(rows, limit=50)
+    assert rates.sample >= 4
+    assert 0 < rates.tasks <= 50
+    assert rates.runs == 3 * rates.tasks
+
+
+# --- the selection of traces
+
+
+def selected(folder: Path, *rows: dict[str, object], top: int = 10) -> list[str | None]:
+    return [telling_trace.trace for telling_trace in make_report(str(results(folder, rows)), top=top).telling_traces]
+
+
+def test_each_trace_shows_as_many_new_rules_as_possible(tmp_path: Path) -> None:
+    """Then severity, the number of violations, and the id decide."""
+    rows = [
+        verdict("two", ("login_first", 0), ("small_refunds", 1)),
+        verdict("new", ("receipt", None)),
+        verdict("severe", ("login_first", 0), decision="halt"),
+        verdict("often", *(("login_first", at) for at in range(4))),
+        verdict("b", ("login_first", 0)),
+        verdict("a", ("login_first", 0)),
+        verdict("clean"),
+    ]
+    assert selected(tmp_path / "all", *rows) == ["two", "new", "severe", "often", "a", "b"]
+    assert selected(tmp_path / "first", *rows, top=2) == ["two", "new"]
+    assert selected(tmp_path / "none", *rows, top=0) == []
+
+
+def test_violations_are_in_order_and_the_first_ones(tmp_path: Path) -> None:
+    """The end of the trace comes last."""
+    violations = [("receipt", None), ("login_first", 7), *(("small_refunds", at) for at in range(30))]
+    out = results(tmp_path / "out", [verdict("a", *violations)])
+    (trace,) = make_report(str(out)).telling_traces
+    assert (trace.total, len(trace.violations)) == (32, 20)
+    assert [violation.event for violation in trace.violations[:10]] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 8]
+    (short,) = make_report(str(results(tmp_path / "short", [verdict("a", *violations[:2])]))).telling_traces
+    assert [(violation.rule, violation.event) for violation in short.violations] == [
+        ("login_first", 7),
+        ("receipt", None),
+    ]

@@ -218,22 +218,7 @@ def test_reads_of_straight_programs_are_exact(case: tuple[str, Expected]) -> Non
         assert columns_read(text + "\n" if text is code else text, SCHEMA) == expected
 
 
-PIECES = [
-    "LoadDB('lab')",
-    "x = ",
-    "Code:\n",
-    "Answer:\n",
-    "```",
-    "\n",
-    "\\n",
-    "'",
-    '"',
-    "(",
-    ")",
-    "for x in y:\n ",
-    "#",
-    "\\",
-]
+PIECES = ["LoadDB('lab')", "x = ", "Code:\n", "Answer:\n", "for x in y:\n ", "```", "\n", "\\n", *"'\"()#\\"]
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))

@@ -45,8 +45,8 @@ FAMILY_LIST = [family.split() for family in FAMILIES.strip().replace("\n", "|").
 STRANGER_LIST = [strangers.split() for strangers in STRANGERS.strip().replace("\n", "|").split("|")]
 
 
-def same_root(one: str, other: str) -> bool:
-    return bool(same_root_choices({"A": one, "B": other}))
+def same_root(first: str, other: str) -> bool:
+    return bool(same_root_choices({"A": first, "B": other}))
 
 
 @pytest.mark.parametrize("family", FAMILY_LIST, ids=lambda family: family[0])

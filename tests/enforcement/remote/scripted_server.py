@@ -54,6 +54,7 @@ class ScriptedServer:
         approvals: the status of each approval.
         tokens: the tokens that were sent.
         gone: whether open connections end without an answer, too.
+        delayed: the number of answers that wait now.
     """
 
     faults: list[Fault] = field(default_factory=list)
@@ -67,14 +68,15 @@ class ScriptedServer:
     lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
     gone: bool = False
+    delayed: int = 0
 
     def fault(self, operation: str) -> Fault | None:
         with self.lock:
             self.attempts[operation] += 1
-            found = next((one for one in self.faults if one.operation == operation), None)
-            if found is not None:
-                self.faults.remove(found)
-            return found
+            fault = next((each_fault for each_fault in self.faults if each_fault.operation == operation), None)
+            if fault is not None:
+                self.faults.remove(fault)
+            return fault
 
     def act(self, path: str, operation: str, body: Any, key: str | None, token: str | None) -> tuple[int, Any]:
         """Does the work of a request once; a repetition of its key gets the same answer."""
@@ -115,14 +117,14 @@ class ScriptedServer:
         call, decision, approval, edited = body["call"], Decision.ALLOW, None, None
         if call["tool"] == "wire":
             approval = f"ap_{call['id']}"
-            found = self.approvals.setdefault(approval, {"id": approval, "status": "pending", "version": "v1"})
-            decision = {"pending": Decision.ESCALATE, "rejected": Decision.DENY}.get(found["status"], Decision.ALLOW)
+            record = self.approvals.setdefault(approval, {"id": approval, "status": "pending", "version": "v1"})
+            decision = {"pending": Decision.ESCALATE, "rejected": Decision.DENY}.get(record["status"], Decision.ALLOW)
             decision = decision if operation == "resolve" else Decision.ESCALATE
-            edited = found.get("args")
+            edited = record.get("args")
         elif call["args"].get("amount", 0) > 100:
             decision = Decision.DENY
         violations = () if decision is Decision.ALLOW else (Violation("limit", "too much"),)
-        verdict = Verdict(decision, tuple(one.message for one in violations), violations, checked_by="policy")
+        verdict = Verdict(decision, tuple(rule.message for rule in violations), violations, checked_by="policy")
         placed = verdict.label == 0 and body.get("reserve", True)
         if placed:
             self.in_flight.append(call["id"])
@@ -131,16 +133,16 @@ class ScriptedServer:
         return {**answer, "args": edited} if placed and edited is not None else answer
 
     def _approval(self, path: str, operation: str, body: Any, token: str | None) -> tuple[int, Any]:
-        found = self.approvals[path.partition("/approvals/")[2].partition("/")[0].partition("?")[0]]
+        record = self.approvals[path.partition("/approvals/")[2].partition("/")[0].partition("?")[0]]
         if operation != "answer":
-            return 200, found
+            return 200, record
         if token != f"Bearer {APPROVER}":
             return 403, {"error": {"code": "forbidden", "message": "an agent cannot approve", "where": ""}}
-        if body["version"] != found["version"]:
+        if body["version"] != record["version"]:
             return 409, {"error": {"code": "conflict", "message": "it was answered", "where": "version"}}
         status = {"approve": "approved", "edit": "edited", "reject": "rejected"}[body["choice"]]
-        found |= {"status": status, "version": "v2", **({"args": body["args"]} if "args" in body else {})}
-        return 200, found
+        record |= {"status": status, "version": "v2", **({"args": body["args"]} if "args" in body else {})}
+        return 200, record
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -166,7 +168,9 @@ class _Handler(BaseHTTPRequestHandler):
             done, answer = script.act(self.path, operation, body, self.headers["idempotency-key"], token)
             if content is None:
                 status, content = (done if status == 200 else status), json.dumps(answer).encode()
+        script.delayed += 1
         time.sleep(fault.seconds)
+        script.delayed -= 1
         self._answer(fault, status, content or b"")
 
     def _answer(self, fault: Fault, status: int, content: bytes) -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from guardagent.enforcement.remote import wait_for_reviewers
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision
 from tests.enforcement.remote.scripted_server import APPROVER, TOKEN, Fault, ScriptedServer, scripted_server
+from tests.processes import is_true_in_child
 
 CALL = HostCall("refund", {"amount": 50}, "c1", "1")
 WIRE = HostCall("wire", {"amount": 500}, "c1", "7")
-TOO_MUCH = replace(CALL, args={"amount": 500})
 
 
 @pytest.fixture
@@ -57,29 +58,7 @@ def test_a_call_is_checked_runs_once_and_is_recorded(server: ScriptedServer) -> 
 
     assert asyncio.run(arun(guard, replace(CALL, conversation="a/b ü", id="2"), paid)) == 50
     assert server.in_flight == []
-    assert [one[1]["id"] for one in server.requests if one[0] == "sessions"][1].startswith("sha256:")
-
-
-def test_a_denial_names_the_call(server: ScriptedServer) -> None:
-    """The tool does not run, and the model learns the rule."""
-    with pytest.raises(ToolDenied, match=r"refund\(amount=500\)\n- limit: too much"):
-        run(guard_of(server), TOO_MUCH, lambda args: pytest.fail("it ran"))
-
-
-def test_a_permit_is_for_one_use_of_the_judged_arguments(server: ScriptedServer) -> None:
-    """It stays with the process that got it."""
-    guard = guard_of(server)
-    assert guard.before(CALL).label == 0
-    with pytest.raises(InputError, match="other arguments"):
-        guard.use(CALL, {"amount": True})
-    assert guard.use(CALL, {"amount": 50}) == {"amount": 50}
-    with pytest.raises(InputError, match="used already"):
-        guard.use(CALL)
-    with pytest.raises(InputError, match="is in flight"):
-        guard_of(server).use(CALL)
-    guard.after(CALL, Outcome("x"))
-    with pytest.raises(InputError, match="is in flight"):
-        guard.use(CALL)
+    assert [request[1]["id"] for request in server.requests if request[0] == "sessions"][1].startswith("sha256:")
 
 
 def test_a_call_that_never_runs_is_withdrawn(server: ScriptedServer) -> None:
@@ -120,7 +99,7 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("fault", LOST, ids=lambda one: f"{one.operation} {one.status} {one.acts}")
+@pytest.mark.parametrize("fault", LOST, ids=lambda fault: f"{fault.operation} {fault.status} {fault.acts}")
 def test_a_lost_answer_is_requested_again(fault: Fault) -> None:
     """The server acts once: the repetition has the same key."""
     with scripted_server(replace(fault)) as server:
@@ -173,9 +152,8 @@ def test_a_slow_answer_denies_in_time_and_the_late_allowance_is_withdrawn() -> N
     """Synchronously and asynchronously."""
     with scripted_server(Fault("check", seconds=0.6), Fault("check", seconds=0.6)) as server:
         guard = guard_of(server, timeout=0.2)
-        started = time.monotonic()
         verdict = guard.before(CALL)
-        assert time.monotonic() - started < 0.55
+        assert server.delayed == 1  # its answer is still to come
         assert "did not answer" in verdict.errors[0]
         assert asyncio.run(guard.abefore(CALL)).label == 1
         time.sleep(0.7)
@@ -410,11 +388,8 @@ def test_many_threads_share_a_guard(server: ScriptedServer) -> None:
         for turn in range(3):
             run(guard, HostCall("refund", {"amount": at}, f"c{at % 2}", f"{at}.{turn}"), lambda args: "x")
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert len(server.recorded) == 18
     assert server.attempts["sessions"] == 2
 
@@ -424,15 +399,13 @@ def test_a_forked_process_has_connections_of_its_own_and_no_permits(server: Scri
     """The parent goes on with its own."""
     guard = guard_of(server)
     guard.before(CALL)
-    child = os.fork()
-    if child == 0:
-        try:
+
+    def runs_its_own_call() -> bool:
+        with pytest.raises(InputError):
             guard.use(CALL)
-        except InputError:
-            ok = run(guard, replace(CALL, id="child"), lambda args: "x") == "x"
-            os._exit(0 if ok else 1)
-        os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return bool(run(guard, replace(CALL, id="child"), lambda args: "x") == "x")
+
+    assert is_true_in_child(runs_its_own_call)
     assert guard.use(CALL) == {"amount": 50}
     guard.after(CALL, Outcome("x"))
     assert set(server.recorded) == {"1", "child"}

@@ -94,17 +94,17 @@ def passed(written: Any) -> Any:
 @given(VALUES)
 def test_a_value_keeps_its_type(value: Any) -> None:
     """Decimals, dates and large integers too; and a mapping cannot imitate a tagged value."""
-    found = read_value(passed(write_value(freeze(value))))
-    assert found == value
-    assert repr(found) == repr(value)
+    copy = read_value(passed(write_value(freeze(value))))
+    assert copy == value
+    assert repr(copy) == repr(value)
 
 
 @given(CALLS)
 def test_a_call_keeps_its_digest(call: HostCall) -> None:
     """So a reviewer approves the call that the agent proposed."""
-    found = read_call(passed(write_call(call)), "c1")
-    assert found == call
-    assert found.digest == call.digest
+    copy = read_call(passed(write_call(call)), "c1")
+    assert copy == call
+    assert copy.digest == call.digest
 
 
 @given(VERDICTS)
@@ -112,9 +112,9 @@ def test_a_verdict_keeps_its_public_json(verdict: Verdict) -> None:
     """Its reader gives the same verdict."""
     if not verdict.usage.calls:
         verdict = replace(verdict, usage=Usage())
-    found = read_verdict(passed(write_verdict(verdict)))
-    assert found == verdict
-    assert found.to_json() == verdict.to_json()
+    copy = read_verdict(passed(write_verdict(verdict)))
+    assert copy == verdict
+    assert copy.to_json() == verdict.to_json()
 
 
 @given(
@@ -124,11 +124,10 @@ def test_an_outcome_is_the_one_that_rules_read(outcome: Outcome) -> None:
     """Dates are strings there, as in every history."""
     from guardagent.types.values import readable_copy
 
-    found = read_outcome(passed(write_outcome(outcome)))
-    assert found.output == thaw(readable_copy(outcome.output))
-    assert (found.failed, found.ended, len(found.other_outputs)) == (
-        outcome.failed, outcome.ended, len(outcome.other_outputs),
-    )  # fmt: skip
+    copy = read_outcome(passed(write_outcome(outcome)))
+    assert copy.output == thaw(readable_copy(outcome.output))
+    assert (copy.failed, copy.ended) == (outcome.failed, outcome.ended)
+    assert len(copy.other_outputs) == len(outcome.other_outputs)
 
 
 @given(
@@ -142,9 +141,9 @@ def test_an_outcome_is_the_one_that_rules_read(outcome: Outcome) -> None:
 )
 def test_a_tool_keeps_its_digest(tool: ToolSpec) -> None:
     """And the arguments that only rules see."""
-    found = read_tool(passed(write_tool(tool)))
-    assert found == tool
-    assert found.digest == tool.digest
+    copy = read_tool(passed(write_tool(tool)))
+    assert copy == tool
+    assert copy.digest == tool.digest
 
 
 @given(MAPPINGS, st.sampled_from(["approve", "reject", "edit"]), TEXT, OPTIONAL, OPTIONAL)
@@ -228,16 +227,10 @@ def test_an_ambiguous_text_is_refused(text: bytes, problem: str) -> None:
 
 def test_numbers_stay_exact() -> None:
     """A number that no float prints as is a decimal; any other one is what Python's JSON makes of it."""
-    found = loads(b"[0.1, 1.10, 0.12345678901234567890123, 1e-400, 123456789012345678901234567890, 1e2]")
-    assert found == [
-        0.1,
-        1.1,
-        ExactNumber("0.12345678901234567890123"),
-        ExactNumber("1e-400"),
-        123456789012345678901234567890,
-        100.0,
-    ]
-    assert [type(one) for one in found] == [float, float, ExactNumber, ExactNumber, int, float]
+    numbers = loads(b"[0.1, 1.10, 0.12345678901234567890123, 1e-400, 123456789012345678901234567890, 1e2]")
+    exact = [ExactNumber("0.12345678901234567890123"), ExactNumber("1e-400")]
+    assert numbers == [0.1, 1.1, *exact, 123456789012345678901234567890, 100.0]
+    assert [type(number) for number in numbers] == [float, float, ExactNumber, ExactNumber, int, float]
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guardagent import GuardedTurn, Session, guarded_chat, load_policies
 from guardagent.models.backends.openai import Backend
+from tests.conftest import Write
 from tests.models.conftest import Serve, serve
 from tests.models.server import Script, ScriptedServer
 
@@ -58,7 +58,7 @@ TOOLS = [
 
 
 @pytest.fixture
-def session(write: Callable[..., Path]) -> Session:
+def session(write: Write) -> Session:
     """A session of a shop in which the customer is already found."""
     session = load_policies(write("shop.yaml", RULES)).session()
     session.check(*FIND)

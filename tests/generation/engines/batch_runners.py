@@ -77,10 +77,10 @@ class FirstRunner:
     def step(self, model: Any, leaving: list[Running], joining: list[Running], chance: random.Random) -> None:
         gaps = sorted(self.rows.index(running) for running in leaving)
         added, moved = [], []
-        for one in joining:
+        for sequence in joining:
             row = gaps.pop(0) if gaps else len(self.rows)
-            self.rows[row : row + 1] = [one]
-            added.append((row, one.params, one.prompt, one.tokens))
+            self.rows[row : row + 1] = [sequence]
+            added.append((row, sequence.params, sequence.prompt, sequence.tokens))
         removed = list(reversed(gaps))
         while gaps:
             last = len(self.rows) - 1
@@ -99,8 +99,8 @@ class FirstRunner:
         self._update(Change(len(self.rows), removed, added, moved) if is_changed else None)
         if self.rows:
             logits = self._apply(torch.stack([scores(model, row) for row in self.rows]))
-            for row, one in enumerate(self.rows):
-                one.choose(logits[row])
+            for row, sequence in enumerate(self.rows):
+                sequence.choose(logits[row])
 
 
 def request_states(size: int = 4) -> Any:
@@ -136,13 +136,13 @@ class SecondRunner:
         for slot in [slot for slot, running in self._slots.items() if running in leaving]:
             del self._slots[slot]
             self._free.append(slot)
-        for one in joining:
+        for sequence in joining:
             slot = self._free.pop()
-            self._slots[slot] = one
-            self._states.prompt_len.np[slot] = len(one.prompt)
-            self._states.prefill_len.np[slot] = len(one.prompt) + len(one.tokens)
-            self._store(slot, one)
-            self._add(slot, one.params)
+            self._slots[slot] = sequence
+            self._states.prompt_len.np[slot] = len(sequence.prompt)
+            self._states.prefill_len.np[slot] = len(sequence.prompt) + len(sequence.tokens)
+            self._store(slot, sequence)
+            self._add(slot, sequence.params)
         order = chance.sample(list(self._slots), len(self._slots))
         if order:
             logits = torch.stack([scores(model, self._slots[slot]) for slot in order])

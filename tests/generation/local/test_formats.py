@@ -162,7 +162,10 @@ JSON = st.recursive(
 def test_members_are_found_where_they_are_complete(value: dict[str, Any], ascii_only: bool) -> None:
     """The members of an object and of the objects in it, with their values, and then the object."""
     text = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
-    members = [(one.path, parse_value(text[one.start : one.end])) for one in JsonScanner(2).read(text, 0, len(text))]
+    members = [
+        (member.path, parse_value(text[member.start : member.end]))
+        for member in JsonScanner(2).read(text, 0, len(text))
+    ]
     expected: list[Any] = []
     for key, child in value.items():
         expected += [((key, inner), part) for inner, part in child.items()] if isinstance(child, dict) else []

@@ -347,7 +347,7 @@ def test_names_that_a_format_cannot_write_are_refused(form: str) -> None:
     """A name with the mark that ends it would be read as another one."""
     turn, _ = opened(form, tools=[tiny.tool("a<b>: c")])
     with pytest.raises(InputError, match="cannot write the name 'a<b>: c'"):
-        turn._open_block(0, 0, 0)
+        turn._open_block(0, 0, 0)  # its caller waits for the mark of the format
 
 
 def reader_positions(form: str, text: str) -> list[tuple[str, bytes]]:
@@ -359,7 +359,9 @@ def reader_positions(form: str, text: str) -> list[tuple[str, bytes]]:
     reader, positions = made.reader(list(read_tools(TOOLS).values())), []
     for end in range(begin[1] + 1, len(whole) + 1):
         reader = reader.copy()
-        positions += [(one, bytes(whole[one.start : one.start + 5])) for one in reader.read(whole[:end], end - 1)]
+        positions += [
+            (member, bytes(whole[member.start : member.start + 5])) for member in reader.read(whole[:end], end - 1)
+        ]
     return [
         (list(position.args)[-1] if position.args else position.tool, at)
         for position, at in positions

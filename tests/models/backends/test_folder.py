@@ -111,10 +111,10 @@ def test_data_declares_no_mark(tmp_path: Path) -> None:
 )
 def test_requests_share_a_name_only_if_they_are_equal(texts: list[str]) -> None:
     """For any data: the name is that of the content."""
-    one, same, other = (marked_request(rendered(text)) for text in (texts[0], texts[0], texts[1]))
-    assert len(one.marks) == len(same.marks) == 1
-    assert one.digest() == same.digest() != other.digest()
-    assert one.with_marks(one.constant_marks()) == same.with_marks(same.constant_marks())
+    first, same, other = (marked_request(rendered(text)) for text in (texts[0], texts[0], texts[1]))
+    assert len(first.marks) == len(same.marks) == 1
+    assert first.digest() == same.digest() != other.digest()
+    assert first.with_marks(first.constant_marks()) == same.with_marks(same.constant_marks())
 
 
 def test_threads_may_ask_the_same(tmp_path: Path) -> None:

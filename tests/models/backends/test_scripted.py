@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from guardagent import ContentError, InputError, ModelError
 from guardagent.models import Message, backend_names, load_model
 from guardagent.testing import ScriptedModel
+from tests.conftest import Write
 
 ASK = [Message("user", "Hello?")]
 
@@ -21,7 +21,7 @@ def test_the_backends_are_the_files_of_the_folder() -> None:
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "5", '{"answer": 5}', '{"answer": "a", "error": "b"}', '{"reply": "a"}'])
-def test_a_wrong_line_of_a_script_is_named(write: Callable[..., Path], line: str) -> None:
+def test_a_wrong_line_of_a_script_is_named(write: Write, line: str) -> None:
     """The error has file and line, and comes when the model is created."""
     script = write("script.jsonl", '{"answer": "one"}\n' + line + "\n")
     with pytest.raises(ContentError, match=r"script\.jsonl:2: "):

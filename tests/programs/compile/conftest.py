@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.models.conftest import Serve, serve
 from tests.models.server import Reply, text
 from tests.programs.generation.answers import block
@@ -67,7 +66,7 @@ EXAMPLES = [example(number, loans) for number, loans in enumerate([0, 5, 3, 7, 3
 
 
 @pytest.fixture
-def lending(write: Callable[..., Path]) -> Path:
+def lending(write: Write) -> Path:
     """The folder with the agent, its toolbox and its examples."""
     write("tools/loans.py", TOOL)
     write("memory/lending/request.md", REQUEST)
@@ -88,23 +87,23 @@ class Compiler:
         strict: whether a clause without a property is a reason to refuse it; here most tests have none.
     """
 
-    def __init__(self, home: Path, start: Serve, cli: Callable[..., CommandResult]) -> None:
+    def __init__(self, home: Path, start: Serve, cli: Cli) -> None:
         self.home = home
         self.out = home / "memory" / "lending" / "program.py"
         self.folders: list[object] = ["--memory", home / "memory", "--toolbox", home / "tools"]
         self.run = cli
         self.strict = False
-        self._serve = start
-        self._server: Any = None
+        self.serve = start
+        self.server: Any = None
 
     @property
     def prompts(self) -> list[str]:
-        return [request["messages"][-1]["content"] for request in self._server.requests]
+        return [request["messages"][-1]["content"] for request in self.server.requests]
 
     def __call__(self, *answers: str | Reply, options: tuple[object, ...] = ()) -> tuple[int, dict[str, Any]]:
         """(exit status, report) of compiling with a plan and these programs."""
         replies = [text(answer) if isinstance(answer, str) else answer for answer in answers]
-        self._server = self._serve([text(PLAN), *replies])
+        self.server = self.serve([text(PLAN), *replies])
         agent = ["--agent", "lending", "--examples", self.home / "examples.jsonl", "-o", self.out]
         agent += [] if self.strict else ["--no-properties"]
         ran = self.run("compile", *agent, *self.folders, "--model", "openai/test", "--json", *options)
@@ -112,7 +111,7 @@ class Compiler:
 
 
 @pytest.fixture
-def compiler(lending: Path, serve: Serve, cli: Callable[..., CommandResult]) -> Compiler:
+def compiler(lending: Path, serve: Serve, cli: Cli) -> Compiler:
     return Compiler(lending, serve, cli)
 
 

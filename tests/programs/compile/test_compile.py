@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
 from guardagent.programs.program_file import parse
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.models.server import Reply, status, text
 from tests.programs.generation.answers import block
 from tests.tiers import slow_but_every
@@ -272,11 +271,8 @@ def test_several_candidates_are_compared(compiler: Compiler) -> None:
     """The first candidate is chosen if the candidates never disagree."""
     other = block(RIGHT.replace('field(agent_input, "Loans")', 'agent_input.split("Loans: ")[1].split("\\n")[0]'))
     exit_status, report = compiler(other, text(PLAN), GOOD, options=("--candidates", 2))
-    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
-        0,
-        1,
-        [True, True],
-    )
+    assert (exit_status, report["chosen"]) == (0, 1)
+    assert [candidate["passed"] for candidate in report["candidates"]] == [True, True]
     assert not report["disagreements"]
 
 
@@ -288,10 +284,7 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
     assert (exit_status, report["chosen"]) == (0, 2)
     assert "loans, 4" in compiler.out.read_text()
     disagreements = report["disagreements"]
-    assert {disagreement["note"] for disagreement in disagreements} == {
-        "Loans: 4 instead of 3",
-        "Loans: 4 instead of 5",
-    }
+    assert {row["note"] for row in disagreements} == {"Loans: 4 instead of 3", "Loans: 4 instead of 5"}
     assert (disagreements[0]["example"], disagreements[0]["given"]) == ("e1", {"1": "label 0", "2": "label 1: 4 of 4"})
     assert "Loans: 4" in disagreements[0]["agent_input"]
 
@@ -300,11 +293,8 @@ def test_candidates_that_disagree_are_shown(compiler: Compiler) -> None:
 def test_a_candidate_that_fails_is_left_behind(compiler: Compiler) -> None:
     """One that passes is enough, also where the model falls silent after it."""
     exit_status, report = compiler(WRONG, text(PLAN), GOOD, options=("--candidates", 2, "--rounds", 0))
-    assert (exit_status, report["chosen"], [candidate["passed"] for candidate in report["candidates"]]) == (
-        0,
-        2,
-        [False, True],
-    )
+    assert (exit_status, report["chosen"]) == (0, 2)
+    assert [candidate["passed"] for candidate in report["candidates"]] == [False, True]
     exit_status, report = compiler(GOOD, status(401), options=("--candidates", 3))
     assert (exit_status, len(report["candidates"])) == (0, 1)
 
@@ -341,7 +331,7 @@ def test_examples_that_prove_nothing_are_wrong_input(
     assert (exit_status, message in report["error"], compiler.prompts) == (2, True, []), report["error"]
 
 
-def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Callable[..., CommandResult], lending: Path) -> None:
+def test_the_other_ways_to_be_wrong_input(compiler: Compiler, cli: Cli, lending: Path) -> None:
     """Nothing to compile, nowhere to write, no model."""
     examples = ["--examples", lending / "examples.jsonl"]
     assert cli("compile", *examples, "-o", compiler.out).status == 2
@@ -356,17 +346,11 @@ def test_a_request_of_ones_own_is_compiled_from_its_files(compiler: Compiler, le
     """Request and specification as files; the program then fits an agent's folder that holds the same."""
     own = lending / "memory" / "lending"
     files = ("--request", own / "request.md", "--specification", own / "specification.md")
-    server = compiler._serve([text(PLAN), text(GOOD)])
-    options = [
-        "--examples",
-        lending / "examples.jsonl",
-        "-o",
-        compiler.out,
-        "--model",
-        "openai/test",
-        "--no-properties",
-    ]
-    ran = compiler.run("compile", *files, *compiler.folders[2:], *options)
+    server = compiler.serve([text(PLAN), text(GOOD)])
+    examples = ("--examples", lending / "examples.jsonl", "--no-properties")
+    ran = compiler.run(
+        "compile", *files, *compiler.folders[2:], *examples, "-o", compiler.out, "--model", "openai/test"
+    )
     assert (ran.status, len(server.requests)) == (0, 2)
     for words in ("PASSED", "6 of 6", "1. A member may borrow", "Written to"):
         assert words in ran.out
@@ -396,11 +380,11 @@ def test_the_library_gives_a_checker(lending: Path) -> None:
 @pytest.mark.slow
 def test_an_answer_that_is_a_program_needs_no_plan(compiler: Compiler) -> None:
     """And where no plan can be had, the request must do."""
-    server = compiler._serve([text(GOOD)])
+    server = compiler.serve([text(GOOD)])
     run = ["--agent", "lending", *compiler.folders, "--examples", compiler.home / "examples.jsonl", "--no-properties"]
     assert compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out).status == 0
     assert len(server.requests) == 1
-    server = compiler._serve([text("I have none."), text(""), text(GOOD)])
+    server = compiler.serve([text("I have none."), text(""), text(GOOD)])
     assert compiler.run("compile", *run, "--model", "openai/test", "-o", compiler.out, "--rounds", 1).status == 0
     assert len(server.requests) == 3
 

@@ -77,15 +77,8 @@ def test_a_field_is_repeated_with_the_values_of_others() -> None:
     assert len(variants) == 5
     assert all("Identity: doctor" in variant.example.agent_input + variant.example.agent_output for variant in variants)
     assert not made("repeated_fields", run("Identity: nurse\nQuestion: what?", label=0), *others)
-    assert {
-        v.note.rpartition(": ")[2] for v in made("repeated_fields", run("age: 17\nok: true\nQuestion: may I?"))
-    } == {
-        "0",
-        "99",
-        "9",
-        "1000",
-        "False",
-    }
+    repeated = made("repeated_fields", run("age: 17\nok: true\nQuestion: may I?"))
+    assert {variant.note.rpartition(": ")[2] for variant in repeated} == {"0", "99", "9", "1000", "False"}
 
 
 def test_a_field_in_conflict_or_missing_is_compared_with_the_other_value_alone() -> None:
@@ -99,15 +92,10 @@ def test_a_field_in_conflict_or_missing_is_compared_with_the_other_value_alone()
         "Role: cook\nTask: go\nRole: nurse",
     ]
     assert {conflict.other.agent_input for conflict in conflicts if conflict.other} == {"Task: go\nRole: cook"}
-    assert [variant.example.agent_input for variant in made("missing_fields", *rows)] == [
-        "Task: go",
-        "Task: go\nRole: ",
-    ]
-    record = run('{"n": {"x": 3}}', label=0)
-    assert [variant.example.agent_input for variant in made("missing_fields", record)][:2] == [
-        '{"n": {}}',
-        '{"n": {"x": null}}',
-    ]
+    missing = made("missing_fields", *rows)
+    assert [variant.example.agent_input for variant in missing] == ["Task: go", "Task: go\nRole: "]
+    missing = made("missing_fields", run('{"n": {"x": 3}}', label=0))
+    assert [variant.example.agent_input for variant in missing][:2] == ['{"n": {}}', '{"n": {"x": null}}']
     assert not made("conflicting_fields", rows[1])
 
 

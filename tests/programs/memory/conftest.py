@@ -1,5 +1,7 @@
 import random
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +29,10 @@ def runs() -> Made:
         return [Demonstration(*both, PLAN, f"pass  # {number}") for number, both in enumerate(texts)]
 
     return make
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    """A memory folder with a copy of the health-records agent."""
+    shutil.copytree(Path(__file__).parents[3] / "memory" / "ehragent", tmp_path / "memory" / "ehragent")
+    return tmp_path / "memory"

@@ -2,9 +2,7 @@
 
 import json
 import logging
-import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +12,9 @@ from guardagent import GuardAgent, InputError
 from guardagent.programs.memory.agents import read_demonstrations
 from guardagent.programs.memory.learning import pending_guards
 from guardagent.testing import ScriptedModel
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM
 from tests.runs import ehr_input, ehr_log
-
-SHIPPED = Path(__file__).parents[3] / "memory" / "ehragent"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    """A memory folder with a copy of the health-records agent."""
-    shutil.copytree(SHIPPED, tmp_path / "memory" / "ehragent")
-    return tmp_path / "memory"
 
 
 def judge(memory: Path, *answers: str, value: str = "7.4", **options: Any) -> None:
@@ -79,7 +68,7 @@ def test_always_learns_at_once_and_the_next_guard_is_shown_it(memory: Path) -> N
     assert "what was found last?" in model.requests[0][-1].content
 
 
-def test_review_accepts_and_rejects(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_review_accepts_and_rejects(memory: Path, cli: Cli) -> None:
     """By ids from a script; the others stay pending."""
     for value in ("1", "2", "3"):
         judge(memory, PLAN, CODE, value=value)
@@ -95,13 +84,13 @@ def test_review_accepts_and_rejects(memory: Path, cli: Callable[..., CommandResu
     assert cli("memory", "list", "--memory", memory).status == 0
 
 
-def test_hostile_text_does_not_drive_the_reviewer_s_terminal(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_hostile_text_does_not_drive_the_reviewer_s_terminal(memory: Path, cli: Cli) -> None:
     """Control characters are shown as what they are."""
     judge(memory, PLAN, CODE, value="7\x1b[2J\x1b]0;owned\x07")
     assert "\x1b[2J" not in cli("memory", "review", "--agent", "ehragent", "--memory", memory).out
 
 
-def test_a_damaged_candidate_is_an_error_with_its_file(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_a_damaged_candidate_is_an_error_with_its_file(memory: Path, cli: Cli) -> None:
     """It is not passed over."""
     (memory / "ehragent" / "pending").mkdir()
     (memory / "ehragent" / "pending" / "abc.json").write_text('{"time": "x"}')
@@ -110,7 +99,7 @@ def test_a_damaged_candidate_is_an_error_with_its_file(memory: Path, cli: Callab
     assert "abc.json" in ran.err
 
 
-def test_shipped_agents_do_not_grow(cli: Callable[..., CommandResult]) -> None:
+def test_shipped_agents_do_not_grow(cli: Cli) -> None:
     """Nor does an agent without a folder."""
     with pytest.raises(InputError, match=r"copy .* into a memory folder of your own"):
         GuardAgent(agent="ehragent", remember="review")

@@ -2,9 +2,8 @@
 
 import json
 import logging
-import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,14 @@ from guardagent.models import Message
 from guardagent.programs.compile import read_examples
 from guardagent.programs.memory.review import MAX_ERRORS, MAX_LATE, Disagreement, pending_disagreements, run_id, sampled
 from guardagent.testing import ScriptedModel
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.models.conftest import Serve, serve  # noqa: F401 - a fixture
 from tests.models.server import Reply, text
 from tests.programs.generation.answers import CODE, PLAN, PROGRAM, block
 from tests.runs import ehr_input, ehr_log
 
-SHIPPED = Path(__file__).parents[3] / "memory" / "ehragent"
 STRICT = block(PROGRAM.replace('"lab": ["patientunitstayid", "labresult"]', '"lab": []'))
 MAY, MAY_NOT = ehr_log(), ehr_log("diagnosis", "diagnosisname", "flu")
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    """A memory folder with a copy of the health-records agent."""
-    shutil.copytree(SHIPPED, tmp_path / "memory" / "ehragent")
-    return tmp_path / "memory"
 
 
 def writing(code: str) -> ScriptedModel:
@@ -44,7 +35,7 @@ def judge(memory: Path, model: ScriptedModel, log: str = MAY, **options: Any) ->
         return guarding.guard(ehr_input("nursing"), log)
 
 
-def found(memory: Path) -> list[Disagreement]:
+def disagreements(memory: Path) -> list[Disagreement]:
     return pending_disagreements(memory / "ehragent")
 
 
@@ -53,12 +44,9 @@ def test_a_model_judges_again_what_the_program_decided(memory: Path, mode: str) 
     """The verdict is the program's, free of any model call; the disagreement waits, for its owner's eyes alone."""
     verdict = judge(memory, writing(STRICT), mode=mode)
     assert (verdict.label, verdict.model_calls, verdict.checked_by) == (0, 0, "program")
-    (disagreement,) = found(memory)
-    assert (disagreement.agent_input, disagreement.agent_output, disagreement.enforced_side) == (
-        ehr_input("nursing"),
-        MAY,
-        "program",
-    )
+    (disagreement,) = disagreements(memory)
+    assert (disagreement.agent_input, disagreement.agent_output) == (ehr_input("nursing"), MAY)
+    assert disagreement.enforced_side == "program"
     assert (disagreement.sides["program"].label, disagreement.sides["generated"].label) == (0, 1)
     path = memory / "ehragent" / "disagreements" / f"{disagreement.id}.json"
     assert path.stat().st_mode & 0o077 == 0
@@ -70,7 +58,7 @@ def test_the_program_judges_again_what_a_model_wrote(memory: Path) -> None:
     model = writing(STRICT)
     verdict = judge(memory, model, mode="generate", remember="review")
     assert (verdict.label, verdict.model_calls, len(model.requests)) == (1, 2, 2)
-    (disagreement,) = found(memory)
+    (disagreement,) = disagreements(memory)
     assert (disagreement.enforced_side, disagreement.sides["program"].label) == ("generated", 0)
 
 
@@ -78,7 +66,7 @@ def test_agreement_leaves_nothing(memory: Path) -> None:
     """Whether both allow or both deny; and what is judged again is not remembered."""
     judge(memory, writing(CODE), remember="review")
     judge(memory, writing(CODE), MAY_NOT)
-    assert found(memory) == []
+    assert disagreements(memory) == []
     assert not (memory / "ehragent" / "pending").exists()
 
 
@@ -87,14 +75,14 @@ def test_an_error_of_the_other_side_is_kept_and_changes_nothing(memory: Path) ->
     """A model that does not answer; at most a hundred, so that an outage leaves room for disagreements."""
     verdict = judge(memory, ScriptedModel(lambda _: ModelError("unreachable")))
     assert (verdict.label, verdict.errors) == (0, ())
-    (disagreement,) = found(memory)
+    (disagreement,) = disagreements(memory)
     assert "unreachable" in disagreement.sides["generated"].errors[0]
     model = ScriptedModel(lambda _: ModelError("unreachable"))
     with GuardAgent(agent="ehragent", memory=memory, model=model, shadow=1.0) as guarding:
         for number in range(MAX_ERRORS + 3):
             guarding.guard(ehr_input("nursing"), ehr_log(answer=str(number)))
             guarding.close()
-    assert len(found(memory)) == 1 + MAX_ERRORS
+    assert len(disagreements(memory)) == 1 + MAX_ERRORS
 
 
 @pytest.mark.slow
@@ -114,7 +102,7 @@ def test_the_sample_follows_from_the_runs_alone(memory: Path) -> None:
                 guarding.guard(ehr_input("nursing"), log)
                 guarding.close()
     wanted = {name for name in (run_id(ehr_input("nursing"), log, {}) for log in logs) if sampled(name, 0.5)}
-    assert {disagreement.id for disagreement in found(memory)} == wanted
+    assert {disagreement.id for disagreement in disagreements(memory)} == wanted
     assert 0 < len(wanted) < 8
 
 
@@ -129,9 +117,9 @@ def test_nobody_waits_and_what_waits_is_bounded(memory: Path) -> None:
     with GuardAgent(agent="ehragent", memory=memory, model=ScriptedModel(slow), shadow=1.0) as guarding:
         for number in range(MAX_LATE + 10):
             assert guarding.guard(ehr_input("nursing"), ehr_log(answer=str(number))).label == 0
-        assert found(memory) == []
+        assert disagreements(memory) == []
         answering.set()
-    assert MAX_LATE <= len(found(memory)) <= MAX_LATE + 1
+    assert MAX_LATE <= len(disagreements(memory)) <= MAX_LATE + 1
 
 
 def test_a_failing_shadow_fails_no_verdict(memory: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +164,7 @@ def test_both_sides_and_a_folder_of_one_s_own_must_be_there(memory: Path, monkey
         GuardAgent(agent="ehragent", memory=memory, **options)
 
 
-def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Cli) -> None:
     """By ids from a script; `compile` reads what comes of it, and a settled run does not come back."""
     folder = memory / "ehragent"
     for number in range(3):
@@ -191,7 +179,7 @@ def test_a_person_makes_examples_of_disagreements(memory: Path, cli: Callable[..
     assert {example.id: example.label for example in read_examples(folder / "examples.jsonl")} == {first: 0, second: 1}
     for number in range(2):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))
-    assert found(memory) == []
+    assert disagreements(memory) == []
 
 
 def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
@@ -204,7 +192,7 @@ def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
 
     for number in range(4):
         judge(memory, writing(STRICT), ehr_log(answer=str(number)))
-    ids = [disagreement.id for disagreement in found(memory)]
+    ids = [disagreement.id for disagreement in disagreements(memory)]
 
     class Typing(Console):
         answers = iter("pgds")
@@ -217,10 +205,10 @@ def test_the_terminal_review_prompts_for_each_entry(memory: Path) -> None:
     assert (choices.rejected, choices.accepted) == ([ids[2]], [])
 
 
-def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Callable[..., CommandResult]) -> None:
+def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: Cli) -> None:
     """An unknown id or side, `neither` of two labels, an id for two things, an example that says otherwise."""
     judge(memory, writing(STRICT))
-    (disagreement,) = found(memory)
+    (disagreement,) = disagreements(memory)
     review = ("memory", "review", "--agent", "ehragent", "--memory", memory)
     for options in (
         ("--right", "run-1=program"),
@@ -234,7 +222,7 @@ def test_what_cannot_be_right_is_refused_and_nothing_changes(memory: Path, cli: 
     (memory / "ehragent" / "examples.jsonl").write_text(json.dumps(row))
     ran = cli(*review, "--right", f"{disagreement.id}=program")
     assert (ran.status, "'mine' is the same run as" in ran.err) == (2, True)
-    assert found(memory) == [disagreement]
+    assert disagreements(memory) == [disagreement]
     assert cli(*review, "--right", f"{disagreement.id}=generated").status == 0
     assert (memory / "ehragent" / "examples.jsonl").read_text() == json.dumps(row)
 
@@ -244,14 +232,14 @@ def test_a_damaged_file_is_an_error_with_its_name(memory: Path) -> None:
     (memory / "ehragent" / "disagreements").mkdir()
     (memory / "ehragent" / "disagreements" / "run-1.json").write_text('{"time": "x"}')
     with pytest.raises(ContentError, match=r"run-1\.json: is not a disagreement"):
-        found(memory)
+        disagreements(memory)
 
 
 def test_the_commands_over_http(
     memory: Path,
     serve: Serve,  # noqa: F811
-    cli: Callable[..., CommandResult],
-    write: Callable[..., Path],
+    cli: Cli,
+    write: Write,
 ) -> None:
     """`guard --shadow 1` prints the program's verdict; what the model made of it is there when the command ends."""
 
@@ -263,7 +251,7 @@ def test_the_commands_over_http(
     command = ("guard", "--agent", "ehragent", "--memory", memory, *files, "--model", "openai/test", "--json")
     ran = cli(*command, "--shadow", 1)
     assert (ran.status, json.loads(ran.out)["model_calls"], len(server.requests)) == (0, 0, 2)
-    assert len(found(memory)) == 1
+    assert len(disagreements(memory)) == 1
     assert cli(*command, "--shadow", 2).status == 2
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from guardagent import GuardAgent, InputError, guard, load_policies
 from guardagent._support.files import shipped_folder
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 
 PROGRAM = """
     def check(agent_input, agent_output, facts):
@@ -36,9 +36,6 @@ POLICIES = """
       - {id: quiet, request: Be quiet., program: programs/quiet.py}
       - {id: order, temporal: "G !tool:shout"}
     """
-
-Cli = Callable[..., CommandResult]
-Write = Callable[..., Path]
 
 
 @pytest.fixture

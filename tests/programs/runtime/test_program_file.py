@@ -21,7 +21,7 @@ from guardagent.programs.program_file import (
     write,
 )
 from guardagent.sandbox.toolbox import source_files
-from tests.conftest import CommandResult
+from tests.conftest import Cli, Write
 from tests.programs.generation.answers import CODE, PLAN
 
 REQUEST = "Nobody may have more than five."
@@ -45,8 +45,6 @@ def other() -> int:
     return 1
 '''
 LIMITS = 'def words() -> dict[str, str]:\n    return {"limit": "too many"}\n'
-
-Write = Callable[..., Path]
 
 
 @pytest.fixture
@@ -158,7 +156,7 @@ def test_a_changed_file_counts_in_the_next_call_of_guard(memory: Path) -> None:
     assert "stale" in guard(None, "a", "4", **options).errors[0]  # type: ignore[arg-type]
 
 
-def test_run_and_policies_refuse_it_too(memory: Path, cli: Callable[..., CommandResult], write: Write) -> None:
+def test_run_and_policies_refuse_it_too(memory: Path, cli: Cli, write: Write) -> None:
     """The program by itself is wrong input: where its toolbox changed, or the request that a policy states."""
     program, tools = memory / "count" / "program.py", memory.parent / "tools"
     files = ["--input", write("i.txt", "a"), "--output-log", write("o.txt", "4"), "--toolbox", tools]

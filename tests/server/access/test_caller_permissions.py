@@ -62,5 +62,7 @@ def test_roles_and_tenants(roles: frozenset[CallerRole], operation: AccessedOper
 )
 def test_the_table(operation: AccessedOperation, roles: set[str]) -> None:
     """Each operation belongs to the roles that the page names."""
-    allowed_roles = {str(one) for one in CallerRole if may(Caller("p", frozenset({one}), "shop"), operation, "shop")}
+    allowed_roles = {
+        str(other) for other in CallerRole if may(Caller("p", frozenset({other}), "shop"), operation, "shop")
+    }
     assert allowed_roles == roles

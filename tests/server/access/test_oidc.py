@@ -22,6 +22,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from guardagent.errors import AccessError, ForbiddenError, InputError, UnauthenticatedError
 from guardagent.server.access import AccessControl, Caller, CallerRole, OidcVerifier, read_oidc_settings
+from tests.conftest import Write
 
 RSA_KEY, OTHER_KEY = (rsa.generate_private_key(65537, 2048) for _ in range(2))
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -272,7 +273,7 @@ GOOD = SETTINGS.format(issuer=ISSUER, keys="https://login.example.com/keys")
         ("issuer:", "issuer: a\nissuer:", "appears twice"),
     ],
 )
-def test_settings_say_what_is_wrong(write: Callable[..., Path], old: str, new: str, message: str) -> None:
+def test_settings_say_what_is_wrong(write: Write, old: str, new: str, message: str) -> None:
     """The message names the file, what was found, and what was expected."""
     assert old in GOOD
     path = write("oidc.yaml", GOOD.replace(old, new, 1))

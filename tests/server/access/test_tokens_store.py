@@ -14,7 +14,7 @@ import pytest
 from guardagent.errors import AccessError, InputError, UnauthenticatedError
 from guardagent.server.access import Caller, CallerRole, TokenStore
 from guardagent.server.access.tokens import TOKEN
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 AGENT = Caller("bot", frozenset({CallerRole.AGENT}), "shop")
 
@@ -128,7 +128,7 @@ def test_a_token_has_a_sensible_time(path: Path, seconds: float) -> None:
     assert store.list() == []
 
 
-def test_the_commands(cli: Callable[..., CommandResult], path: Path) -> None:
+def test_the_commands(cli: Cli, path: Path) -> None:
     """The token is shown once; the list has its id, and a revoked one stays in the list."""
     options = ("--tokens", path)
     made = cli("token", "create", *options, "--principal", "bot", "--role", "agent", "--tenant", "shop", "--json")
@@ -154,9 +154,7 @@ def test_the_commands(cli: Callable[..., CommandResult], path: Path) -> None:
         (("--role", "admin", "--principal", "a\x1b[2J"), "printable characters"),
     ],
 )
-def test_the_command_says_what_it_expects(
-    cli: Callable[..., CommandResult], path: Path, options: tuple[str, ...], message: str
-) -> None:
+def test_the_command_says_what_it_expects(cli: Cli, path: Path, options: tuple[str, ...], message: str) -> None:
     """No token comes of invalid options."""
     result = cli("token", "create", "--tokens", path, "--principal", "p", "--tenant", "shop", *options)
     assert result.status == 2

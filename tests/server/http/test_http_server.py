@@ -212,13 +212,13 @@ def test_events_follow_the_log_until_the_token_is_revoked(server: ServerProcess,
     agent.session()
     agent.check("s1", "c1", "login")
     headers = {"authorization": f"Bearer {tokens['shop.auditor']}", "last-event-id": "0"}
-    started, lines = time.monotonic(), []
+    lines: list[str] = []
     with httpx.stream("GET", f"{server.url}/v1/events", headers=headers, timeout=20) as answer:
         for line in answer.iter_lines():
             lines.append(line)
+            assert len(lines) < 30, "the stream goes on"
             if line.startswith("id: 1"):
                 TokenStore(folder / "tokens.db").revoke(tokens["shop.auditor"])
-    assert time.monotonic() - started < 15
     assert [line for line in lines if line.startswith(("id", "event"))] == ["id: 1", "event: verdict"]
 
 

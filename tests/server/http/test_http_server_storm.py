@@ -169,8 +169,8 @@ def test_nothing_runs_twice_or_against_a_rule_and_nothing_is_lost(
             kill_at_random(processes, state, folder, options)
             kills += 1
             time.sleep(1.0)
-    for one in running:
-        one.result()
+    for future in running:
+        future.result()
     assert kills > 1
     assert front.cuts > 0
     assert len(agents.ran) > CONVERSATIONS

@@ -19,8 +19,8 @@ BEYOND_SCHEMAS = "RejectedPositiveData"  # such as names that occur twice: a sch
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
-    with local_server(tmp_path_factory.mktemp("server")) as found:
-        yield found
+    with local_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
 
 
 def operations(server: LocalServer) -> Iterator[Any]:
@@ -34,8 +34,8 @@ def operations(server: LocalServer) -> Iterator[Any]:
 @pytest.mark.parametrize("role", ROLES)
 def test_every_answer_is_as_documented(server: LocalServer, role: str) -> None:
     headers = {"Authorization": f"Bearer {server.tokens[f'shop.{role}']}", "Host": "testserver"}
-    found = [problem for operation in operations(server) for problem in problems(operation, headers)]
-    assert found == []
+    wrong_answers = [problem for operation in operations(server) for problem in problems(operation, headers)]
+    assert wrong_answers == []
 
 
 def problems(operation: Any, headers: dict[str, str]) -> list[tuple[str, str, str]]:
@@ -50,7 +50,7 @@ def problems(operation: Any, headers: dict[str, str]) -> list[tuple[str, str, st
             raise
         except BaseExceptionGroup as group:
             wrong = [exception for exception in group.exceptions if type(exception).__name__ != BEYOND_SCHEMAS]
-            problems.extend((operation.method, operation.path, str(one)[:500]) for one in wrong)
+            problems.extend((operation.method, operation.path, str(problem)[:500]) for problem in wrong)
 
     request()
     return problems

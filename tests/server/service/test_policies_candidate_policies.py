@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.server.servers import POLICIES, LocalServer, local_server
+from tests.server.servers import POLICIES, LocalServer
 
 STRICT = "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[LocalServer]:
-    with local_server(tmp_path) as server:
-        yield server
 
 
 def test_a_candidate_judges_new_sessions_without_effect(server: LocalServer) -> None:

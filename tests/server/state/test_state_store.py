@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from guardagent.errors import InputError, StateError
 from guardagent.server.state import StateStore, open_state
-from tests.stores import SHARED, store_address, unavailable
-
-
-@pytest.fixture(params=SHARED)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with store_address(request.param, tmp_path) as address:
-        yield address
+from tests.stores import unavailable
 
 
 @pytest.fixture
@@ -62,12 +55,8 @@ def test_the_oldest_are_found_and_deleted_for_each_tenant(pair: tuple[StateStore
     first.add("other", "inn", "c", {})
     assert sorted(second.tenants("answer")) == ["bank", "shop"]
     page = second.oldest("answer", "shop", 0, 2)
-    assert [entry.name for entry in (*page, *second.oldest("answer", "shop", page[-1].number, 2))] == [
-        "a0",
-        "a1",
-        "a2",
-        "a3",
-    ]
+    both_pages = [*page, *second.oldest("answer", "shop", page[-1].number, 2)]
+    assert [entry.name for entry in both_pages] == ["a0", "a1", "a2", "a3"]
     second.delete("answer", "shop", *(entry.name for entry in page), "missing")
     second.delete("answer", "shop")
     assert [stored_item.name for stored_item in first.oldest("answer", "shop", 0, 9)] == ["a2", "a3", "a4"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,8 @@ from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import declarations_of
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.drafts import Draft, RuleDraft
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 from tests.translation.drafts import context, limit, plain, proposed
-
-Cli = Callable[..., CommandResult]
 
 
 def records(lines: str) -> dict[str, Any]:
@@ -116,7 +113,9 @@ def test_one_name_with_two_meanings(second: Draft, names: set[str]) -> None:
         alone = draft.policies(context())
         (rule,) = draft.rules
         expected = read_rule(str(rule.rule["temporal"]), declarations_of(alone))
-        assert [tree for one in assembled.policies.rules if one.id == rule.id for tree in one.rules] == [expected]
+        assert [tree for loaded in assembled.policies.rules if loaded.id == rule.id for tree in loaded.rules] == [
+            expected
+        ]
 
 
 def test_names_of_solver_rules() -> None:
@@ -204,7 +203,7 @@ def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
     (rule,) = limit("pay", 5).rules
     assembled = assemble([Draft((1,), (replace(rule, cases=(*contradicted, *fine)),))], context())
     assert [problem.message.split("'")[1] for problem in assembled.problems] == [
-        f"limit/{one['id']}" for one in contradicted
+        f"limit/{example['id']}" for example in contradicted
     ]
     assert not any(problem.fatal for problem in assembled.problems)
     assert list(records(assembled.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]

@@ -103,9 +103,9 @@ def earlier(tmp_path: Path, text: str = EARLIER) -> Any:
 
 
 def drafts_of(lines: Any) -> list[Draft]:
-    one, two = lines.drafts
+    first, two = lines.drafts
     constants = {"constants": lines.content["constants"]}
-    return [Draft((2,), (RuleDraft("limit", one.rule, {2: "new words"}),), constants), Draft((), (two,))]
+    return [Draft((2,), (RuleDraft("limit", first.rule, {2: "new words"}),), constants), Draft((), (two,))]
 
 
 def test_unchanged_lines_stay_as_they_are(tmp_path: Path) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from guardagent.errors import InputError
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.drafts import Ambiguity, Draft
-from guardagent.translation.examination import examine
+from guardagent.translation.drafts import Ambiguity, Draft, Problem
+from guardagent.translation.examination import examine, examine_policy
 from guardagent.translation.samples import FactDescription
 from guardagent.translation.tools import ToolSchema
-from tests.translation.examination.shop import case, context, draft, problems, rule, samples
+from tests.translation.examination.shop import TRACES, case, context, draft, problems, rule, samples
 
 BEFORE = "before(refund(order_id=o), true, f:get_order(order_id=o), {})"
 SOLVER = {
@@ -208,8 +210,8 @@ def test_each_kind_of_problem_is_found(name: str) -> None:
     of, kind, expected = KINDS[name]
     reported = problems(of, kind)
     assert len(reported) == len(expected), problems(of)
-    for one, text in zip(reported, expected, strict=True):
-        assert text in one.message
+    for problem, text in zip(reported, expected, strict=True):
+        assert text in problem.message
 
 
 FATAL = {"syntax", "argument", "fact", "grounding", "case", "id", "contradictory", "vacuous"}
@@ -220,7 +222,7 @@ def test_what_cannot_be_used_is_fatal() -> None:
     mild = {"a short quote", "no cases", "a quote of another sentence, beside a good one"}
     for name, (of, kind, _) in KINDS.items():
         reported = problems(of, kind)
-        assert all(one.fatal is (kind in FATAL and name not in mild) for one in reported), name
+        assert all(problem.fatal is (kind in FATAL and name not in mild) for problem in reported), name
 
 
 def test_a_wrong_quote_beside_a_good_one_is_not_fatal() -> None:
@@ -241,7 +243,7 @@ def test_a_wrong_quote_beside_a_good_one_is_not_fatal() -> None:
 def test_layout_case_and_gaps_do_not_matter(number: int, quote: str) -> None:
     """A heading can be quoted too, but it is short."""
     reported = problems(draft(rule(quotes={number: quote}), sentences=(number,)), "grounding")
-    assert [one.message for one in reported if "short" not in one.message] == []
+    assert [problem.message for problem in reported if "short" not in problem.message] == []
 
 
 def test_parts_of_a_quote_keep_their_order() -> None:
@@ -301,7 +303,7 @@ def test_a_draft_without_rules_is_fine_if_it_says_why() -> None:
 def test_a_broken_frame_is_one_problem() -> None:
     """Not one for each rule."""
     reported = problems(draft(rule(), rule(id="b")), "syntax", failed_output="[")
-    assert ["the rest of the policy file is wrong: failed_output" in one.message for one in reported] == [True]
+    assert ["the rest of the policy file is wrong: failed_output" in problem.message for problem in reported] == [True]
 
 
 HOSTILE: list[Any] = [
@@ -338,7 +340,7 @@ def test_hostile_rules_are_problems(value: Any) -> None:
     """Never exceptions."""
     reported = examine(draft(replace(rule(), rule=value)), context())
     assert reported
-    json.dumps([one.message for one in reported])
+    json.dumps([problem.message for problem in reported])
 
 
 @pytest.mark.parametrize("value", [float("nan"), [10**5000], "\ud800", DEEP, {1}, CYCLIC, None])
@@ -349,7 +351,7 @@ def test_hostile_cases_are_problems(value: Any) -> None:
         {"id": value, "proposed": {"tool": "refund", "args": {"amount": value}}, "label": 1, "rules": []},
     ):
         reported = problems(draft(rule(cases=(*rule().cases, record))))
-        assert [one.kind for one in reported if one.fatal] or value is None
+        assert [problem.kind for problem in reported if problem.fatal] or value is None
 
 
 def test_long_rules_are_not_even_loaded() -> None:
@@ -367,3 +369,110 @@ def test_hostile_names_are_problems() -> None:
     assert problems(draft(rule(quotes={"2": "must not refund"})))
     assert problems(draft(rule(quotes={2: 5, "x": DEEP})))
     assert samples().tools
+
+
+# --- the assembled policy: its lint, its cases, and recorded calls
+
+
+LIMIT = "forall(refund(amount=a), a <= 500)"
+
+
+def policy(**rules: str) -> str:
+    """The text of a policy file."""
+    written = [{"id": name, "temporal": rule} for name, rule in rules.items()]
+    return json.dumps({**context().frame, "unlisted": "allow", "policies": written})
+
+
+def examined(kind: str, text: str, **options: object) -> list[Problem]:
+    cases = options.pop("cases", {})
+    return [problem for problem in examine_policy(text, context(), cases, **options) if problem.kind == kind]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    path = tmp_path / "traces.jsonl"
+    path.write_text("\n".join(map(json.dumps, TRACES)))
+    return path
+
+
+def test_cases_that_another_rule_denies_hold() -> None:
+    """The other rule decides, and this one is violated no more than before."""
+    text = policy(refund_limit=LIMIT, never="forall(refund(), false)")
+    assert examined("case", text, cases={"refund_limit": rule().cases}) == []
+
+
+def test_cases_that_their_rule_decides_otherwise_do_not_hold() -> None:
+    """As after an answer moved the limit; each problem shows the case."""
+    changed = examined("case", policy(refund_limit=LIMIT.replace("500", "400")), cases={"refund_limit": rule().cases})
+    assert [problem.message for problem in changed] == [
+        "case 'at the limit' violates the rule in the whole policy; alone it does not violate",
+        "case 'below' violates the rule in the whole policy; alone it does not violate",
+    ]
+    assert changed[0].fatal
+    assert '"amount": 500' in changed[0].example
+    unknown = {"refund_limit": [case("u", 1, [])]}
+    assert (
+        "is allowed by the whole" in examined("case", policy(refund_limit="G !tool:cancel"), cases=unknown)[0].message
+    )
+    assert "does not have it" in examined("case", policy(refund_limit=LIMIT), cases={"gone": []})[0].message
+
+
+def test_executed_calls_that_a_rule_denies_are_counted(traces: Path) -> None:
+    """Failed calls are not among them."""
+    problem = examined("too_tight", policy(refund_limit=LIMIT), traces=traces)[0]
+    assert "1 of 2 executed calls of 'refund' violate the rule" in problem.message
+    assert (problem.rule, problem.fatal) == ("refund_limit", False)
+    assert problem.example == """'t1' events[1]: refund {"order_id": "W1", "amount": 700}"""
+
+
+def test_executed_calls_that_are_only_unknown_are_counted(traces: Path) -> None:
+    """The message says what is unknown."""
+    text = policy(confirmed="forall(refund(amount=a), a < 10 || fact(user_confirmed) == true)")
+    problem = examined("unknown_in_traces", text, traces=traces)[0]
+    assert "2 of 2 executed calls of 'refund' are denied only because something is unknown" in problem.message
+    assert "the fact 'user_confirmed' is unknown" in problem.message
+    assert problem.rule == "confirmed"
+
+
+def test_a_file_of_cases_counts_their_histories(tmp_path: Path) -> None:
+    """Nobody knows whether their proposed calls ran."""
+    path = tmp_path / "cases.jsonl"
+    record = case("c", 1, args={"amount": 900}, history=TRACES[0]["events"])
+    path.write_text(json.dumps(record))
+    assert "1 of 2" in examined("too_tight", policy(refund_limit=LIMIT), traces=path)[0].message
+
+
+def test_the_history_of_a_case_is_not_judged_by_its_state_and_facts(tmp_path: Path) -> None:
+    """They are those of the proposed call: an earlier one was made at another time."""
+    path = tmp_path / "cases.jsonl"
+    record = case("c", 1, args={"amount": 900}, history=TRACES[0]["events"]) | {"user_confirmed": False}
+    path.write_text(json.dumps(record | {"state": {"open": False}}))
+    text = policy(
+        refund_limit=LIMIT,
+        confirmed="forall(refund(), fact(user_confirmed) == true)",
+        known="forall(refund(), known(fact(role)))",
+        opened="forall(refund(), state.open == true)",
+    )
+    assert {problem.rule for problem in examined("too_tight", text, traces=path)} == {"refund_limit"}
+    assert examined("unknown_in_traces", text, traces=path) == []
+
+
+def test_contradictions_are_fatal_and_loose_ends_are_not() -> None:
+    """All that lint finds is here."""
+    text = policy(a="forall(refund(amount=a), a < 5)", b="forall(refund(amount=a), a > 5)")
+    assert {(problem.kind, problem.fatal) for problem in examine_policy(text, context(), {})} == {
+        ("contradictory", True),
+        ("uncovered", False),
+        ("unread_argument", False),
+    }
+
+
+def test_a_policy_that_does_not_load_is_one_problem(tmp_path: Path) -> None:
+    """From a text or a file; traces that cannot be read are an error of their owner."""
+    path = tmp_path / "policies.yaml"
+    path.write_text(policy(a="forall(refund("))
+    for source in (path, path.read_text()):
+        assert [problem.kind for problem in examine_policy(source, context(), {})] == ["syntax"]
+    path.write_text(policy(a=LIMIT))
+    with pytest.raises(InputError, match=r"none\.jsonl"):
+        examine_policy(path, context(), {}, tmp_path / "none.jsonl")

@@ -44,7 +44,7 @@ def test_no_more_is_spent_than_the_cap(serve: Serve) -> None:
     asking.map(ask, range(40))
     spent = len(server.requests) * 0.11
     assert 0 < spent <= 4.0
-    assert sum("cap" in one for one in results) == 40 - len(server.requests)
+    assert sum("cap" in result for result in results) == 40 - len(server.requests)
 
 
 def test_a_resumed_run_counts_what_was_paid_before(serve: Serve, tmp_path: Path) -> None:

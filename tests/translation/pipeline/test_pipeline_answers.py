@@ -41,7 +41,7 @@ def answer(folder: Path, *, choice: int | None = 0, words: str = "") -> None:
     path = review_path(folder / "policies.yaml")
     review = read_review(path)
     left = [answer for answer in review.answers if answer.applied]
-    there = {one.question for one in left}
+    there = {doubt.question for doubt in left}
     new = [
         RecordedAnswer(question.id, choice, "Ann", WHEN, words=words)
         for question in review.questions

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
+from guardagent import load_policies, verify
 from guardagent.errors import UnknownNameError
 from guardagent.workflow.analysis.checks import structural_findings
 from guardagent.workflow.analysis.report import GraphFinding
-from guardagent.workflow.model.graph import Graph
+from guardagent.workflow.model.graph import START, Graph, GraphBuilder
 from guardagent.workflow.model.graph_json import read_graph
 from tests.workflow.graphs import graph_of, is_path
 
 FINE = graph_of("start>a a>b b>end")
 
 
-def found(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
+def witnesses(graph: Graph, check: str, **options: Any) -> dict[str | None, list[str]]:
     """Maps each node to the witness of its finding, for one check."""
     findings = structural_findings(graph, **options)
     return {finding.node: list(finding.witness) for finding in findings if finding.check == check}
@@ -40,7 +41,7 @@ def test_nothing_is_found_in_a_graph_that_is_fine() -> None:
 def test_an_exit_that_is_not_reached() -> None:
     """The witness is the exit itself."""
     graph = graph_of("start>a a>end b>done", exits=("end", "done"))
-    assert found(graph, "exit_reachability") == {"done": ["done"]}
+    assert witnesses(graph, "exit_reachability") == {"done": ["done"]}
 
 
 def test_several_exits_that_are_reached() -> None:
@@ -52,18 +53,18 @@ def test_a_livelock() -> None:
     """Every node of the livelock is a finding, and no node with another path."""
     graph = graph_of("start?a start?end a>b b>c c>b")
     expected = {"a": ["start", "a"], "b": ["start", "a", "b"], "c": ["start", "a", "b", "c"]}
-    assert found(graph, "reverse_reachability") == expected
+    assert witnesses(graph, "reverse_reachability") == expected
     assert checks(graph) == {"reverse_reachability"}
 
 
 def test_a_livelock_that_nothing_leads_to_is_none() -> None:
     """Only reachable nodes count."""
-    assert not found(graph_of("start>end a>b b>a"), "reverse_reachability")
+    assert not witnesses(graph_of("start>end a>b b>a"), "reverse_reachability")
 
 
 def test_one_exit_of_several_is_enough_to_end() -> None:
     """Any exit is enough."""
-    assert not found(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
+    assert not witnesses(graph_of("start>a a>done", exits=("end", "done")), "reverse_reachability")
 
 
 # --- dead ends
@@ -72,25 +73,25 @@ def test_one_exit_of_several_is_enough_to_end() -> None:
 def test_a_dead_end_has_a_shortest_path() -> None:
     """The order of definitions has no effect."""
     graph = graph_of("start>a a>b b>c c>d start?e e>d a?end")
-    assert found(graph, "dead_ends") == {"d": ["start", "e", "d"]}
+    assert witnesses(graph, "dead_ends") == {"d": ["start", "e", "d"]}
 
 
 def test_a_dead_end_that_is_not_reached_stands_for_itself() -> None:
     """The dead end is its own witness."""
     graph = graph_of("start>end a>b", alone="c")
-    assert found(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
+    assert witnesses(graph, "dead_ends") == {"b": ["b"], "c": ["c"]}
 
 
 def test_an_entry_without_edges_is_a_dead_end() -> None:
     """Nothing else is reachable."""
     graph = graph_of("", alone="a")
-    assert found(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
-    assert found(graph, "exit_reachability") == {"end": ["end"]}
+    assert witnesses(graph, "dead_ends") == {"start": ["start"], "a": ["a"]}
+    assert witnesses(graph, "exit_reachability") == {"end": ["end"]}
 
 
 def test_an_exit_is_no_dead_end() -> None:
     """This holds with and without outgoing edges."""
-    assert not found(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
+    assert not witnesses(graph_of("start?end start?done done>start", exits=("end", "done")), "dead_ends")
 
 
 # --- routers
@@ -100,7 +101,7 @@ def test_an_exit_is_no_dead_end() -> None:
 def test_edges_of_a_router_are_conditional(sign: str, wrong: bool) -> None:
     """For other kinds of edges, the witness passes the edge."""
     graph = graph_of(f"start>r r?a r{sign}b a>end b>end", kinds={"r": "router"})
-    assert found(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
+    assert witnesses(graph, "router_shape") == ({"r": ["start", "r", "b"]} if wrong else {})
 
 
 def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
@@ -116,7 +117,7 @@ def test_each_wrong_edge_of_a_router_is_a_finding() -> None:
 
 def test_only_routers_have_to_choose() -> None:
     """Other nodes may have edges of any kind."""
-    assert not found(graph_of("start=a start@b a>end b?end"), "router_shape")
+    assert not witnesses(graph_of("start=a start@b a>end b?end"), "router_shape")
 
 
 # --- people
@@ -125,13 +126,13 @@ def test_only_routers_have_to_choose() -> None:
 def test_no_person_takes_part() -> None:
     """The witness is a path from the entry to a reachable exit."""
     graph = graph_of("start>a a>done", exits=("end", "done"))
-    assert found(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
-    assert not found(graph, "human_presence")
+    assert witnesses(graph, "human_presence", require_human=True) == {None: ["start", "a", "done"]}
+    assert not witnesses(graph, "human_presence")
 
 
 def test_no_person_takes_part_and_no_exit_is_reached() -> None:
     """The witness is the entry."""
-    assert found(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
+    assert witnesses(graph_of("start>a a>start"), "human_presence", require_human=True) == {None: ["start"]}
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,12 @@ def test_no_person_takes_part_and_no_exit_is_reached() -> None:
 )
 def test_a_person_is_a_node_or_approves_a_tool(graph: Graph) -> None:
     """One gated tool is enough."""
-    assert not found(graph, "human_presence", require_human=True)
+    assert not witnesses(graph, "human_presence", require_human=True)
 
 
 def coverage(edges: str, sensitive: Sequence[str] = ("pay",), **options: Any) -> dict[str | None, list[str]]:
     graph = graph_of(edges, kinds={"h": "human"}, **options)
-    return found(graph, "human_coverage", sensitive_tools=sensitive)
+    return witnesses(graph, "human_coverage", sensitive_tools=sensitive)
 
 
 def test_a_sensitive_tool_behind_a_person() -> None:
@@ -196,7 +197,7 @@ def test_a_sensitive_tool_has_to_exist() -> None:
 def test_a_tool_node_without_tools() -> None:
     """The witness is a path, or the node if it is unreachable."""
     graph = graph_of("start>a a>t t>end", kinds={"t": "tool", "u": "tool"}, tools={"a": ["look"]}, alone="u")
-    assert found(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
+    assert witnesses(graph, "tool_declarations") == {"t": ["start", "a", "t"], "u": ["u"]}
 
 
 # --- all together
@@ -253,3 +254,69 @@ def is_valid(graph: Graph, finding: GraphFinding) -> bool:
     path = list(finding.witness)
     ends_there = finding.node is None or finding.node in path[-2:]
     return is_path(graph, path) and ends_there and (path[0] == graph.entry_id or path == [finding.node])
+
+
+# --- a suppression needs a reason and a matching finding
+
+
+def stuck(file: Path, line: int = 3) -> Graph:
+    """Returns a graph with a dead end that is defined in a line of a file."""
+    builder = GraphBuilder("stuck", "test")
+    builder.node("sink", "llm", file=str(file), line=line)
+    builder.edge(START, "sink")
+    return builder.graph()
+
+
+def suppressions(graph: Graph, policies: Path | None = None) -> dict[str, str | None]:
+    report = verify(graph, load_policies(policies) if policies else None)
+    return {finding.check: finding.suppressed for finding in report.findings if finding.node == "sink"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\n\ndef sink(): ...  # guardagent: ignore dead-end, livelock -- unexpected end\n",
+        "\n# guardagent: ignore dead_ends, reverse-reachability -- unexpected end\ndef sink(): ...\n",
+        "# guardagent: ignore dead-ends, livelock -- unexpected end\n@decorated\ndef sink(): ...\n",
+    ],
+)
+def test_a_comment_at_the_definition_suppresses(tmp_path: Path, source: str) -> None:
+    """In its line or above, decorators included, under any of the check's names."""
+    file = tmp_path / "nodes.py"
+    file.write_text(source)
+    assert suppressions(stuck(file)) == {"dead_ends": "unexpected end", "reverse_reachability": "unexpected end"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "problem"),
+    [
+        ("ignore dead-end", "has no reason"),
+        ("ignore dead-end --", "has no reason"),
+        ("ignore router-shape -- why not", "matches no finding"),
+        ("ignore dead-and -- why not", "did you mean 'dead-end'?"),
+        ("ignore -- why not", "names an unknown check"),
+    ],
+)
+def test_a_suppression_that_is_wrong_is_a_finding(tmp_path: Path, comment: str, problem: str) -> None:
+    """A wrong suppression suppresses nothing."""
+    file = tmp_path / "nodes.py"
+    file.write_text(f"\n\ndef sink(): ...  # guardagent: {comment}\n")
+    report = verify(stuck(file))
+    (wrong,) = [finding for finding in report.findings if finding.check == "suppressions"]
+    assert problem in wrong.message
+    assert f"{file}:3" in wrong.message
+    assert not any(finding.suppressed for finding in report.findings)
+
+
+def test_a_policy_file_suppresses_too(tmp_path: Path) -> None:
+    """The entry names check and node; an entry without a match is a finding with its line."""
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "version: 1\npolicies: [{id: a, temporal: G !tool:drop}]\nignore:\n"
+        "  - {check: dead-end, node: sink, reason: unexpected end}\n"
+        "  - {check: livelock, node: other, reason: unexpected end}\n"
+    )
+    graph = stuck(tmp_path / "none.py")
+    assert suppressions(graph, path) == {"dead_ends": "unexpected end", "reverse_reachability": None}
+    messages = [finding.message for finding in verify(graph, load_policies(path)).findings]
+    assert any(f"{path}:5: the suppression of 'livelock' at 'other' matches no finding" in text for text in messages)

@@ -60,8 +60,8 @@ def test_no_two_nodes_overlap(graph: tuple[list[Size], list[LayoutLink]]) -> Non
     sizes, links = graph
     layout = lay_out(sizes, links, first=0)
     layout_boxes = boxes(layout, sizes)
-    for one, other in combinations(layout_boxes, 2):
-        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    for box, other in combinations(layout_boxes, 2):
+        assert box[2] <= other[0] or other[2] <= box[0] or box[3] <= other[1] or other[3] <= box[1]
     assert all(left >= -0.01 and top >= -0.01 for left, top, _, _ in layout_boxes)
     assert all(
         right <= layout.size.width + 0.01 and low <= layout.size.height + 0.01 for _, _, right, low in layout_boxes

@@ -10,12 +10,12 @@ import re
 
 def sections(text: str) -> dict[str, tuple[str, frozenset[str]]]:
     """Returns pieces of code under headings `# name: expected strings`."""
-    found = {}
+    by_name = {}
     for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
         heading, _, code = section.partition("\n")
         name, _, words = heading.partition(":")
-        found[name] = code, frozenset(words.split())
-    return found
+        by_name[name] = code, frozenset(words.split())
+    return by_name
 
 
 RETURNS = sections("""

@@ -180,17 +180,20 @@ CREWAI_UNSEEN = [
 ]  # fmt: skip
 
 PROGRAMS = [
-    *(LANGGRAPH.replace("BODY", one).replace("NODE", "node") for one in BODIES),
-    *(LANGGRAPH.replace("BODY", "pass").replace("NODE", one) for one in NODES),
-    *(OPENAI.replace("BODY", one).replace("GIVEN", "tools=[t]") for one in OPENAI_BODIES),
-    *(OPENAI.replace("BODY", "pass").replace("GIVEN", one) for one in OPENAI_UNSEEN),
-    *(ADK.replace("BODY", one).replace("GIVEN", "Agent(name='a', model='m', tools=[t])") for one in ADK_BODIES),
-    *(ADK.replace("BODY", "pass").replace("GIVEN", one) for one in ADK_UNSEEN),
-    *(AUTOGEN.replace("BODY", one).replace("GIVEN", "AssistantAgent('a', None, tools=[t])") for one in AUTOGEN_BODIES),
-    *(AUTOGEN.replace("BODY", "pass").replace("GIVEN", one) for one in AUTOGEN_UNSEEN),
-    *(CREWAI.replace("BODY", one).replace("GIVEN", "crew_with(having(t))") for one in CREWAI_BODIES),
-    *(CREWAI.replace("METHOD", one).replace("GIVEN", "F()") for one in CREWAI_METHODS),
-    *(CREWAI.replace("METHOD", "pass").replace("GIVEN", one) for one in CREWAI_UNSEEN),
+    *(LANGGRAPH.replace("BODY", body).replace("NODE", "node") for body in BODIES),
+    *(LANGGRAPH.replace("BODY", "pass").replace("NODE", body) for body in NODES),
+    *(OPENAI.replace("BODY", body).replace("GIVEN", "tools=[t]") for body in OPENAI_BODIES),
+    *(OPENAI.replace("BODY", "pass").replace("GIVEN", body) for body in OPENAI_UNSEEN),
+    *(ADK.replace("BODY", body).replace("GIVEN", "Agent(name='a', model='m', tools=[t])") for body in ADK_BODIES),
+    *(ADK.replace("BODY", "pass").replace("GIVEN", body) for body in ADK_UNSEEN),
+    *(
+        AUTOGEN.replace("BODY", body).replace("GIVEN", "AssistantAgent('a', None, tools=[t])")
+        for body in AUTOGEN_BODIES
+    ),
+    *(AUTOGEN.replace("BODY", "pass").replace("GIVEN", body) for body in AUTOGEN_UNSEEN),
+    *(CREWAI.replace("BODY", body).replace("GIVEN", "crew_with(having(t))") for body in CREWAI_BODIES),
+    *(CREWAI.replace("METHOD", body).replace("GIVEN", "F()") for body in CREWAI_METHODS),
+    *(CREWAI.replace("METHOD", "pass").replace("GIVEN", body) for body in CREWAI_UNSEEN),
 ]
 PLAIN = "import json, time; y = json.loads(str(time.time())).strip()"
 SEEN = [

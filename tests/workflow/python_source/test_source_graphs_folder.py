@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guardagent.workflow.python_source import source_graphs
-from tests.conftest import CommandResult
+from tests.conftest import Cli
 
 FILES = {
     "a.py": "from agents import Agent\nx = Agent(name='x', handoffs=[Agent(name='z')])\ny = Agent(name='y')\n",
@@ -39,19 +38,19 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_folder(cli: Callable[..., CommandResult], repository: Path) -> None:
+def test_a_folder(cli: Cli, repository: Path) -> None:
     """As JSON, as one page, and as SARIF with relative positions."""
     listed = json.loads(cli("graph", repository).out)
-    assert [(one["name"], one["file"], one["line"]) for one in listed["graphs"]] == [
+    assert [(graph["name"], graph["file"], graph["line"]) for graph in listed["graphs"]] == [
         ("repo/a.py:x", "repo/a.py", 2), ("repo/a.py:y", "repo/a.py", 3), ("repo/pack/b.py:g", "repo/pack/b.py", 2)
     ]  # fmt: skip
-    assert [(one["file"], one["line"]) for one in listed["unread"]] == [("repo/bad.py", 2)]
+    assert [(unread["file"], unread["line"]) for unread in listed["unread"]] == [("repo/bad.py", 2)]
     page = cli("graph", repository, "--format", "html").out
     assert "repo/pack/b.py:g" in page
     assert "http" not in page.replace("http-equiv", "")
     answer = cli("verify", repository, "--format", "sarif")
     (run,) = json.loads(answer.out)["runs"]
-    places = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
+    places = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
     assert (answer.status, places) == (1, {"repo/pack/b.py"})
 
 
@@ -60,20 +59,18 @@ def test_a_file_that_takes_too_long_is_listed(repository: Path) -> None:
     """The others are read."""
     for name in ("bad.py", "ai.py", "a.py", "c.py"):
         (repository / name).unlink()
-    found = source_graphs.graphs_of_folder(repository, seconds=0.0001)
-    assert [one.reason for one in found.unread] == ["reading it took longer than 0.0001 seconds"]
+    graphs = source_graphs.graphs_of_folder(repository, seconds=0.0001)
+    assert [unread.reason for unread in graphs.unread] == ["reading it took longer than 0.0001 seconds"]
 
 
 def test_a_large_file_is_listed(repository: Path) -> None:
     """With its size."""
     (repository / "big.py").write_text("#" * (source_graphs.MOST_BYTES + 1))
-    assert any("1,000,001 bytes" in one.reason for one in source_graphs.graphs_of_folder(repository).unread)
+    assert any("1,000,001 bytes" in unread.reason for unread in source_graphs.graphs_of_folder(repository).unread)
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 0), (("--require-human",), 1)])
-def test_a_file_with_several(
-    cli: Callable[..., CommandResult], repository: Path, options: tuple[str, ...], status: int
-) -> None:
+def test_a_file_with_several(cli: Cli, repository: Path, options: tuple[str, ...], status: int) -> None:
     """In each format; one by its name with its source alone."""
     for form in ("text", "json", "github", "html", "sarif"):
         answer = cli("verify", repository / "a.py", "--format", form, *options)

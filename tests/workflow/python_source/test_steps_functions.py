@@ -183,7 +183,7 @@ def test_literals_of_the_return_annotation_are_found(load: Load, name: str) -> N
     """Literals and enumerations in the return annotation are found in any form."""
     source, expected = DECLARED[name]
     literals = [part.values for part in look(load, source).return_types if part.values is not None]
-    assert frozenset().union(*(KnownStrings.of(one).known for one in literals)) == expected
+    assert frozenset().union(*(KnownStrings.of(value).known for value in literals)) == expected
 
 
 ASKS = sections("""
@@ -466,9 +466,9 @@ def may_ask():
 def send(): mail.send()
 """
     module = load(head + "def f(s):\n" + textwrap.indent(body, "    "))
-    found = [use for use in summarize(module.f).method_calls if use.owner is module.mail and use.method == "send"]
-    assert all(use.after_approval for use in found) == ("asked" in words)
-    assert all(use.unconditional for use in found) == ("sure" in words)
+    uses = [use for use in summarize(module.f).method_calls if use.owner is module.mail and use.method == "send"]
+    assert all(use.after_approval for use in uses) == ("asked" in words)
+    assert all(use.unconditional for use in uses) == ("sure" in words)
 
 
 ALWAYS = sections("""

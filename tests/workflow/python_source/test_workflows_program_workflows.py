@@ -63,16 +63,16 @@ def test_the_workflows_of_a_file(tmp_path: Path, name: str) -> None:
     code, expected = CASES[name]
     path = tmp_path / "app.py"
     path.write_text(HEAD + code)
-    found = graphs_of_source(path)
-    assert (" ".join(one.name for one in found.workflows), found.unread) == (expected, ())
-    for one in found.workflows:
-        assert graph_of_source(path, one.name).nodes == one.graph.nodes
+    read = graphs_of_source(path)
+    assert (" ".join(workflow.name for workflow in read.workflows), read.unread) == (expected, ())
+    for workflow in read.workflows:
+        assert graph_of_source(path, workflow.name).nodes == workflow.graph.nodes
 
 
 def test_one_that_cannot_be_determined_is_unread(tmp_path: Path) -> None:
     """With its line; the others are listed."""
     path = tmp_path / "app.py"
     path.write_text(HEAD + "crew = Crew(agents=[], tasks=5)\na = Agent(name='a')\n")
-    found = graphs_of_source(path)
-    assert "a" in [one.name for one in found.workflows]
-    assert len(found.workflows) + len(found.unread) == 2
+    read = graphs_of_source(path)
+    assert "a" in [workflow.name for workflow in read.workflows]
+    assert len(read.workflows) + len(read.unread) == 2

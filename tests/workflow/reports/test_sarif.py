@@ -107,10 +107,10 @@ def test_texts_are_neither_places_for_arguments_nor_links() -> None:
 
 def test_results_keep_their_fingerprints_and_differ() -> None:
     """Fingerprints stay the same in other runs, and if the graph grows elsewhere."""
-    prints = [one["partialFingerprints"]["guardagent/v1"] for one in run_of(support_report())["results"]]
+    prints = [result["partialFingerprints"]["guardagent/v1"] for result in run_of(support_report())["results"]]
     assert len(set(prints)) == len(prints)
     again = run_of(support_report(support(file="moved.py", line=99)))["results"]
-    assert prints == [one["partialFingerprints"]["guardagent/v1"] for one in again]
+    assert prints == [result["partialFingerprints"]["guardagent/v1"] for result in again]
 
 
 @pytest.mark.slow

@@ -136,6 +136,7 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
         ModelBehaviorError: the arguments do not fit, in the SDK's own words.
     """
 
+    resumes = True
     adapter: OpenAIAdapter
 
     def __init__(

@@ -30,7 +30,7 @@ def test_the_page_of_the_formats_says_the_same() -> None:
     page = (Path(__file__).parents[4] / "docs" / "traces.md").read_text(encoding="utf-8")
     for _, reader in READERS.load_all():
         rows = [f"| `{column}` | {field} |" for column, field in reader.KNOWS.items()]
-        assert "\n".join([*rows, "", "It does not know:", "", *(f"- {one}" for one in reader.UNKNOWN)]) in page
+        assert "\n".join([*rows, "", "It does not know:", "", *(f"- {name}" for name in reader.UNKNOWN)]) in page
 
 
 @pytest.mark.parametrize("name", list(READERS))

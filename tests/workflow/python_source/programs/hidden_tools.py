@@ -1,7 +1,8 @@
 """Programs whose agent can call the tool `danger`, which a reader of the source can easily overlook.
 
 Each program stands after a line with its title. A line `>> FILE` begins another file of the program; the first file is
-`main.py`. Each file of the program begins with `HEAD`, except `tools.py`, which defines the tools.
+`main.py`. Each file of the program begins with `HEAD`, except `tools.py`, which defines the tools. A main file
+without an agent ends with `AGENT`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ HEAD = """
 from agents import Agent
 from tools import danger, safe
 """
+
+AGENT = 'agent = Agent(name="a", tools=tools)'
 
 HIDDEN = """
 # an alias of the list
@@ -70,7 +73,6 @@ def registry():
     return tools, register
 tools, register = registry()
 register(danger)
-agent = Agent(name="a", tools=tools)
 
 # a closure after the agent is made
 def registry():
@@ -92,23 +94,19 @@ agent = Agent(name="a", tools=collect(safe))
 # globals
 tools = [safe]
 globals()["tools"].append(danger)
-agent = Agent(name="a", tools=tools)
 
 # a global that is replaced
 tools = [safe]
 globals()["tools"] = [danger]
-agent = Agent(name="a", tools=tools)
 
 # globals that are updated
 tools = [safe]
 globals().update(tools=[danger])
-agent = Agent(name="a", tools=tools)
 
 # the names of the module
 import sys
 tools = [safe]
 sys.modules[__name__].tools = [danger]
-agent = Agent(name="a", tools=tools)
 
 # setattr
 agent = Agent(name="a", tools=[safe])
@@ -138,7 +136,6 @@ class Plugin:
         tools.append(cls.tool)
 class Dangerous(Plugin):
     tool = danger
-agent = Agent(name="a", tools=tools)
 
 # a metaclass
 tools = [safe]
@@ -148,7 +145,6 @@ class Registering(type):
         return super().__new__(mcs, name, bases, space)
 class Dangerous(metaclass=Registering):
     tool = danger
-agent = Agent(name="a", tools=tools)
 
 # __set_name__
 tools = [safe]
@@ -157,13 +153,11 @@ class Field:
         tools.append(danger)
 class Model:
     one = Field()
-agent = Agent(name="a", tools=tools)
 
 # a class body
 tools = [safe]
 class Model:
     tools.append(danger)
-agent = Agent(name="a", tools=tools)
 
 # a decorator that registers
 tools = [safe]
@@ -173,7 +167,6 @@ def register(function):
 @register
 def something():
     pass
-agent = Agent(name="a", tools=tools)
 
 # a decorator of a class that registers
 tools = [safe]
@@ -183,7 +176,6 @@ def register(made):
 @register
 class Something:
     pass
-agent = Agent(name="a", tools=tools)
 
 # a decorator with arguments, as an object
 class Registry:
@@ -432,7 +424,6 @@ registry.TOOLS.append(danger)
 # exec
 tools = [safe]
 exec("tools.append(danger)")
-agent = Agent(name="a", tools=tools)
 
 # exec after the agent is made
 agent = Agent(name="a", tools=[safe])
@@ -441,12 +432,10 @@ exec("agent.tools.append(danger)")
 # exec of a file
 tools = [safe]
 exec(open("setup.txt").read())
-agent = Agent(name="a", tools=tools)
 
 # eval
 tools = [safe]
 eval("tools.append(danger)")
-agent = Agent(name="a", tools=tools)
 
 # sys.modules
 import sys
@@ -481,7 +470,6 @@ class Handler:
     def on_event(self, event):
         tools.append(danger)
 tools = [safe]
-agent = Agent(name="a", tools=tools)
 
 # added to the tools
 agent = Agent(name="a", tools=[safe])
@@ -559,7 +547,6 @@ tools = [safe]
 def add(into, tool):
     into.append(tool)
 partial(add, tools)(danger)
-agent = Agent(name="a", tools=tools)
 
 # a partial constructor
 from functools import partial
@@ -579,7 +566,6 @@ tools = [safe]
 def add():
     tools.append(danger)
 threading.Thread(target=add).start()
-agent = Agent(name="a", tools=tools)
 
 # a thread with a bound method
 import threading
@@ -610,7 +596,6 @@ def generate():
     yield 1
 for _ in generate():
     pass
-agent = Agent(name="a", tools=tools)
 
 # a list from a generator
 def generate():
@@ -741,7 +726,6 @@ agent = Agent(name="a", tools=rest)
 tools = []
 for name, tool in {"safe": safe, "danger": danger}.items():
     tools.append(tool)
-agent = Agent(name="a", tools=tools)
 
 # star-args
 def make(*tools, **options):
@@ -793,7 +777,6 @@ from importlib.metadata import entry_points
 tools = [safe]
 for point in entry_points(group="tools"):
     tools.append(point.load())
-agent = Agent(name="a", tools=tools)
 
 # entry points that register themselves
 from importlib.metadata import entry_points
@@ -809,14 +792,12 @@ from importlib.metadata import entry_points
 tools = [safe]
 for point in entry_points(group="tools"):
     point.load()(tools)
-agent = Agent(name="a", tools=tools)
 
 # a switch of the environment
 import os
 tools = [safe]
 if os.getenv("DANGER"):
     tools.append(danger)
-agent = Agent(name="a", tools=tools)
 
 # a switch in a conditional expression
 import os
@@ -834,14 +815,12 @@ match os.environ["MODE"]:
         tools = [danger]
     case _:
         tools = [safe]
-agent = Agent(name="a", tools=tools)
 
 # a switch by a loop that ends early
 import os
 for tools in ([danger], [safe]):
     if os.environ.get("DANGER"):
         break
-agent = Agent(name="a", tools=tools)
 
 # an error that is caught
 tools = [safe]
@@ -867,7 +846,6 @@ at = 0
 while at < 3:
     tools.append(danger)
     at += 1
-agent = Agent(name="a", tools=tools)
 
 # recursion
 def collect(depth, tools):
@@ -893,7 +871,6 @@ class Switch:
         tools.append(danger)
         return True
 Switch().on
-agent = Agent(name="a", tools=tools)
 
 # __getattr__
 class Bag:
@@ -915,7 +892,6 @@ class Bag:
     def __getitem__(self, key):
         tools.append(danger)
 Bag()["x"]
-agent = Agent(name="a", tools=tools)
 
 # an operator
 tools = [safe]
@@ -927,7 +903,6 @@ class Adding:
         tools.append(tool)
         return self
 Adding() << danger
-agent = Agent(name="a", tools=tools)
 
 # an operator in place
 class Bag:
@@ -1038,20 +1013,17 @@ asyncio.run(main())
 # a walrus
 if (tools := [danger]):
     pass
-agent = Agent(name="a", tools=tools)
 
 # a loop with else
 for tools in []:
     pass
 else:
     tools = [danger]
-agent = Agent(name="a", tools=tools)
 
 # deleted and made again
 tools = [safe]
 del tools
 tools = [danger]
-agent = Agent(name="a", tools=tools)
 
 # a copy of the agent
 base = Agent(name="a", tools=[safe])
@@ -1071,7 +1043,6 @@ enable(agent)
 from vendor import enable
 tools = [safe]
 enable(tools)
-agent = Agent(name="a", tools=tools)
 
 # a nonlocal name
 def build():
@@ -1089,7 +1060,6 @@ def more():
     global tools
     tools = [danger]
 more()
-agent = Agent(name="a", tools=tools)
 
 # a global name that a callback binds
 import signal
@@ -1098,7 +1068,6 @@ def more(*args):
     global tools
     tools = [danger]
 signal.signal(signal.SIGUSR1, more)
-agent = Agent(name="a", tools=tools)
 
 # a swap
 one, two = [safe], [danger]
@@ -1152,7 +1121,6 @@ logger = logging.getLogger(__name__)
 tools = [safe]
 logger.info("tools: %s", tools)
 print(len(tools), json.dumps([str(one) for one in tools]))
-agent = Agent(name="a", tools=tools)
 
 # a plugin that changes something else
 import plugin
@@ -1202,7 +1170,6 @@ MODE = "safe"
 tools = [safe]
 if MODE == "danger":
     tools.append(danger)
-agent = Agent(name="a", tools=tools)
 """
 
 
@@ -1216,6 +1183,7 @@ def write(folder: Path, code: str) -> Path:
     (folder / "tools.py").write_text(TOOLS)
     for part in f"\n>> main.py\n{code}".split("\n>> ")[1:]:
         name, _, text = part.partition("\n")
+        text += AGENT if name == "main.py" and "agent" not in text else ""
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(HEAD + text + "\n")

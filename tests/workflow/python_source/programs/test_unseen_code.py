@@ -23,8 +23,8 @@ def proofs(folder: Path, code: str) -> set[str]:
         listing = verify_all(hidden_tools.write(folder, code), NEVER, source_only=True)
     except InputError:  # it cannot be read
         return set()
-    reports = [one for one in listing.reports if one.target.endswith(":agent")] or listing.reports
-    return {one.every_run.status for report in reports for one in report.rules}
+    reports = [report for report in listing.reports if report.target.endswith(":agent")] or listing.reports
+    return {result.every_run.status for report in reports for result in report.rules}
 
 
 @pytest.mark.parametrize(("title", "code"), slow_but_every(3, hidden_tools.programs(hidden_tools.HIDDEN)))
@@ -47,7 +47,7 @@ def test_a_builder_that_is_passed_on_can_have_any_edges(tmp_path: Path) -> None:
     )
     for passed, known in ((code, False), (code.replace("extend(b)\n", ""), True)):
         report = verify_all(hidden_tools.write(tmp_path, passed), NEVER, source_only=True).reports[0]
-        edges = {(one.source, one.target) for one in report.graph.edges}
+        edges = {(edge.source, edge.target) for edge in report.graph.edges}
         assert (("n", "n") not in edges, report.rules[0].status == "proved") == (known, known)
 
 

@@ -1,0 +1,196 @@
+"""The author of drafts: its requests, its answers and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from guardagent.errors import AnswerError
+from guardagent.models import load_model
+from guardagent.models.metering import Meter, ResponseCache
+from guardagent.models.prompts import Prompts
+from guardagent.policy.documents import read_document
+from guardagent.translation.context import TranslationContext
+from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_text, read_draft, usable_part
+from guardagent.translation.drafts import Ambiguity, Draft, Problem
+from guardagent.translation.requests import ModelRequests
+from tests.models.conftest import Serve, serve
+from tests.models.server import text
+from tests.translation.library import DRAFT, block, context, translator
+
+# --- authors of drafts, against a scripted server
+
+
+__all__ = ["serve"]
+
+WRONG = DRAFT.replace("n < 5", "n < 6")
+
+
+def limit_problem(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
+    """Finds the limit of six books."""
+    for rule in draft.rules:
+        if "< 6" in rule.rule["temporal"]:
+            yield Problem("case", "allows the sixth book", rule.id, fatal=True)
+
+
+def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | None = None) -> DraftAuthor:
+    model = ModelRequests(Meter(load_model("openai/test"), cache=cache), Prompts())
+    model.limit = limit
+    return DraftAuthor("draft", context(folder), model, limit_problem)
+
+
+def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator(draft=lambda user: DRAFT if "allows the sixth book" in user else WRONG))
+    result = author(tmp_path).draft((4, 5))
+    assert usable_part(result) == result.draft
+    assert not result.problems
+    user = server.requests[1]["messages"][-1]["content"]
+    assert "1. rule loan_limit: allows the sixth book" in user
+    assert "forall(lend(loans=n), n < 6)" in user, "the model sees its last answer"
+
+
+def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator(draft=WRONG))
+    result = author(tmp_path).draft((4, 5))
+    assert [problem.message for problem in result.problems] == ["allows the sixth book"]
+    assert len(server.requests) == 3
+    part = usable_part(result)
+    assert part is not None
+    assert ([rule.id for rule in part.rules], part.sentences) == (["card_checked"], (5,))
+
+
+def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Path) -> None:
+    """On what is not fatal: the reviewer sees it."""
+    server = serve(translator(draft=WRONG))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+
+    def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
+        return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
+
+    result = DraftAuthor("draft", context(tmp_path), model, harmless).draft((4, 5))
+    assert len(result.problems) == 1
+    assert len(server.requests) == 2
+
+
+def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:
+    both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
+    serve(translator(draft=lambda user: both if "sixth" in user else WRONG))
+    assert len(author(tmp_path).draft((4, 5)).problems) == 1
+
+
+def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator(draft=WRONG))
+    result = author(tmp_path, limit=1).draft((4, 5))
+    assert result.error == "the limit of 1 model calls is reached"
+    assert result.problems
+    assert len(server.requests) == 1
+
+
+def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path: Path) -> None:
+    """A later run asks anew; answers that could be read are not paid for twice."""
+    server = serve([text("I refuse."), text("No."), text(block(DRAFT))])
+    cache = ResponseCache(tmp_path / "cache")
+    result = author(tmp_path, cache=cache).draft((4, 5))
+    assert result.draft is None
+    assert "no ```yaml block" in result.error
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
+    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
+    assert len(server.requests) == 3
+
+
+# --- reading drafts in answers of a model
+
+
+RULE = 'rules:\n  - id: r\n    quotes: [{sentence: 4, words: "w"}]\n    temporal: "G !tool:x"\n'
+
+
+def test_a_draft_is_read() -> None:
+    draft = read_draft(block(DRAFT), (4, 5))
+    assert [rule.id for rule in draft.rules] == ["loan_limit", "card_checked"]
+    assert draft.rules[0].quotes == {4: "at most five books on loan"}
+    assert draft.rules[0].rule["temporal"] == "forall(lend(loans=n), n < 5)"
+    assert len(draft.rules[1].cases) == 5
+
+
+def test_a_draft_in_the_form_of_an_answer_is_read_as_itself() -> None:
+    draft = read_draft(block(DRAFT), (4, 5))
+    assert read_draft(draft_text(draft), (4, 5)) == draft
+
+
+DOUBTS = (Ambiguity(4, "a?", ("x", "y")), Ambiguity(5, "b?", ("x", "y")))
+OWN = "ambiguous: [{sentence: 4, question: 'c?', readings: ['v', 'w'], follows: 2}]\n"
+
+
+def test_an_author_says_which_reading_the_rules_follow() -> None:
+    """Of an own ambiguity, and of a known one: but not of a sentence that has no rule and no reason."""
+    followed = "followed: [{doubt: 1, reading: 2}, {doubt: 2, reading: 1}]\n"
+    draft = read_draft(block(RULE + OWN + followed), (4, 5), doubts=DOUBTS)
+    assert [(ambiguity.question, ambiguity.follows) for ambiguity in draft.ambiguities] == [("c?", "w"), ("a?", "y")]
+    assert read_draft(draft_text(draft), (4, 5)) == draft
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("", "no ```yaml block"),
+        ("I cannot help with that.", "no ```yaml block"),
+        (block(RULE) + block(RULE), "2 blocks"),
+        ("```python\nprint()\n```", "no ```yaml block"),
+        (block("rules: []\n"), "no 'rules' and no 'declined'"),
+        (block("{}\n"), "no 'rules' and no 'declined'"),
+        (block("- rules\n"), "expected a mapping"),
+        (block(RULE + "    on_violations: block\n"), "on_violation"),
+        (block(RULE + "    request: no x\n"), "unknown key 'request'"),
+        (block(RULE + "    program: x.py\n"), "unknown key 'program'"),
+        (block(RULE + "    id: s\n"), "appears twice"),
+        (block(RULE + "    cases: [1]\n"), "expected a case"),
+        (block(RULE.replace("sentence: 4", "sentence: true")), "expected the number of a sentence"),
+        (block(RULE + "declarations: {policies: []}\n"), "unknown key 'policies'"),
+        (block(RULE + "declarations: {constants: 5}\n"), "expected names with their values"),
+        (block("declined: [{sentence: 4}]\n"), "key 'reason' is missing"),
+        (block("ambiguous: [{sentence: 4, question: 'a?', readings: ['x', 'x']}]\n"), "two different"),
+        (block(RULE + OWN.replace("follows: 2", "follows: 3")), "the reading 3 is followed; there are 2"),
+        (block(RULE + OWN.replace("follows: 2", "follows: 0")), "expected the position of a reading"),
+        (block(RULE + "followed: [{doubt: 1, reading: 1}]\n"), "there are 0 of them"),
+        ("x" * 300_000, "at most 200,000"),
+        ('rules: "\ud800"\n', "'rules' is"),
+    ],
+)
+def test_an_unusable_answer_is_an_error(answer: str, problem: str) -> None:
+    with pytest.raises(AnswerError, match=problem.replace("(", r"\(")):
+        read_draft(answer, (4,))
+
+
+# --- batches of sentences for one request
+
+
+def test_batches_end_with_their_heading_and_differ_between_drafts(tmp_path: Path) -> None:
+    path = tmp_path / "POLICY.md"
+    path.write_text("# A\n\n" + "One is first. " * 9 + "\n\n# B\n\nTwo is second.\n")
+    sentences = [sentence for sentence in read_document(path).sentences if sentence.kind == "sentence"]
+    assert draft_batches(sentences) == ((2, 3, 4, 5), (6, 7, 8, 9), (10,), (12,))
+    assert draft_batches(sentences, first=2) == ((2, 3), (4, 5, 6, 7), (8, 9, 10), (12,))
+    assert draft_batches([]) == ()
+
+
+def test_sentences_that_only_make_sense_together_stay_together(tmp_path: Path) -> None:
+    path = tmp_path / "POLICY.md"
+    path.write_text(
+        "One is required. Two is required. Three is required. Four is optional before noon. Otherwise it is "
+        "required. In that case a manager is asked.\n\nA refund needs:\n\n- a receipt,\n- a reason,\n- a date.\n\n"
+        "The last one stands alone.\n"
+    )
+    sentences = read_document(path).sentences
+    assert [sentence.number for sentence in sentences] == [*range(1, 12)]
+    assert draft_batches(sentences) == ((1, 2, 3), (4, 5, 6), (7, 8, 9, 10), (11,))
+    assert draft_batches(sentences, first=2)[:2] == ((1, 2), (3, 4, 5, 6))
+
+
+def test_a_long_list_is_split(tmp_path: Path) -> None:
+    """Each item has its introduction beside it in the request."""
+    path = tmp_path / "POLICY.md"
+    path.write_text("A refund needs:\n\n" + "".join(f"- the form {number},\n" for number in range(12)))
+    assert [len(draft_batch) for draft_batch in draft_batches(read_document(path).sentences)] == [8, 4, 1]
