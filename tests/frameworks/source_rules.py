@@ -10,7 +10,7 @@ from guardagent.policy.language.formula import Formula
 from guardagent.policy.load import compile_rules
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.verify import verify
-from tests.workflow.analysis.test_proofs_every_run import keeps
+from tests.workflow.analysis.test_proofs import keeps
 
 FORMS = (
     "G !tool:{}", "G(tool:{} -> O tool:{})", "tool:{} -> F tool:{}", "F tool:{}", "G(tool:{} -> F tool:{})",

@@ -18,7 +18,7 @@ from guardagent.policy.load import compile_rules
 from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.extraction import extract
 from tests.frameworks.simulated_runs import Called
-from tests.workflow.analysis.test_proofs_every_run import keeps
+from tests.workflow.analysis.test_proofs import keeps
 from tests.workflow.random_cases import SETS, TOOLS, Maker
 
 pytest.importorskip("langgraph", reason="LangGraph is not installed")
