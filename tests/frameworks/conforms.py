@@ -90,7 +90,7 @@ def _host(host: HostUnderTest | Callable[[str], HostUnderTest], scenario: str) -
 
 
 def page_test(page: str, *needs: str, turns: Any = REFUNDS) -> Callable[..., None]:
-    """Returns a test that runs the programs of docs/hosts/PAGE.md unchanged, if the modules that they need are there."""
+    """Returns a test that runs the programs of docs/hosts/PAGE.md unchanged, if its modules are installed."""
 
     def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The program blocks a real call; the model, behind HTTP, reads why and asks for less."""

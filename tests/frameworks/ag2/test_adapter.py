@@ -30,26 +30,20 @@ from guardagent.errors import InputError
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded, stream_id
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.ag2.scripted_config import ScriptedConfig, Turn
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
 PIN = "The PIN is 47x11."
 PAY = "version: 1\npolicies:\n  - {id: limit, temporal: 'forall(pay(money=m), m.amount <= 100)'}\n"
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def plain(shop: Shop, *turns: Turn, name: str = "clerk", tools: Any = None, **options: Any) -> Any:
@@ -84,8 +78,11 @@ def ran(agent: Any, name: str = "c1", **options: Any) -> Any:
 
 def outputs(agent: Any) -> list[Any]:
     """Returns the results of calls that the model has read last."""
-    read = agent.config.read[-1]
-    return [result for one in read if isinstance(one, ToolResultsEvent) for result in one.results]
+    return results_in(agent.config.read[-1])
+
+
+def results_in(events: Any) -> list[Any]:
+    return [result for event in events if isinstance(event, ToolResultsEvent) for result in event.results]
 
 
 def reasons(agent: Any) -> list[str]:
@@ -93,27 +90,19 @@ def reasons(agent: Any) -> list[str]:
     return [str(one.error) for one in outputs(agent) if isinstance(one, ToolErrorEvent)]
 
 
+def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs a guarded agent."""
+    tools = [awaited_refund(shop) if awaited else shop.refund, shop.wire, shop.authenticate]
+    agent = agent_of(guard, shop, *turns, tools=tools)
+    answer = asyncio.run(agent.ask("please")).body if named is None else ran(agent, named)
+    read = [[str(getattr(result, "error", result)) for result in results_in(events)] for events in agent.config.read]
+    return Ran(answer, ["\n".join(texts) for texts in read], [isinstance(r, ToolErrorEvent) for r in outputs(agent)])
+
+
+test_guarded_run = guarded_run_test({"agent": run}, AskHalted, written=True)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-    assert ran(agent) == "paid"
-    assert shop.refunds == [("W1", 50)]
-    assert [isinstance(one, ToolErrorEvent) for one in outputs(agent)] == [True, False]
-    assert "refund 100 or less" in reasons(agent)[0]
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends with the reason as its answer; the next one starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    agent = agent_of(guard, shop, *[refund(500 + n) for n in range(6)])
-    assert "control returns to the user" in ran(agent)
-    assert len(agent.config.read) == 4
-    assert ran(agent_of(guard, shop, refund(500), refund(50), "paid")) == "paid"
-    assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.parametrize("kind", ["agent", "sub-agent", "subtask"])
@@ -134,25 +123,6 @@ def test_a_halt_ends_the_turn(kind: str, tmp_path: Path) -> None:
     ran(later)
     assert "halted" in reasons(later)[0]
     assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the turn goes on."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert ran(agent_of(guard, shop, refund(50), "sorry")) == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", OVER_LIMIT)
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-    for awaited in (False, True):
-        shop = Shop()
-        pays = awaited_refund(shop) if awaited else shop.refund
-        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", OVER_LIMIT[name])], "done", tools=[pays]))
-        assert shop.most <= 100
 
 
 def test_a_turn_without_a_conversation_is_denied(tmp_path: Path) -> None:
