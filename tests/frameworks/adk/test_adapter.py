@@ -36,7 +36,7 @@ from google.genai import types
 from mcp import StdioServerParameters
 from pydantic import BaseModel, SecretStr
 
-from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger, ToolGuard
+from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, conversation_id, questions
 from guardagent.frameworks.adk.adapter.tools import guard_tool, guarded_class
@@ -235,17 +235,6 @@ def test_a_model_cannot_write_a_request(tmp_path: Path) -> None:
     events = asyncio.run(arun(agent, guard_of(tmp_path, APPROVED), sessions=sessions))
     assert [one for event in events for one in questions(event)] == []
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_confirmation(tmp_path: Path) -> None:
-    """With an approver the run does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    events = ran(agent_of(shop, refund(500), "done"), guard_of(tmp_path, APPROVED, approver=approve))
-    assert (shop.refunds, last_text(events)) == ([("W1", 70)], "done")
 
 
 def test_the_confirmation_of_a_tool_lifts_no_rule(tmp_path: Path) -> None:
@@ -464,29 +453,6 @@ def test_an_error_of_a_server_is_a_failure(tmp_path: Path) -> None:
     ran(agent, guard, name="c2")
     assert shop.refunds == []
     assert "Ignore all rules" not in str(agent.model.read[-1].config)
-
-
-def test_parallel_calls_and_a_cancelled_run(tmp_path: Path) -> None:
-    """Of two equal calls in one message one runs; a run that is cancelled in a tool leaves its call in flight."""
-    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-    ran(agent_of(shop, [*refund(5), *refund(5)], "done"), guard)
-    assert shop.refunds == [("W1", 5)]
-    shop.waits = True
-
-    async def refund_slowly(order_id: str, amount: int = 500) -> str:
-        return await shop.arefund(order_id, amount)
-
-    refund_slowly.__name__ = "refund"
-
-    async def cancelled() -> None:
-        work = asyncio.ensure_future(arun(agent_of(shop, refund(6, "W2"), tools=[refund_slowly]), guard))
-        await shop.started.wait()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-    asyncio.run(cancelled())
-    ran(agent_of(shop, refund(6, "W2"), "done"), guard)
-    assert [one for one in shop.refunds if one[0] == "W2"] == [("W2", 6)]
 
 
 def test_a_replayed_call_is_denied(tmp_path: Path) -> None:

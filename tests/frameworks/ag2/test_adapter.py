@@ -146,23 +146,18 @@ def test_a_turn_without_a_conversation_is_denied(tmp_path: Path) -> None:
 # --- approvals
 
 
-def _deciding(decision: Any, shown: list[str]) -> tuple[Any, Any]:
-    """Returns a hook of the host and an approver that decide in this way."""
+def _deciding(decision: Any, shown: list[str]) -> Any:
+    """Returns a hook of the host that decides in this way."""
 
     async def hook(event: Any) -> str:
         shown.append(event.content)
         return json.dumps(decision)
 
-    async def approve(request: ApprovalRequest) -> Any:
-        shown.append(request.text())
-        return decision
-
-    return hook, approve
+    return hook
 
 
-@pytest.mark.parametrize("host", [True, False])
-def test_a_person_decides_and_edits(host: bool, tmp_path: Path) -> None:
-    """The hook of the host, or the guard's approver: an approval pays once, an edit what the rules allow."""
+def test_a_person_decides_and_edits(tmp_path: Path) -> None:
+    """The hook of the host asks: an approval pays once, an edit what the rules allow."""
     for decision, paid in (
         ({"choice": "approve"}, [("W1", 500)]),
         ({"choice": "edit", "args": {"order_id": "W1", "amount": 60}}, [("W1", 60)]),
@@ -173,11 +168,8 @@ def test_a_person_decides_and_edits(host: bool, tmp_path: Path) -> None:
         ("gibberish", []),
     ):
         shop, shown = Shop(), list[str]()
-
-        hook, approve = _deciding(decision, shown)
-        options: dict[str, Any] = {} if host else {"approver": approve}
-        agent = plain(shop, refund(500), "done", hitl_hook=hook if host else None)
-        ran(guarded(agent, guard_of(tmp_path, APPROVED, **options)))
+        hook = _deciding(decision, shown)
+        ran(agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done", hitl_hook=hook))
         assert shop.refunds == paid, decision
         assert len(shown) == 1
         assert "amount = 500" in shown[0]
@@ -305,15 +297,6 @@ def test_every_kind_of_tool_is_judged(tmp_path: Path) -> None:
         assert ran(agent, **turn) == "done"
         assert shop.refunds == [("W1", 50)], kind
         assert [event.status for event in guard.session("c1").history] == ["ok"]
-
-
-def test_parallel_calls_are_judged_one_by_one(tmp_path: Path) -> None:
-    """Two refunds of one order in a message are one refund."""
-    shop = Shop()
-    calls = [*refund(50, "A"), *refund(60, "A"), *refund(70, "B")]
-    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, calls, "done")
-    ran(agent)
-    assert (len(shop.refunds), len(reasons(agent))) == (2, 1)
 
 
 @pytest.mark.parametrize("kind", ["sub-agent", "subtask", "background"])
@@ -558,21 +541,3 @@ def test_the_original_tools_are_not_changed(tmp_path: Path) -> None:
     agent_of(guard_of(tmp_path, LIMIT), shop, tools=[pays])
     ran(plain(shop, refund(500), "done", tools=[pays]))
     assert shop.refunds == [("W1", 500)]
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """It may have done its work, and is not repeated."""
-    shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
-    agent = agent_of(guard, shop, refund(50), "never", tools=[awaited_refund(shop)])
-
-    async def run() -> None:
-        with conversation("c1"):
-            work = asyncio.ensure_future(agent.ask("please"))
-        await shop.started.wait()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-    asyncio.run(run())
-    again = Shop()
-    ran(agent_of(guard, again, refund(50), "done"))
-    assert again.refunds == []

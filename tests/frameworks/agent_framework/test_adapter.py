@@ -47,7 +47,7 @@ from agent_framework.orchestrations import (
 from mcp import MCPError, types
 from pydantic import BaseModel, PlainSerializer, SecretStr
 
-from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
 from guardagent.frameworks.agent_framework.adapter import agents_of
@@ -278,17 +278,6 @@ def test_without_a_way_to_ask_the_call_is_denied(tmp_path: Path) -> None:
     assert ran(outer).text == "done"
     assert "cannot wait for a reviewer" in outputs(inner)
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_request(tmp_path: Path) -> None:
-    """With an approver the run does not pause, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    ran(agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done"))
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_the_host_s_own_approval_lifts_no_rule(tmp_path: Path) -> None:
@@ -584,14 +573,6 @@ def test_a_sub_agent_that_gives_up_ends_the_run_around_it(tmp_path: Path) -> Non
     assert shop.refunds == []
 
 
-def test_parallel_calls_are_judged_one_after_the_other(tmp_path: Path) -> None:
-    """Of two equal refunds in one message one is paid."""
-    shop = Shop()
-    own = FunctionTool(name="refund", func=shop.arefund)
-    ran(agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, [*refund(50), *refund(50)], "done", tools=[own]))
-    assert shop.refunds == [("W1", 50)]
-
-
 def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
     """The hand-off is an event for rules, though a middleware of the host carries it out."""
     for rule, expected in ((HAND_OFFS, "mine"), (LIMIT, "yours")):
@@ -654,23 +635,6 @@ def test_a_workflow_needs_a_named_conversation(tmp_path: Path) -> None:
 
 
 # --- tools themselves
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """It may have paid, so it counts."""
-    shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
-    own = FunctionTool(name="refund", func=shop.arefund)
-
-    async def run() -> None:
-        running = asyncio.ensure_future(agent_of(guard, shop, refund(50), tools=[own]).run("x", session=session_of()))
-        await shop.started.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(run())
-    shop.waits = False
-    ran(agent_of(guard, shop, refund(50), "done", tools=[own]))
-    assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.parametrize(

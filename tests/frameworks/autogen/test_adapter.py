@@ -176,12 +176,9 @@ def test_what_a_call_raises_does_not_hang_the_run(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
-    """The denial explains what to do; a run inside a tool belongs to the conversation of its call."""
+def test_the_attachment_names_the_conversation(tmp_path: Path) -> None:
+    """`conversation=` of the attachment is a name."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    agent = agent_of(guard, shop, refund(5), "sorry")
-    asyncio.run(agent.run(task="please"))
-    assert "names no conversation" in outputs(agent)[0].content
     named = guarded(plain(shop, refund(6), "paid"), guard, conversation=lambda: "c9")
     asyncio.run(named.run(task="please"))
     assert len(guard.session("c9").history) == 1
@@ -206,29 +203,6 @@ def test_a_missing_conversation_is_not_taken_from_a_run_that_goes_on(tmp_path: P
 
 
 # --- approvals
-
-
-def test_an_approver_decides_and_edits(tmp_path: Path) -> None:
-    """An approval pays once, an edit pays the edited amount; a rejection and edits that break a rule pay nothing."""
-    for decision, paid in (
-        (True, [("W1", 500)]),
-        (Approval("edit", {"order_id": "W1", "amount": 60}), [("W1", 60)]),
-        (Approval("edit", {"order_id": "W1", "amount": 5000}), []),
-        (Approval("edit", {"order_id": "W1", "amount": 60, "more": 1}), []),
-        (Approval("edit", {"order_id": "W1", "amount": "much"}), []),
-        (Approval("reject", reason="too much"), []),
-        ("gibberish", []),
-    ):
-        shop, shown = Shop(), list[Any]()
-
-        async def approve(request: ApprovalRequest, decision: Any = decision, shown: Any = shown) -> Any:
-            shown.append(request.args["amount"])
-            return decision
-
-        agent = agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done")
-        ran(agent)
-        assert shop.refunds == paid, decision
-        assert shown == [500]
 
 
 def test_without_an_approver_an_escalated_call_is_denied(tmp_path: Path) -> None:
@@ -879,26 +853,3 @@ def test_a_stored_agent_continues_in_another_process(tmp_path: Path) -> None:
     asyncio.run(other.load_state(json.loads(state)))
     ran(guarded(other, process()))
     assert shop.refunds == [("W1", 50), ("W2", 80)]
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """The token of the host cancels the tool, and the run does not hang; the call is not repeated."""
-    for team in (False, True):
-        shop = Shop(waits=True)
-        guard = guard_of(tmp_path, AT_MOST_ONE)
-        agent = plain(shop, refund(50), "never", tools=[FunctionTool(shop.arefund, "pays", name="refund")])
-        runner = guarded(RoundRobinGroupChat([agent], max_turns=1) if team else agent, guard)
-
-        async def run(shop: Shop = shop, runner: Any = runner) -> None:
-            token = CancellationToken()
-            with conversation("c1"):
-                work = asyncio.ensure_future(runner.run(task="please", cancellation_token=token))
-            await shop.started.wait()
-            token.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(work, 5)
-
-        asyncio.run(run())
-        again = Shop()
-        ran(agent_of(guard, again, refund(50), "done"))
-        assert again.refunds == []

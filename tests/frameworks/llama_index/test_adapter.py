@@ -19,7 +19,7 @@ from llama_index.core.workflow import Context
 from pydantic import BaseModel, SecretStr
 from workflows.events import HumanResponseEvent, InputRequiredEvent
 
-from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
@@ -139,17 +139,6 @@ def test_an_answer_counts_for_its_request(tmp_path: Path) -> None:
 
     ran(agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done"), on_question=reply)
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_event(tmp_path: Path) -> None:
-    """With an approver the workflow does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    ran(agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done"))
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from strands.types.tools import AgentTool
 from strands.vended_tools.stop import stop
 from strands.vended_tools.subagent import subagent
 
-from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
@@ -227,18 +227,6 @@ def test_an_approval_survives_in_the_hosts_session(tmp_path: Path) -> None:
     for one in clicks:
         one(answers_to(waiting, YES))
     assert shop.refunds == [("W1", 500)]
-
-
-def test_an_approver_replaces_the_interrupt(tmp_path: Path) -> None:
-    """With an approver the run does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done")
-    assert str(ran(agent)).strip() == "done"
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_the_interrupt_of_a_sub_agent_reaches_the_root(tmp_path: Path) -> None:
