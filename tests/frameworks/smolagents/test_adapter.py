@@ -269,7 +269,7 @@ def test_an_executor_that_is_replaced_within_a_step_is_guarded(tmp_path: Path) -
 def test_a_tool_is_called_by_the_name_by_which_it_is_judged(kind: Kind, tmp_path: Path) -> None:
     """A tool that is renamed after the guard was attached would be judged by its old name."""
     shop = Shop()
-    tool, _ = tools_of(shop)
+    tool = tools_of(shop)[0]
     tool.name = "look_up"
     agent = guarded(agent_of(kind, [tool], ScriptedModel(kind, [refund(500)])), guard_of(tmp_path, LIMIT))
     agent.tools["refund"] = agent.tools.pop("look_up")
