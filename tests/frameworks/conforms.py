@@ -38,7 +38,7 @@ Hosts = Mapping[str, HostUnderTest | Callable[[str], HostUnderTest]]
 """Form of a host -> the host, or what returns it for a scenario."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProcessHost:
     """A host under test whose processes are objects of one class.
 

@@ -35,7 +35,7 @@ from tests.frameworks.scenarios import (
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         answer: what the user gets.

@@ -54,9 +54,7 @@ def refund(amount: Any = 50, order: str = "W1") -> tuple[str, dict[str, Any]]:
     return ("refund", {"order_id": order, "amount": amount})
 
 
-def run(
-    guard: ToolGuard, shop: Shop, *turns: Any, named: str | None = "c1", awaited: bool = False, build: Any = agent
-) -> Ran:
+def run(guard: ToolGuard, shop: Shop, *turns: Any, named: str = "c1", awaited: bool = False, build: Any = agent) -> Ran:
     """Runs a guarded agent or graph, as a coroutine if its tool is one."""
     model = says(*turns)
     made = build(guard, model, (awaited_tools if awaited else tools_of_shop)(shop))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -85,13 +86,12 @@ class GatewayProcess(DeskProcess):
         return (await agent.run(self.talk(agent.script, conversation))).shown
 
 
-def host(api: str) -> ProcessHost:
+def host(_scenario: str, api: str) -> ProcessHost:
     model()  # outside of any loop
-    return ProcessHost(
-        "LiteLLM proxy", CANNOT["LiteLLM proxy"], lambda operator: GatewayProcess(operator, CLIENTS[api])
-    )
+    name = "LiteLLM proxy"
+    return ProcessHost(name, CANNOT[name], lambda operator: GatewayProcess(operator, CLIENTS[api]))
 
 
-HOSTS = {api: lambda _scenario, api=api: host(api) for api in CLIENTS}
+HOSTS = {api: functools.partial(host, api=api) for api in CLIENTS}
 test_conformance = conformance_test(HOSTS)
 test_conformance_with_a_server = server_conformance_test({api: HOSTS[api] for api in ("chat", "messages")})

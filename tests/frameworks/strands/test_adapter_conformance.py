@@ -210,7 +210,7 @@ def _shown(call: Call, output: str) -> list[Any]:
 
 
 HOSTS = {
-    form: ProcessHost("Strands", CANNOT["Strands"], functools.partial(StrandsProcess, form=form)) for form in FORMS
+    str(form): ProcessHost("Strands", CANNOT["Strands"], functools.partial(StrandsProcess, form=form)) for form in FORMS
 }
 test_conformance = conformance_test(HOSTS)
 test_conformance_with_a_server = server_conformance_test(HOSTS)
