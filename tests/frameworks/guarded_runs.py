@@ -143,6 +143,7 @@ def a_halt_ends_the_run(stage: Stage) -> None:
         stage.run(guard, shop, [("wire", {"amount": 5})], refund(50), "paid")
     verdict: Any = getattr(halted.value, "verdict", None)
     assert (verdict.decision, verdict.rules) == ("halt", ("no_wire",))
+    assert guard.session("c1").halted
     assert "halted" in stage.run(guard, shop, refund(50), "sorry").read[1]
     assert (shop.wired, shop.refunds) == ([], [])
 
