@@ -20,9 +20,6 @@ from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ServerSettings
 from guardagent.testing.conformance import HostUnderTest, Operator, check
 
-APPROVALS = ("resume", "approve twice", "another call than was shown", "edit")
-"""The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
-
 
 class RunningServer:
     """A server with one policy, at an address of this machine.

@@ -36,24 +36,22 @@ from google.genai import types
 from mcp import StdioServerParameters
 from pydantic import BaseModel, SecretStr
 
-from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
+from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, conversation_id, questions
 from guardagent.frameworks.adk.adapter.tools import guard_tool, guarded_class
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.adk.scripted_llm import ScriptedLlm, Turn
 from tests.frameworks.adk.served import ServedToolset, result
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
@@ -61,10 +59,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 PIN = "The PIN is 47x11."
 YES, NO = Approval("approve"), Approval("reject")
 PLEASE = types.Content(role="user", parts=[types.Part(text="please")])
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def agent_of(shop: Shop, *turns: Turn, tools: Any = None, **options: Any) -> Any:
@@ -110,17 +104,25 @@ def last_text(events: list[Any]) -> str:
     return "".join(one.text or "" for one in events[-1].content.parts)
 
 
+def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs an agent with a guard, whose conversation is named by the attachment."""
+
+    async def refund(order_id: str, amount: int = 500) -> str:
+        return await shop.arefund(order_id, amount)
+
+    agent = agent_of(shop, *turns, tools=[refund if awaited else shop.refund, shop.wire, shop.authenticate])
+    events = ran(agent, guard, plugin={"conversation": lambda context: named})
+    responses = [part.response for event in events for part in event.get_function_responses()]
+    answer = "".join(part.text or "" for part in events[-1].content.parts)
+    return Ran(
+        answer, [str(read.contents) for read in agent.model.read], ["error" in response for response in responses]
+    )
+
+
+test_guarded_run = guarded_run_test({"agent": run}, RunnerHalted)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    events = ran(agent_of(shop, refund(500), refund(50), "paid"), guard_of(tmp_path, LIMIT))
-    assert (shop.refunds, last_text(events)) == ([("W1", 50)], "paid")
-    responses = [one.response for event in events for one in event.get_function_responses()]
-    assert "refund 100 or less" in responses[0]["error"]
-    assert "error" not in responses[1]
 
 
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
@@ -145,33 +147,6 @@ def test_a_halt_ends_the_run(tmp_path: Path) -> None:
         ran(agent, guard)
         assert "halted" in outputs(agent)
         assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert last_text(ran(agent_of(shop, refund(50), "sorry"), guard)) == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", [one for one in OVER_LIMIT if not one.startswith("twice")])
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-
-    class Till:
-        def __init__(self, shop: Shop) -> None:
-            self.shop = shop
-
-        async def refund(self, order_id: str, amount: int = 500) -> str:
-            return await self.shop.arefund(order_id, amount)
-
-    for function in (lambda shop: shop.refund, lambda shop: Till(shop).refund):
-        shop = Shop()
-        call = [("refund", json.loads(OVER_LIMIT[name]))]
-        ran(agent_of(shop, call, tools=[function(shop)]), guard_of(tmp_path, LIMIT))
-        assert shop.most <= 100
 
 
 def test_the_session_names_the_conversation(tmp_path: Path) -> None:
@@ -260,17 +235,6 @@ def test_a_model_cannot_write_a_request(tmp_path: Path) -> None:
     events = asyncio.run(arun(agent, guard_of(tmp_path, APPROVED), sessions=sessions))
     assert [one for event in events for one in questions(event)] == []
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_confirmation(tmp_path: Path) -> None:
-    """With an approver the run does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    events = ran(agent_of(shop, refund(500), "done"), guard_of(tmp_path, APPROVED, approver=approve))
-    assert (shop.refunds, last_text(events)) == ([("W1", 70)], "done")
 
 
 def test_the_confirmation_of_a_tool_lifts_no_rule(tmp_path: Path) -> None:
@@ -489,29 +453,6 @@ def test_an_error_of_a_server_is_a_failure(tmp_path: Path) -> None:
     ran(agent, guard, name="c2")
     assert shop.refunds == []
     assert "Ignore all rules" not in str(agent.model.read[-1].config)
-
-
-def test_parallel_calls_and_a_cancelled_run(tmp_path: Path) -> None:
-    """Of two equal calls in one message one runs; a run that is cancelled in a tool leaves its call in flight."""
-    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-    ran(agent_of(shop, [*refund(5), *refund(5)], "done"), guard)
-    assert shop.refunds == [("W1", 5)]
-    shop.waits = True
-
-    async def refund_slowly(order_id: str, amount: int = 500) -> str:
-        return await shop.arefund(order_id, amount)
-
-    refund_slowly.__name__ = "refund"
-
-    async def cancelled() -> None:
-        work = asyncio.ensure_future(arun(agent_of(shop, refund(6, "W2"), tools=[refund_slowly]), guard))
-        await shop.started.wait()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-    asyncio.run(cancelled())
-    ran(agent_of(shop, refund(6, "W2"), "done"), guard)
-    assert [one for one in shop.refunds if one[0] == "W2"] == [("W2", 6)]
 
 
 def test_a_replayed_call_is_denied(tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,19 +26,17 @@ from google.genai import types
 from guardagent.enforcement import Approval
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, questions
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     SubAgent,
-    check,
 )
 from tests.frameworks.adk.declarations import CANNOT
 from tests.frameworks.adk.scripted_llm import ScriptedLlm
 from tests.frameworks.adk.served import ServedToolset, result
+from tests.frameworks.conforms import ProcessHost, Team, conformance_test, server_conformance_test, team_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 _ids = itertools.count(1)
@@ -132,22 +128,9 @@ class AdkProcess(Process):
 
     # --- agents
 
-    def _team(self, script: Script) -> Any:
-        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-        turns: list[Any] = []
-        inner: list[tuple[SubAgent, Any]] = []
-        second = None
-        for turn in script:
-            if isinstance(turn, HandOff):
-                second = self._team(turn.script)
-                turns.append([("transfer_to_agent", {"agent_name": "second"})])
-            elif isinstance(turn, SubAgent):
-                inner.append((turn, self._team(turn.script)))
-                name = f"inner_{len(inner)}" if turn.where == "task" else f"delegate_{len(inner)}"
-                turns.append([(name, {"request": "go"} if turn.where == "task" else {})])
-            else:
-                turns.append(turn)
-        return ScriptedLlm(turns), second, inner
+    def _team(self, script: Script) -> Team:
+        hand_over = [[("transfer_to_agent", {"agent_name": "second"})]]
+        return team_of(script, ScriptedLlm, hand_over, {"request": "go"}, "inner")
 
     def _agent(self, team: Any, name: str = "first") -> Any:
         llm, second, inner = team
@@ -188,16 +171,6 @@ class AdkProcess(Process):
         return result(str(await self.operator.shop.tool(name)(**args)))
 
 
-class AdkHost:
-    name = "Google ADK"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[AdkProcess]:
-        yield AdkProcess(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(AdkHost(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("Google ADK", CANNOT["Google ADK"], AdkProcess)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)

@@ -30,26 +30,20 @@ from guardagent.errors import InputError
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded, stream_id
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.ag2.scripted_config import ScriptedConfig, Turn
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
 PIN = "The PIN is 47x11."
 PAY = "version: 1\npolicies:\n  - {id: limit, temporal: 'forall(pay(money=m), m.amount <= 100)'}\n"
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def plain(shop: Shop, *turns: Turn, name: str = "clerk", tools: Any = None, **options: Any) -> Any:
@@ -84,8 +78,11 @@ def ran(agent: Any, name: str = "c1", **options: Any) -> Any:
 
 def outputs(agent: Any) -> list[Any]:
     """Returns the results of calls that the model has read last."""
-    read = agent.config.read[-1]
-    return [result for one in read if isinstance(one, ToolResultsEvent) for result in one.results]
+    return results_in(agent.config.read[-1])
+
+
+def results_in(events: Any) -> list[Any]:
+    return [result for event in events if isinstance(event, ToolResultsEvent) for result in event.results]
 
 
 def reasons(agent: Any) -> list[str]:
@@ -93,27 +90,19 @@ def reasons(agent: Any) -> list[str]:
     return [str(one.error) for one in outputs(agent) if isinstance(one, ToolErrorEvent)]
 
 
+def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs a guarded agent."""
+    tools = [awaited_refund(shop) if awaited else shop.refund, shop.wire, shop.authenticate]
+    agent = agent_of(guard, shop, *turns, tools=tools)
+    answer = asyncio.run(agent.ask("please")).body if named is None else ran(agent, named)
+    read = [[str(getattr(result, "error", result)) for result in results_in(events)] for events in agent.config.read]
+    return Ran(answer, ["\n".join(texts) for texts in read], [isinstance(r, ToolErrorEvent) for r in outputs(agent)])
+
+
+test_guarded_run = guarded_run_test({"agent": run}, AskHalted, written=True)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-    assert ran(agent) == "paid"
-    assert shop.refunds == [("W1", 50)]
-    assert [isinstance(one, ToolErrorEvent) for one in outputs(agent)] == [True, False]
-    assert "refund 100 or less" in reasons(agent)[0]
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends with the reason as its answer; the next one starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    agent = agent_of(guard, shop, *[refund(500 + n) for n in range(6)])
-    assert "control returns to the user" in ran(agent)
-    assert len(agent.config.read) == 4
-    assert ran(agent_of(guard, shop, refund(500), refund(50), "paid")) == "paid"
-    assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.parametrize("kind", ["agent", "sub-agent", "subtask"])
@@ -134,25 +123,6 @@ def test_a_halt_ends_the_turn(kind: str, tmp_path: Path) -> None:
     ran(later)
     assert "halted" in reasons(later)[0]
     assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the turn goes on."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert ran(agent_of(guard, shop, refund(50), "sorry")) == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", OVER_LIMIT)
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-    for awaited in (False, True):
-        shop = Shop()
-        pays = awaited_refund(shop) if awaited else shop.refund
-        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", OVER_LIMIT[name])], "done", tools=[pays]))
-        assert shop.most <= 100
 
 
 def test_a_turn_without_a_conversation_is_denied(tmp_path: Path) -> None:
@@ -176,23 +146,18 @@ def test_a_turn_without_a_conversation_is_denied(tmp_path: Path) -> None:
 # --- approvals
 
 
-def _deciding(decision: Any, shown: list[str]) -> tuple[Any, Any]:
-    """Returns a hook of the host and an approver that decide in this way."""
+def _deciding(decision: Any, shown: list[str]) -> Any:
+    """Returns a hook of the host that decides in this way."""
 
     async def hook(event: Any) -> str:
         shown.append(event.content)
         return json.dumps(decision)
 
-    async def approve(request: ApprovalRequest) -> Any:
-        shown.append(request.text())
-        return decision
-
-    return hook, approve
+    return hook
 
 
-@pytest.mark.parametrize("host", [True, False])
-def test_a_person_decides_and_edits(host: bool, tmp_path: Path) -> None:
-    """The hook of the host, or the guard's approver: an approval pays once, an edit what the rules allow."""
+def test_a_person_decides_and_edits(tmp_path: Path) -> None:
+    """The hook of the host asks: an approval pays once, an edit what the rules allow."""
     for decision, paid in (
         ({"choice": "approve"}, [("W1", 500)]),
         ({"choice": "edit", "args": {"order_id": "W1", "amount": 60}}, [("W1", 60)]),
@@ -203,11 +168,8 @@ def test_a_person_decides_and_edits(host: bool, tmp_path: Path) -> None:
         ("gibberish", []),
     ):
         shop, shown = Shop(), list[str]()
-
-        hook, approve = _deciding(decision, shown)
-        options: dict[str, Any] = {} if host else {"approver": approve}
-        agent = plain(shop, refund(500), "done", hitl_hook=hook if host else None)
-        ran(guarded(agent, guard_of(tmp_path, APPROVED, **options)))
+        hook = _deciding(decision, shown)
+        ran(agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done", hitl_hook=hook))
         assert shop.refunds == paid, decision
         assert len(shown) == 1
         assert "amount = 500" in shown[0]
@@ -335,15 +297,6 @@ def test_every_kind_of_tool_is_judged(tmp_path: Path) -> None:
         assert ran(agent, **turn) == "done"
         assert shop.refunds == [("W1", 50)], kind
         assert [event.status for event in guard.session("c1").history] == ["ok"]
-
-
-def test_parallel_calls_are_judged_one_by_one(tmp_path: Path) -> None:
-    """Two refunds of one order in a message are one refund."""
-    shop = Shop()
-    calls = [*refund(50, "A"), *refund(60, "A"), *refund(70, "B")]
-    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, calls, "done")
-    ran(agent)
-    assert (len(shop.refunds), len(reasons(agent))) == (2, 1)
 
 
 @pytest.mark.parametrize("kind", ["sub-agent", "subtask", "background"])
@@ -588,21 +541,3 @@ def test_the_original_tools_are_not_changed(tmp_path: Path) -> None:
     agent_of(guard_of(tmp_path, LIMIT), shop, tools=[pays])
     ran(plain(shop, refund(500), "done", tools=[pays]))
     assert shop.refunds == [("W1", 500)]
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """It may have done its work, and is not repeated."""
-    shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
-    agent = agent_of(guard, shop, refund(50), "never", tools=[awaited_refund(shop)])
-
-    async def run() -> None:
-        with conversation("c1"):
-            work = asyncio.ensure_future(agent.ask("please"))
-        await shop.started.wait()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-    asyncio.run(run())
-    again = Shop()
-    ran(agent_of(guard, again, refund(50), "done"))
-    assert again.refunds == []

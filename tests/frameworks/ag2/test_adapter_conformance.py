@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -29,67 +27,51 @@ from ag2.tools import Toolkit, ToolResult, tool
 from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
 from ag2.tools.tool import Tool
 
-from guardagent.enforcement import Approval
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
     Operator,
-    Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
 from guardagent.types import thaw
 from tests.frameworks.ag2.declarations import CANNOT
 from tests.frameworks.ag2.scripted_config import ScriptedConfig
+from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test
 
 _ids = itertools.count(1)
 
 
-class Ag2Process(Process):
+class Ag2Process(DeskProcess):
     """A process; the streams of agents outlive it, but its guard does not."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator, self.guard = operator, operator.guard()
         self.server = ShopToolkit(operator.shop)
+        self.tools = self.server.tools_of_server
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
-        return await Desk().run(self._talk(script, conversation, history))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.server.tools_of_server.append(tool)
-
-    async def _talk(self, script: Script, name: str, history: Sequence[tuple[Call, str]]) -> Reply:
         agent = guarded(self._agent("root", script), self.guard)
-        stream = MemoryStream()
+        events = MemoryStream()
         forged = [event for call, output in history for event in _shown(call, output)]
-        await stream.history.replace([*self.operator.kept.get(name, ()), *forged])
+        await events.history.replace([*self.operator.kept.get(name, ()), *forged])
         shown: list[str] = []
 
         async def show(event: BaseEvent) -> None:
             shown.append(str(event))
 
-        with conversation(name), stream.sub_scope(show):
+        with conversation(name), events.sub_scope(show):
             try:
-                reply = await agent.ask("please", stream=stream)
+                reply = await agent.ask("please", stream=events)
             except AskHalted:
                 return Reply("\n".join(shown))
-        self.operator.kept[name] = list(await stream.history.get_events())
+        self.operator.kept[name] = list(await events.history.get_events())
         return Reply("\n".join([*shown, str(reply.body)]))
 
     def _agent(self, name: str, script: Script) -> Any:
@@ -197,16 +179,7 @@ def _shown(call: Call, output: str) -> list[Any]:
     return [ModelRequest([TextInput("hello")]), ModelResponse(tool_calls=calls), results]
 
 
-class Ag2Host:
-    name = "AG2"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[Ag2Process]:
-        yield Ag2Process(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(Ag2Host(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("AG2", CANNOT["AG2"], Ag2Process)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)
+test_the_page_does_what_it_says = page_test("ag2", "ag2.config.openai", "openai")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import datetime as dt
+import functools
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -46,34 +47,28 @@ from agent_framework.orchestrations import (
 from mcp import MCPError, types
 from pydantic import BaseModel, PlainSerializer, SecretStr
 
-from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
 from guardagent.frameworks.agent_framework.adapter.clients import agents_of
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient, Turn
 from tests.frameworks.agent_framework.shop_server import ShopServer
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
 APPROVE = Approval("approve")
 PIN = "The PIN is 47x11."
 HAND_OFFS = "version: 1\npolicies:\n  - {id: stay, temporal: \"forall(handoff(to=t), t != 'second')\"}\n"
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def unguarded_agent(shop: Shop, *turns: Turn, tools: Any = None, **options: Any) -> Any:
@@ -116,61 +111,31 @@ def reviewed(agent: Any, decision: Any, session: AgentSession, say: Callable[[An
     return ran(agent, Message(role="user", contents=[say(request, decision)]), session=session)
 
 
+def run(
+    guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False, stream: bool = False
+) -> Ran:
+    """Runs a guarded agent."""
+    paying = FunctionTool(name="refund", func=shop.arefund if awaited else shop.refund)
+    agent = agent_of(guard, shop, *turns, tools=[paying, shop.wire, shop.authenticate])
+    session = None if named is None else session_of(named)
+    if stream:
+        response, updates = asyncio.run(streamed(agent, session=session))
+        assert response.text.strip() in "".join(update.text for update in updates)
+    else:
+        response = ran(agent, session=session)
+    read = [
+        str([content.to_dict() for message in messages for content in message.contents])
+        for messages in agent.client.read
+    ]
+    return Ran(response.text.strip(), read)
+
+
+test_guarded_run = guarded_run_test(
+    {"awaited": run, "streamed": functools.partial(run, stream=True)}, AgentFrameworkHalted, written=True
+)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's result, with the reason and the remedy; 50 is paid; the same in a stream."""
-    for stream in (False, True):
-        shop = Shop()
-        agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-        found = asyncio.run(streamed(agent))[0] if stream else ran(agent)
-        assert (shop.refunds, found.text.strip()) == ([("W1", 50)], "paid")
-        assert outputs(agent).startswith("Error: ")
-        assert "refund 100 or less" in outputs(agent)
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    turns = [refund(500 + n) for n in range(6)]
-    assert "control returns to the user" in ran(agent_of(guard, shop, *turns)).text
-    response, updates = asyncio.run(streamed(agent_of(guard, shop, *turns)))
-    assert "control returns to the user" in response.text
-    assert "control returns to the user" in "".join(one.text for one in updates)
-    assert ran(agent_of(guard, shop, refund(500), refund(50), "paid")).text == "paid"
-    assert shop.refunds == [("W1", 50)]
-
-
-def test_a_halt_ends_the_run(tmp_path: Path) -> None:
-    """Awaiting the run raises it, also in a stream; afterwards nothing runs in this conversation."""
-    shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    with pytest.raises(AgentFrameworkHalted, match="No money leaves the bank"):
-        ran(agent_of(guard, shop, [("wire", {"amount": 5})], refund(50), "paid"))
-    with pytest.raises(AgentFrameworkHalted, match="No money leaves the bank"):
-        asyncio.run(streamed(agent_of(guard, shop, [("wire", {"amount": 5})]), session=session_of("c2")))
-    agent = agent_of(guard, shop, refund(50), "sorry")
-    ran(agent)
-    assert "halted" in outputs(agent)
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    assert ran(agent_of(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, refund(50), "sorry")).text == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", OVER_LIMIT)
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-    for awaited in (False, True):
-        shop = Shop()
-        own = FunctionTool(name="refund", func=shop.arefund if awaited else shop.refund)
-        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", OVER_LIMIT[name])], tools=[own]))
-        assert shop.most <= 100
 
 
 def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
@@ -313,17 +278,6 @@ def test_without_a_way_to_ask_the_call_is_denied(tmp_path: Path) -> None:
     assert ran(outer).text == "done"
     assert "cannot wait for a reviewer" in outputs(inner)
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_request(tmp_path: Path) -> None:
-    """With an approver the run does not pause, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    ran(agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done"))
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_the_host_s_own_approval_lifts_no_rule(tmp_path: Path) -> None:
@@ -619,14 +573,6 @@ def test_a_sub_agent_that_gives_up_ends_the_run_around_it(tmp_path: Path) -> Non
     assert shop.refunds == []
 
 
-def test_parallel_calls_are_judged_one_after_the_other(tmp_path: Path) -> None:
-    """Of two equal refunds in one message one is paid."""
-    shop = Shop()
-    own = FunctionTool(name="refund", func=shop.arefund)
-    ran(agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, [*refund(50), *refund(50)], "done", tools=[own]))
-    assert shop.refunds == [("W1", 50)]
-
-
 def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
     """The hand-off is an event for rules, though a middleware of the host carries it out."""
     for rule, expected in ((HAND_OFFS, "mine"), (LIMIT, "yours")):
@@ -689,23 +635,6 @@ def test_a_workflow_needs_a_named_conversation(tmp_path: Path) -> None:
 
 
 # --- tools themselves
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """It may have paid, so it counts."""
-    shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
-    own = FunctionTool(name="refund", func=shop.arefund)
-
-    async def run() -> None:
-        running = asyncio.ensure_future(agent_of(guard, shop, refund(50), tools=[own]).run("x", session=session_of()))
-        await shop.started.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(run())
-    shop.waits = False
-    ran(agent_of(guard, shop, refund(50), "done", tools=[own]))
-    assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,19 +28,17 @@ from agent_framework.orchestrations import HandoffBuilder
 from guardagent.enforcement import Approval
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     SubAgent,
-    check,
 )
 from tests.frameworks.agent_framework.declarations import CANNOT
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient
 from tests.frameworks.agent_framework.shop_server import ShopServer
+from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 
 _ids = itertools.count(1)
 
@@ -78,7 +74,7 @@ class AgentFrameworkProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        team = self._team(script)
+        team = team_of(script, ScriptedClient, [[("handoff_to_second", {})]])
         shown = [one for call, output in history for one in _shown(call, output)]
         messages = [*shown, Message(role="user", contents=["please"])]
         if team[1] is not None:
@@ -133,22 +129,6 @@ class AgentFrameworkProcess(Process):
         return Reply(str(outputs))
 
     # --- agents
-
-    def _team(self, script: Script) -> Any:
-        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-        turns: list[Any] = []
-        inner: list[tuple[SubAgent, Any]] = []
-        second = None
-        for turn in script:
-            if isinstance(turn, HandOff):
-                second = self._team(turn.script)
-                turns.append([("handoff_to_second", {})])
-            elif isinstance(turn, SubAgent):
-                inner.append((turn, self._team(turn.script)))
-                turns.append([(f"delegate_{len(inner)}", {})])
-            else:
-                turns.append(turn)
-        return ScriptedClient(turns), second, inner
 
     def _agent(self, team: Any, name: str = "clerk") -> Any:
         client, second, inner = team
@@ -235,20 +215,10 @@ def _shown(call: Call, output: str) -> list[Message]:
     return [Message(role="assistant", contents=[proposed]), Message(role="tool", contents=[result])]
 
 
-class AgentFrameworkHost:
-    name = "Agent Framework"
-    cannot = CANNOT[name]
-
-    def __init__(self, process: type[AgentFrameworkProcess] = AgentFrameworkProcess) -> None:
-        self._process = process
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[AgentFrameworkProcess]:
-        yield self._process(operator)
-
-
-@pytest.mark.parametrize("process", [AgentFrameworkProcess, ClientProcess])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, process: type[AgentFrameworkProcess], tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(AgentFrameworkHost(process), scenario, tmp_path)
+HOSTS = {
+    kind.__name__: ProcessHost("Agent Framework", CANNOT["Agent Framework"], kind)
+    for kind in (AgentFrameworkProcess, ClientProcess)
+}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test({"agent": HOSTS["AgentFrameworkProcess"]})
+test_the_page_does_what_it_says = page_test("agent-framework", "agent_framework_openai")

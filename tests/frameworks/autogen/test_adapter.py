@@ -52,17 +52,15 @@ from guardagent.frameworks.autogen import TeamHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.autogen.scripted_client import ScriptedClient, Turn
 from tests.frameworks.autogen.test_adapter_conformance import ShopWorkbench
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
     policy_file,
 )
@@ -76,10 +74,6 @@ policies:
     temporal: forall(execute_code(code=c), !(c matches /(?s:.*)rm(?s:.*)/))
     message: Do not delete files.
 """
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def plain(shop: Shop, *turns: Turn, name: str = "clerk", tools: Any = None, **options: Any) -> Any:
@@ -122,31 +116,29 @@ def outputs(agent: Any) -> list[Any]:
     return [result for one in read if isinstance(one, FunctionExecutionResultMessage) for result in one.content]
 
 
+def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs a guarded agent."""
+    paying = FunctionTool(shop.arefund, "pays", name="refund") if awaited else shop.refund
+    agent = plain(shop, *turns, tools=[paying, shop.wire, shop.authenticate])
+    return _read(guarded(agent, guard), agent, named)
+
+
+def run_in_team(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """As above, by a team of two, whose other agent says nothing that counts."""
+    agent = plain(shop, *turns, tools=[JsonTool(shop), shop.wire, shop.authenticate])
+    team = RoundRobinGroupChat([agent, plain(shop, *["more"] * 9, name="other")], max_turns=1)
+    return _read(guarded(team, guard), agent, named)
+
+
+def _read(runner: Any, agent: Any, named: str | None) -> Ran:
+    last = asyncio.run(runner.run(task="please")).messages[-1] if named is None else ran(runner, named)
+    return Ran(last.content, [str(read) for read in agent._model_client.read], [one.is_error for one in outputs(agent)])
+
+
+test_guarded_run = guarded_run_test({"agent": run, "team": run_in_team}, TeamHalted, written=True)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-    assert ran(agent).content == "paid"
-    assert shop.refunds == [("W1", 50)]
-    assert [one.is_error for one in outputs(agent)] == [True, False]
-    assert "refund 100 or less" in outputs(agent)[0].content
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    for team in (False, True):
-        shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-        agent = plain(shop, *[refund(500 + n) for n in range(6)], "never")
-        runner = RoundRobinGroupChat([agent, plain(shop, *["more"] * 9, name="other")]) if team else agent
-        found = ran(guarded(runner, guard))
-        assert "control returns to the user" in found.content
-        assert len(agent._model_client.read) == 4
-        again = agent_of(guard, shop, refund(500), refund(50), "paid")
-        assert ran(again).content == "paid"
-        assert shop.refunds == [("W1", 50)]
 
 
 @pytest.mark.parametrize("kind", ["agent", "team", "tool", "society"])
@@ -169,26 +161,6 @@ def test_a_halt_ends_the_run(kind: str, tmp_path: Path) -> None:
     assert (shop.wired, shop.refunds) == ([], [])
 
 
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on, and does not hang."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert ran(agent_of(guard, shop, refund(50), "sorry")).content == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", OVER_LIMIT)
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool, an async one, and one of a workbench alike."""
-    for kind in ("sync", "async", "json"):
-        shop = Shop()
-        tool = FunctionTool(shop.arefund, "pays", name="refund") if kind == "async" else shop.refund
-        tools = [JsonTool(shop)] if kind == "json" else [tool]
-        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", OVER_LIMIT[name])], "done", tools=tools))
-        assert shop.most <= 100
-
-
 def test_what_a_call_raises_does_not_hang_the_run(tmp_path: Path) -> None:
     """Arguments that are no object, a tool that raises or is cancelled, and an unknown tool are errors of the call."""
     shop = Shop()
@@ -204,12 +176,9 @@ def test_what_a_call_raises_does_not_hang_the_run(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
-    """The denial explains what to do; a run inside a tool belongs to the conversation of its call."""
+def test_the_attachment_names_the_conversation(tmp_path: Path) -> None:
+    """`conversation=` of the attachment is a name."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    agent = agent_of(guard, shop, refund(5), "sorry")
-    asyncio.run(agent.run(task="please"))
-    assert "names no conversation" in outputs(agent)[0].content
     named = guarded(plain(shop, refund(6), "paid"), guard, conversation=lambda: "c9")
     asyncio.run(named.run(task="please"))
     assert len(guard.session("c9").history) == 1
@@ -234,29 +203,6 @@ def test_a_missing_conversation_is_not_taken_from_a_run_that_goes_on(tmp_path: P
 
 
 # --- approvals
-
-
-def test_an_approver_decides_and_edits(tmp_path: Path) -> None:
-    """An approval pays once, an edit pays the edited amount; a rejection and edits that break a rule pay nothing."""
-    for decision, paid in (
-        (True, [("W1", 500)]),
-        (Approval("edit", {"order_id": "W1", "amount": 60}), [("W1", 60)]),
-        (Approval("edit", {"order_id": "W1", "amount": 5000}), []),
-        (Approval("edit", {"order_id": "W1", "amount": 60, "more": 1}), []),
-        (Approval("edit", {"order_id": "W1", "amount": "much"}), []),
-        (Approval("reject", reason="too much"), []),
-        ("gibberish", []),
-    ):
-        shop, shown = Shop(), list[Any]()
-
-        async def approve(request: ApprovalRequest, decision: Any = decision, shown: Any = shown) -> Any:
-            shown.append(request.args["amount"])
-            return decision
-
-        agent = agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done")
-        ran(agent)
-        assert shop.refunds == paid, decision
-        assert shown == [500]
 
 
 def test_without_an_approver_an_escalated_call_is_denied(tmp_path: Path) -> None:
@@ -907,26 +853,3 @@ def test_a_stored_agent_continues_in_another_process(tmp_path: Path) -> None:
     asyncio.run(other.load_state(json.loads(state)))
     ran(guarded(other, process()))
     assert shop.refunds == [("W1", 50), ("W2", 80)]
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """The token of the host cancels the tool, and the run does not hang; the call is not repeated."""
-    for team in (False, True):
-        shop = Shop(waits=True)
-        guard = guard_of(tmp_path, AT_MOST_ONE)
-        agent = plain(shop, refund(50), "never", tools=[FunctionTool(shop.arefund, "pays", name="refund")])
-        runner = guarded(RoundRobinGroupChat([agent], max_turns=1) if team else agent, guard)
-
-        async def run(shop: Shop = shop, runner: Any = runner) -> None:
-            token = CancellationToken()
-            with conversation("c1"):
-                work = asyncio.ensure_future(runner.run(task="please", cancellation_token=token))
-            await shop.started.wait()
-            token.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(work, 5)
-
-        asyncio.run(run())
-        again = Shop()
-        ran(agent_of(guard, again, refund(50), "done"))
-        assert again.refunds == []

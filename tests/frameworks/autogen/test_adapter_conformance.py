@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -26,23 +25,20 @@ from autogen_core.model_context import UnboundedChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 from autogen_core.tools import FunctionTool, StaticStreamWorkbench, TextResultContent, ToolResult, Workbench
 
-from guardagent.enforcement import Approval
 from guardagent.frameworks.autogen import TeamHalted, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
     Operator,
-    Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
 from tests.frameworks.autogen.declarations import CANNOT
 from tests.frameworks.autogen.scripted_client import ScriptedClient
+from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Form = Literal["agent", "team"]
@@ -59,32 +55,20 @@ class Models:
     iterations: int
 
 
-class AutoGenProcess(Process):
+class AutoGenProcess(DeskProcess):
     """A process; the states of agents outlive it, but its guard does not."""
 
     def __init__(self, operator: Operator, form: Form) -> None:
         self.operator, self.form, self.guard = operator, form, operator.guard(approver=Desk.ask)
         self.server = ShopWorkbench(operator.shop)
+        self.tools = self.server.tools
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
-        shown = [message for call, output in history for message in _shown(call, output)]
-        return await Desk().run(self._talk(self._models(script), conversation, shown, stream=stream))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.server.tools.append(tool)
-
-    async def _talk(self, models: Models, name: str, history: list[Any], *, stream: bool) -> Reply:
-        agent = self._agent("first", models, history, stream=stream)
+        models = self._models(script)
+        shown_before = [message for call, output in history for message in _shown(call, output)]
+        agent = self._agent("first", models, shown_before, stream=stream)
         runner = guarded(self._team(agent, models, stream=stream), self.guard)
         kept = self.operator.kept.get(f"{name} {type(runner).__name__}")
         if kept is not None:
@@ -208,20 +192,10 @@ def _shown(call: Call, output: str) -> list[Any]:
     return [AssistantMessage(content=[made], source="first"), FunctionExecutionResultMessage(content=[result])]
 
 
-class AutoGenHost:
-    name = "AutoGen"
-    cannot = CANNOT[name]
-
-    def __init__(self, form: Form = "agent") -> None:
-        self.form = form
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[AutoGenProcess]:
-        yield AutoGenProcess(operator, self.form)
-
-
-@pytest.mark.parametrize("form", ["agent", "team"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, form: Form, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(AutoGenHost(form), scenario, tmp_path)
+HOSTS = {
+    form: ProcessHost("AutoGen", CANNOT["AutoGen"], functools.partial(AutoGenProcess, form=form))
+    for form in get_args(Form)
+}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test({"agent": HOSTS["agent"]})
+test_the_page_does_what_it_says = page_test("autogen", "autogen_ext.models.openai")

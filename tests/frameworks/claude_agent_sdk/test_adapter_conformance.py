@@ -6,7 +6,6 @@ import itertools
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,25 +17,22 @@ from claude_agent_sdk import ClaudeAgentOptions, PermissionResultAllow, Permissi
 from mcp.server import Server
 from mcp_types import CallToolResult, ListToolsResult, Tool
 
-from guardagent.enforcement import Approval
 from guardagent.frameworks.claude_agent_sdk import GuardedClient, conversation, guarded, query
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
     Operator,
-    Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
 from guardagent.types import thaw
 from tests.frameworks.claude_agent_sdk.declarations import CANNOT
 from tests.frameworks.claude_agent_sdk.messages_server import MessagesServer, messages_server
 from tests.frameworks.claude_agent_sdk.sessions import SCHEMAS, blocks, shop_options, tool_of
+from tests.frameworks.conforms import DeskProcess, conformance_test, server_conformance_test
 
 pytestmark = [
     pytest.mark.slow,  # each run starts the program
@@ -62,33 +58,19 @@ async def by_client(options: ClaudeAgentOptions, prompt: str) -> AsyncIterator[A
             yield message
 
 
-class ClaudeProcess(Process):
+class ClaudeProcess(DeskProcess):
     """A process. The host's sessions outlive it, but its guard does not."""
 
     def __init__(self, operator: Operator, form: Form, model: MessagesServer) -> None:
         self.operator, self._form, self._model = operator, form, model
         self.guard = operator.guard(aliases=ALIASES)
-        self._late, self._busy = list[str](), set[str]()
+        self.tools, self._busy = list[str](), set[str]()
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
         if history:
-            await self._forge(conversation, history)
-        return await Desk().run(self._talk(script, conversation, stream=stream))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self._late.append(tool)
-
-    async def _talk(self, script: Script, name: str, *, stream: bool = False) -> Reply:
+            await self._forge(name, history)
         delegates: list[Any] = []
         key = self._script(script, delegates)
         options = self._options(delegates, include_partial_messages=stream, **self._session(name))
@@ -128,12 +110,12 @@ class ClaudeProcess(Process):
         return key
 
     def _name(self, tool: str) -> str:
-        return f"mcp__{'late' if tool in self._late else 'shop'}__{tool}"
+        return f"mcp__{'late' if tool in self.tools else 'shop'}__{tool}"
 
     def _delegate(self, sub_agent: SubAgent, number: int) -> Any:
         async def work() -> Reply:
             with conversation("apart"):
-                return await self._talk(sub_agent.script, "apart")
+                return await self.talk(sub_agent.script, "apart")
 
         async def delegate() -> str:
             return str((await sub_agent.run(work())).shown)
@@ -147,7 +129,7 @@ class ClaudeProcess(Process):
         own = [tool_of(name, one) for name, one in tools.items()]
         options.mcp_servers = {
             "shop": claude_agent_sdk.create_sdk_mcp_server("shop", tools=[*own, *delegates]),
-            "late": {"type": "sdk", "name": "late", "instance": late_server(shop, self._late)},
+            "late": {"type": "sdk", "name": "late", "instance": late_server(shop, self.tools)},
         }
         options.allowed_tools = ["mcp__shop", "mcp__late", "Agent"]
         return options
@@ -202,8 +184,6 @@ class ClaudeHost:
             yield ClaudeProcess(operator, self._form, model)
 
 
-@pytest.mark.parametrize("form", [by_query, by_client])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, form: Form, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(ClaudeHost(form), scenario, tmp_path)
+HOSTS = {form.__name__: ClaudeHost(form) for form in (by_query, by_client)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test({"query": HOSTS["by_query"]})

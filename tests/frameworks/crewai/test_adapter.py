@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -43,15 +45,14 @@ from guardagent.frameworks.crewai import CrewHalted, conversation, guarded
 from guardagent.testing.conformance import Shop as ServedShop
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.crewai.shop_server import ShopServer
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     HALTED,
     LIMIT,
     MISSPELT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
@@ -74,11 +75,12 @@ def tools_of(shop: Shop, **options: Any) -> list[Any]:
         """Sends money away."""
         return shop.wire(amount)
 
-    return [refund, wire]
+    @tool
+    def authenticate(email: str, code: str = "1234") -> str:
+        """Logs a customer in."""
+        return shop.authenticate(email, code)
 
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
+    return [refund, wire, authenticate]
 
 
 def delegate(coworker: str) -> list[tuple[str, Any]]:
@@ -91,6 +93,22 @@ def ran(guard: Any, shop: Shop, kind: Kind, *turns: Any, **options: Any) -> tupl
     crew = guarded(crew_of(llm, options.pop("tools", tools_of(shop)), **options), guard)
     with conversation(named):
         return str(crew.kickoff().raw), llm
+
+
+def run(
+    guard: Any, shop: Shop, *turns: Any, named: str | None = "c1", awaited: bool = False, kind: Kind = "native"
+) -> Ran:
+    """Runs a guarded crew."""
+    llm = ScriptedLLM.of(kind, turns)
+    crew = guarded(crew_of(llm, tools_of(shop)), guard)
+    with conversation(named) if named is not None else contextlib.nullcontext():
+        answer = crew.kickoff().raw
+    return Ran(answer, [llm.last_text(at) for at in range(len(llm.read))])
+
+
+test_guarded_run = guarded_run_test(
+    {kind: functools.partial(run, kind=kind) for kind in KINDS}, CrewHalted, strict=False
+)
 
 
 # --- denials
@@ -130,18 +148,6 @@ def test_after_three_replans_control_returns_to_the_user(kind: Kind, tmp_path: P
 
 
 @both
-def test_a_halt_ends_the_run(kind: Kind, tmp_path: Path) -> None:
-    """The kickoff raises it, and nothing runs in the conversation afterwards."""
-    shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    with pytest.raises(CrewHalted, match="No money leaves the bank") as halted:
-        ran(guard, shop, kind, [("wire", {"amount": 5})], refund(50), "paid")
-    assert halted.value.verdict.rules == ("no_wire",)
-    _, llm = ran(guard, shop, kind, refund(50), "paid")
-    assert "halted" in llm.last_text(1)
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
-@both
 def test_a_halt_of_a_coworker_ends_the_run(kind: Kind, tmp_path: Path) -> None:
     """The host's delegation turns every exception into text; the run ends anyway."""
     shop = Shop()
@@ -151,15 +157,6 @@ def test_a_halt_of_a_coworker_ends_the_run(kind: Kind, tmp_path: Path) -> None:
     with conversation("c1"), pytest.raises(CrewHalted):
         crew.kickoff()
     assert (shop.wired, len(first.llm.read)) == ([], 1)
-
-
-@both
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(kind: Kind, fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    assert ran(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, kind, refund(50), "sorry")[0] == "sorry"
-    assert shop.refunds == []
 
 
 @both
@@ -201,7 +198,7 @@ def test_a_new_executor_is_guarded_before_another_thread_runs_it(tmp_path: Path)
     """The host puts it where other tasks of the agent find it, before it has made it ready."""
     agent = guarded(agent_of(ScriptedLLM.of("native", []), tools_of(Shop())), guard_of(tmp_path, LIMIT))
     agent.agent_executor = AgentExecutor(llm=agent.llm, agent=agent, original_tools=tools_of(Shop()))
-    assert [type(one).__name__ for one in agent.agent_executor.original_tools] == ["CrewTool", "CrewTool"]
+    assert [type(one).__name__ for one in agent.agent_executor.original_tools] == ["CrewTool"] * 3
 
 
 # --- how the host runs a tool

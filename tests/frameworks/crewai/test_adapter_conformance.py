@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 pytest.importorskip("crewai", reason="CrewAI is not installed")
+
+from tests.frameworks.conforms import DeskProcess, conformance_test, server_conformance_test
 
 from tests.frameworks.crewai.agents import Kind, ScriptedLLM, agent_of, task_of  # isort: skip - sets the environment
 
@@ -22,17 +24,14 @@ from crewai.tools import tool as crew_tool
 from guardagent.enforcement import Approval
 from guardagent.frameworks.crewai import CrewHalted, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
     Operator,
-    Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
 from tests.frameworks.crewai.declarations import CANNOT
 from tests.frameworks.crewai.shop_server import ShopServer
@@ -49,29 +48,18 @@ FORMS: Sequence[tuple[Form, Kind]] = (
 _ids = itertools.count(1)
 
 
-class CrewProcess(Process):
+class CrewProcess(DeskProcess):
     def __init__(self, operator: Operator, form: Form, kind: Kind, **options: Any) -> None:
         self.operator, self.form, self.kind, self.tools = operator, form, kind, list(operator.tools)
         self.guard = operator.guard(approver=self._ask, **options)
         self._loop = asyncio.get_running_loop()
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
         if self.form == "async crew" and not history:
-            return await Desk().run(self._atalk(script, conversation, stream=stream))
-        return await Desk().run(asyncio.to_thread(self._talk, script, conversation, history, stream=stream))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.tools.append(tool)
+            return await self._atalk(script, name, stream=stream)
+        return await asyncio.to_thread(self._talk, script, name, history, stream=stream)
 
     def _ask(self, request: Any) -> Approval:
         """Asks at the desk of the run, from the thread of its agent."""
@@ -238,8 +226,10 @@ class CrewHost:
         server.close()
 
 
-@pytest.mark.parametrize(("form", "kind"), FORMS)
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, form: Form, kind: Kind, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(CrewHost(form, kind, served=scenario == "late tools of a server"), scenario, tmp_path)
+def host(scenario: str, form: Form, kind: Kind) -> CrewHost:
+    return CrewHost(form, kind, served=scenario == "late tools of a server")
+
+
+HOSTS = {f"{form} {kind}": functools.partial(host, form=form, kind=kind) for form, kind in FORMS}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)

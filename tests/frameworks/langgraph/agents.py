@@ -18,6 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import tools_condition
+from pydantic import Field
 
 from guardagent.enforcement import ToolGuard
 from guardagent.frameworks.langgraph import GuardMiddleware, guarded_tool_node, unless_stopped
@@ -27,7 +28,17 @@ REFUND = "refund"
 
 
 class Scripted(GenericFakeChatModel):
-    """The host's fake model, which accepts tools and ignores them."""
+    """The host's fake model, which accepts tools and ignores them.
+
+    Attributes:
+        read: what it has read in each request.
+    """
+
+    read: list[str] = Field(default_factory=list)
+
+    def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:
+        self.read.append(str(messages))
+        return super()._generate(messages, *args, **options)
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
         return self

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ pytest.importorskip("langgraph")
 
 from langchain_core.tools import StructuredTool, tool
 
+from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph import (
     GuardMiddleware,
@@ -24,6 +25,7 @@ from guardagent.frameworks.langgraph import (
     guarded_tool_node,
     reject,
 )
+from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.langgraph.agents import (
     agent,
     awaited_tools,
@@ -36,16 +38,12 @@ from tests.frameworks.langgraph.agents import (
 )
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
-    REPLAN,
     Shop,
-    broken_rules,
     guard_of,
 )
 
@@ -56,53 +54,30 @@ def refund(amount: Any = 50, order: str = "W1") -> tuple[str, dict[str, Any]]:
     return ("refund", {"order_id": order, "amount": amount})
 
 
-@BOTH
-def test_a_denied_refund_is_replanned(build: Any, tmp_path: Path) -> None:
-    """500 is denied with a reason and a remedy; then the model proposes 50, which is paid."""
+def run(guard: ToolGuard, shop: Shop, *turns: Any, named: str = "c1", awaited: bool = False, build: Any = agent) -> Ran:
+    """Runs a guarded agent or graph, as a coroutine if its tool is one."""
+    model = says(*turns)
+    made = build(guard, model, (awaited_tools if awaited else tools_of_shop)(shop))
+    found = asyncio.run(made.ainvoke(user(), thread(named))) if awaited else made.invoke(user(), thread(named))
+    at_last = found["messages"][len(found["messages"]) - 1]
+    return Ran(at_last.content, model.read, [result.status == "error" for result in results(found)])
+
+
+UNNAMED, TIRED = "a run without a conversation is denied", "after three replans control returns to the user"
+test_guarded_run = guarded_run_test({"agent": run}, RunStopped, without=[UNNAMED])
+GRAPH = {"graph": functools.partial(run, build=graph)}
+test_guarded_run_of_a_graph = guarded_run_test(GRAPH, RunStopped, without=[UNNAMED, TIRED])
+
+
+def test_after_three_replans_a_graph_ends(tmp_path: Path) -> None:
+    """The fourth consecutive denial ends the run; a new user turn resets the count."""
     shop = Shop()
-    made = build(guard_of(tmp_path, LIMIT), says(*[[("refund", args)] for args in REPLAN]), tools_of_shop(shop))
-    found = made.invoke(user(), thread())
-    assert shop.refunds == [("W1", 50)]
-    denied, paid = results(found)
-    assert denied.status == "error"
-    assert "refund 100 or less" in denied.content
-    assert paid.status == "success"
-
-
-@BOTH
-def test_a_denied_refund_is_replanned_with_await(build: Any, tmp_path: Path) -> None:
-    """The same holds for an asynchronous host and a coroutine tool."""
-    shop = Shop()
-    made = build(guard_of(tmp_path, LIMIT), says(*[[("refund", args)] for args in REPLAN]), awaited_tools(shop))
-    asyncio.run(made.ainvoke(user(), thread()))
-    assert shop.refunds == [("W1", 50)]
-
-
-@BOTH
-def test_a_rule_over_history_counts_only_successes(build: Any, tmp_path: Path) -> None:
-    """A refund is denied before authentication and after a failed one, and allowed after a successful one."""
-    shop = Shop()
-    model = says(
-        [refund()],
-        [("authenticate", {"email": "a@b", "code": "0"})],
-        [refund()],
-        [("authenticate", {"email": "a@b"})],
-        [refund()],
+    made = graph(
+        guard_of(tmp_path, LIMIT), says(*[[refund(500 + n)] for n in range(4)], [refund(50)]), tools_of_shop(shop)
     )
-    made = build(guard_of(tmp_path, AUTHENTICATED), model, tools_of_shop(shop))
-    found = made.invoke(user(), thread())
+    assert (len(results(made.invoke(user(), thread()))), shop.refunds) == (4, [])
+    made.invoke(user("50 then"), thread())
     assert shop.refunds == [("W1", 50)]
-    assert [one.status for one in results(found)] == ["error", "success", "error", "success", "success"]
-
-
-@BOTH
-@pytest.mark.parametrize("written", OVER_LIMIT.values(), ids=OVER_LIMIT)
-def test_no_spelling_of_the_arguments_gets_past_the_limit(build: Any, written: str, tmp_path: Path) -> None:
-    """Whatever the model writes, the shop never pays more than 100."""
-    shop = Shop()
-    made = build(guard_of(tmp_path, LIMIT), says([("refund", json.loads(written))]), tools_of_shop(shop))
-    made.invoke(user(), thread())
-    assert shop.most <= 100
 
 
 @BOTH
@@ -171,29 +146,6 @@ def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: 
     assert shop.refunds == []
 
 
-def test_the_guards_own_approver_replaces_the_interrupt(tmp_path: Path) -> None:
-    """The run is not interrupted, and the tool gets the arguments as the approver edited them."""
-    from guardagent.enforcement import Approval
-
-    shop = Shop()
-    guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("edit", {"order_id": "W1", "amount": 60}))
-    agent(guard, says([refund(500)]), tools_of_shop(shop), checkpointer=None).invoke(user(), thread())
-    assert shop.refunds == [("W1", 60)]
-
-
-@BOTH
-def test_a_halt_stops_the_run(build: Any, tmp_path: Path) -> None:
-    """The error carries the verdict, and the conversation stays halted."""
-    shop = Shop()
-    guard = guard_of(tmp_path, HALTED)
-    made = build(guard, says([("wire", {"amount": 1})], [refund()]), tools_of_shop(shop))
-    with pytest.raises(RunStopped) as stopped:
-        made.invoke(user(), thread())
-    assert stopped.value.verdict.decision == "halt"
-    assert guard.session("t").halted
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
 def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:
     """A ToolNode does not convert the halt into a message."""
     shop = Shop()
@@ -203,23 +155,6 @@ def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:
     with pytest.raises(RunStopped):
         made.invoke(user(), thread())
     assert shop.wired == []
-
-
-@BOTH
-def test_two_identical_parallel_refunds_are_one(build: Any, tmp_path: Path) -> None:
-    """Under "at most one", only the first is paid."""
-    shop = Shop()
-    build(guard_of(tmp_path, AT_MOST_ONE), says([refund(), refund()]), tools_of_shop(shop)).invoke(user(), thread())
-    assert shop.refunds == [("W1", 50)]
-
-
-@BOTH
-def test_two_identical_parallel_refunds_are_one_with_await(build: Any, tmp_path: Path) -> None:
-    """The same holds for an asynchronous host."""
-    shop = Shop()
-    made = build(guard_of(tmp_path, AT_MOST_ONE), says([refund(), refund()]), awaited_tools(shop))
-    asyncio.run(made.ainvoke(user(), thread()))
-    assert shop.refunds == [("W1", 50)]
 
 
 @BOTH
@@ -238,30 +173,6 @@ def test_a_cancelled_call_stays_in_flight(build: Any, tmp_path: Path) -> None:
         await made.ainvoke(user("again"), thread())
 
     asyncio.run(run())
-    assert shop.refunds == [("W1", 50)]
-
-
-@BOTH
-@pytest.mark.parametrize("kind", broken_rules())
-def test_a_rule_set_that_does_not_work_denies(build: Any, kind: str, tmp_path: Path) -> None:
-    """Nothing is paid if a rule raises, hangs or returns an invalid result."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[kind])
-    found = build(guard, says([refund()]), tools_of_shop(shop)).invoke(user(), thread())
-    assert shop.refunds == []
-    assert results(found)[0].status == "error"
-
-
-@BOTH
-def test_after_three_replans_control_returns_to_the_user(build: Any, tmp_path: Path) -> None:
-    """The fourth consecutive denial ends the run with the reason; a new user turn resets the count."""
-    shop = Shop()
-    model = says(*[[refund(500 + one)] for one in range(4)], [refund(50)])
-    made = build(guard_of(tmp_path, LIMIT), model, tools_of_shop(shop))
-    found = made.invoke(user(), thread())
-    assert len(results(found)) == 4
-    assert not shop.refunds
-    made.invoke(user("50 then"), thread())
     assert shop.refunds == [("W1", 50)]
 
 

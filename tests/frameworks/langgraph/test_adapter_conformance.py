@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ from langgraph.types import Command
 from guardagent.enforcement import Approval
 from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     HandOff,
     Operator,
@@ -34,8 +31,8 @@ from guardagent.testing.conformance import (
     Script,
     SubAgent,
     Turn,
-    check,
 )
+from tests.frameworks.conforms import ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.langgraph.agents import Scripted, thread, user
 from tests.frameworks.langgraph.declarations import CANNOT
 
@@ -172,16 +169,6 @@ def _message(turn: Turn) -> AIMessage:
     )
 
 
-class LangGraphHost:
-    name = "LangChain, LangGraph"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[LangGraphProcess]:
-        yield LangGraphProcess(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(LangGraphHost(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("LangChain, LangGraph", CANNOT["LangChain, LangGraph"], LangGraphProcess)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -14,9 +13,9 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("litellm")
 
-from guardagent.enforcement import Approval
-from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Operator, Process, Reply, SubAgent, check
+from guardagent.testing.conformance import Desk, HandOff, Operator, Reply, SubAgent
 from guardagent.testing.conformance.host import Call, Script
+from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.litellm.clients import CLIENTS, GatewayClient
 from tests.frameworks.litellm.declarations import CANNOT
 from tests.frameworks.litellm.gateway import guardrail, inside, model, post
@@ -30,7 +29,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
-class GatewayProcess(Process):
+class GatewayProcess(DeskProcess):
     """A process of the proxy. Its clients keep the messages of their conversations."""
 
     def __init__(self, operator: Operator, client: GatewayClient) -> None:
@@ -38,43 +37,27 @@ class GatewayProcess(Process):
         unknown = "refuse" if operator.ledger else "judge"
         self.guardrail = guardrail(operator.guard(approver=Desk.ask), unknown_calls=unknown)
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
-        return await Desk().run(self._talk(script, conversation, history, stream=stream))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.tools.append(tool)
-
-    async def _talk(
-        self, script: Script, conversation: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
-    ) -> Reply:
-        client, kept = self.client, self.operator.kept.setdefault(conversation, [])
+        client, kept = self.client, self.operator.kept.setdefault(name, [])
         agents: dict[str, Any] = {}
         items = [*kept, client.user(model().script([self._turn(one, agents) for one in script]))]
-        for (name, args), output in history:
+        for (tool, args), output in history:
             shown = f"shown_{next(_numbers)}"
-            items = [client.call((shown, name, args)), *client.results([(shown, output)]), *items]
+            items = [client.call((shown, tool, args)), *client.results([(shown, output)]), *items]
         shown_text = ""
         while True:
-            found = await self._ask(items, agents, conversation, stream=stream)
+            found = await self._ask(items, agents, name, stream=stream)
             if isinstance(found, str):
                 return Reply(shown_text + found)
             text, calls, more = found
             shown_text, items = shown_text + text, [*items, *more]
             if not calls:
                 break
-            outputs = await asyncio.gather(*(self._run(name, args, agents, conversation) for _, name, args in calls))
+            outputs = await asyncio.gather(*(self._run(tool, args, agents, name) for _, tool, args in calls))
             items += client.results([(call[0], output) for call, output in zip(calls, outputs, strict=True)])
-        self.operator.kept[conversation] = items
+        self.operator.kept[name] = items
         return Reply(shown_text)
 
     def _turn(self, turn: Any, agents: dict[str, Any]) -> Any:
@@ -99,25 +82,16 @@ class GatewayProcess(Process):
             return await self.operator.shop.tool(name)(**args)
         agent = agents[name]
         if isinstance(agent, HandOff):
-            return (await self._talk(agent.script, conversation)).shown
-        return (await agent.run(self._talk(agent.script, conversation))).shown
+            return (await self.talk(agent.script, conversation)).shown
+        return (await agent.run(self.talk(agent.script, conversation))).shown
 
 
-class GatewayHost:
+def host(_scenario: str, api: str) -> ProcessHost:
+    model()  # outside of any loop
     name = "LiteLLM proxy"
-    cannot = CANNOT[name]
-
-    def __init__(self, client: GatewayClient) -> None:
-        self._client = client
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[GatewayProcess]:
-        yield GatewayProcess(operator, self._client)
+    return ProcessHost(name, CANNOT[name], lambda operator: GatewayProcess(operator, CLIENTS[api]))
 
 
-@pytest.mark.parametrize("api", CLIENTS)
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, api: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    model()
-    check(GatewayHost(CLIENTS[api]), scenario, tmp_path)
+HOSTS = {api: functools.partial(host, api=api) for api in CLIENTS}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test({api: HOSTS[api] for api in ("chat", "messages")})

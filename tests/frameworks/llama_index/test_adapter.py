@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -20,30 +19,23 @@ from llama_index.core.workflow import Context
 from pydantic import BaseModel, SecretStr
 from workflows.events import HumanResponseEvent, InputRequiredEvent
 
-from guardagent.enforcement import Approval, ApprovalRequest, ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.llama_index.scripted_llm import ScriptedLLM, Turn
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
-    HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
 PIN = "The PIN is 47x11."
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def agent_of(guard: ToolGuard, shop: Shop, *turns: Turn, tools: Any = None, **options: Any) -> Any:
@@ -76,55 +68,23 @@ def outputs(agent: Any) -> str:
     return str(agent.llm.read[-1])
 
 
+def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs a guarded agent."""
+    paying = FunctionTool.from_defaults(async_fn=shop.arefund, name="refund") if awaited else shop.refund
+    agent = agent_of(guard, shop, *turns, tools=[paying, shop.wire, shop.authenticate])
+
+    async def unnamed() -> Any:
+        return await agent.run("please"), []
+
+    found, events = asyncio.run(unnamed() if named is None else arun(agent, named))
+    failed = [event.tool_output.is_error for event in events if hasattr(event, "tool_output")]
+    return Ran(str(found), [str(read) for read in agent.llm.read], failed)
+
+
+test_guarded_run = guarded_run_test({"agent": run}, WorkflowHalted)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-    found, events = asyncio.run(arun(agent))
-    assert (shop.refunds, str(found)) == ([("W1", 50)], "paid")
-    results = [one.tool_output for one in events if hasattr(one, "tool_output")]
-    assert [one.is_error for one in results] == [True, False]
-    assert "refund 100 or less" in results[0].content
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    assert "control returns to the user" in str(ran(agent_of(guard, shop, *[refund(500 + n) for n in range(6)])))
-    assert str(ran(agent_of(guard, shop, refund(500), refund(50), "paid"))) == "paid"
-    assert shop.refunds == [("W1", 50)]
-
-
-def test_a_halt_ends_the_run(tmp_path: Path) -> None:
-    """Awaiting the run raises it; afterwards nothing runs in this conversation."""
-    shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    with pytest.raises(WorkflowHalted, match="No money leaves the bank"):
-        ran(agent_of(guard, shop, [("wire", {"amount": 5})], refund(50), "paid"))
-    agent = agent_of(guard, shop, refund(50), "sorry")
-    ran(agent)
-    assert "halted" in outputs(agent)
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    assert str(ran(agent_of(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, refund(50), "sorry"))) == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", [one for one in OVER_LIMIT if not one.startswith("twice")])
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-    for awaited in (False, True):
-        shop = Shop()
-        tool = FunctionTool.from_defaults(async_fn=shop.arefund, name="refund") if awaited else shop.refund
-        ran(agent_of(guard_of(tmp_path, LIMIT), shop, [("refund", json.loads(OVER_LIMIT[name]))], tools=[tool]))
-        assert shop.most <= 100
 
 
 def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
@@ -179,17 +139,6 @@ def test_an_answer_counts_for_its_request(tmp_path: Path) -> None:
 
     ran(agent_of(guard_of(tmp_path, APPROVED), shop, refund(500), "done"), on_question=reply)
     assert shop.refunds == []
-
-
-def test_an_approver_replaces_the_event(tmp_path: Path) -> None:
-    """With an approver the workflow does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    ran(agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done"))
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,17 +23,15 @@ from workflows.events import InputRequiredEvent
 from guardagent.enforcement import Approval
 from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
+from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.llama_index.declarations import CANNOT
 from tests.frameworks.llama_index.scripted_llm import ScriptedLLM
 
@@ -54,6 +50,9 @@ class WaitingRun:
     event: InputRequiredEvent
 
 
+HAND_OVER = [[("handoff", {"to_agent": "second", "reason": "he knows"})]]
+
+
 class LlamaProcess(Process):
     """A process; contexts and the scripts of models outlive it, but its guard does not."""
 
@@ -69,7 +68,7 @@ class LlamaProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        team = self._team(script)
+        team = team_of(script, ScriptedLLM, HAND_OVER)
         agent = await self._agent(team)
         shown = [one for call, output in history for one in _shown(call, output)]
         return await self._go_on(agent, team, conversation, stream=stream, user_msg="please", chat_history=shown)
@@ -120,22 +119,6 @@ class LlamaProcess(Process):
         return Reply(question=question)
 
     # --- agents
-
-    def _team(self, script: Script) -> Any:
-        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-        turns: list[Any] = []
-        inner: list[tuple[SubAgent, Any]] = []
-        second = None
-        for turn in script:
-            if isinstance(turn, HandOff):
-                second = self._team(turn.script)
-                turns.append([("handoff", {"to_agent": "second", "reason": "he knows"})])
-            elif isinstance(turn, SubAgent):
-                inner.append((turn, self._team(turn.script)))
-                turns.append([(f"delegate_{len(inner)}", {})])
-            else:
-                turns.append(turn)
-        return ScriptedLLM(turns), second, inner
 
     async def _agent(self, team: Any) -> Any:
         first = await self._built("first", *team)
@@ -192,16 +175,7 @@ def _shown(call: Call, output: str) -> list[Any]:
     ]
 
 
-class LlamaHost:
-    name = "LlamaIndex"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[LlamaProcess]:
-        yield LlamaProcess(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(LlamaHost(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("LlamaIndex", CANNOT["LlamaIndex"], LlamaProcess)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)
+test_the_page_does_what_it_says = page_test("llama-index", "llama_index.llms.openai")

@@ -53,7 +53,6 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
-    REPLAN,
     Shop,
     broken_rules,
     guard_of,
@@ -106,35 +105,42 @@ async def call(of: Any, tool: str, args: dict[str, Any]) -> tuple[bool, str]:
     return bool(reply.is_error), "\n".join(one.text for one in reply.content)
 
 
+def replies(server: Any, mode: str, *calls: tuple[str, dict[str, Any]], **options: Any) -> list[tuple[bool, str]]:
+    """Makes calls in a session of its own. Returns whether each failed, and its text."""
+
+    async def session() -> list[tuple[bool, str]]:
+        async with client(server, mode, **options) as agent:
+            return [await call(agent, *proposed) for proposed in calls]
+
+    replied: list[tuple[bool, str]] = run(session())
+    return replied
+
+
+def failed(*args: Any, **options: Any) -> list[bool]:
+    """As above, without the texts."""
+    return [error for error, _ in replies(*args, **options)]
+
+
+def refund(amount: Any, order_id: str = "W1") -> tuple[str, dict[str, Any]]:
+    return ("refund", {"order_id": order_id, "amount": amount})
+
+
 def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -> None:
     """500 is a tool's error that says what would do; 50 is paid."""
     shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES)), mode) as agent:
-            error, reply = await call(agent, "refund", REPLAN[0])
-            assert error
-            assert "refund 100 or less" in reply
-            assert await call(agent, "refund", REPLAN[1]) == (False, "refunded 50 of W1")
-
-    run(session())
-    assert shop.refunds == [("W1", 50)]
+    server = serve(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES))
+    (error, reply), paid = replies(server, mode, refund(500), refund(50))
+    assert error
+    assert "refund 100 or less" in reply
+    assert (paid, shop.refunds) == ((False, "refunded 50 of W1"), [("W1", 50)])
 
 
 def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:
     """A refund needs an earlier authentication; a failed one does not count."""
     shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, AUTHENTICATED), tools_of(shop, *NAMES)), mode) as agent:
-            refund = {"order_id": "W1", "amount": 5}
-            assert (await call(agent, "refund", refund))[0]
-            await call(agent, "authenticate", {"email": "a", "code": "0"})
-            assert (await call(agent, "refund", refund))[0]
-            await call(agent, "authenticate", {"email": "a"})
-            assert not (await call(agent, "refund", refund))[0]
-
-    run(session())
+    server = serve(guard_of(tmp_path, AUTHENTICATED), tools_of(shop, *NAMES))
+    wrong, right = (("authenticate", {"email": "a", "code": code}) for code in ("0", "1234"))
+    assert failed(server, mode, refund(5), wrong, refund(5), right, refund(5))[::2] == [True, True, False]
     assert shop.refunds == [("W1", 5)]
 
 
@@ -158,13 +164,9 @@ def test_the_client_shows_the_approval_form(
         requests.append(params.message)
         return ElicitResult(action="accept", content=content)
 
-    async def session() -> None:
-        server = serve(guard_of(tmp_path, APPROVED), tools_of(shop, *NAMES))
-        async with client(server, mode, elicitation_callback=elicited) as agent:
-            for _ in range(2):
-                assert (await call(agent, "refund", {"order_id": "W1"}))[0] == (not paid)
-
-    run(session())
+    server = serve(guard_of(tmp_path, APPROVED), tools_of(shop, *NAMES))
+    default = ("refund", {"order_id": "W1"})
+    assert failed(server, mode, default, default, elicitation_callback=elicited) == [not paid] * 2
     assert shop.refunds == paid
     assert len(requests) == 2
     assert all("amount = 500" in text for text in requests)
@@ -174,24 +176,15 @@ def test_an_approver_replaces_the_form(tmp_path: Path, serve: Serve, mode: str) 
     """If the guard has an approver, the client need not show forms."""
     shop = Shop()
     guard = guard_of(tmp_path, APPROVED, approver=lambda request: Approval("approve"))
-
-    async def session() -> None:
-        async with client(serve(guard, tools_of(shop, *NAMES)), mode) as agent:
-            assert not (await call(agent, "refund", {"order_id": "W1", "amount": 500}))[0]
-
-    run(session())
+    assert failed(serve(guard, tools_of(shop, *NAMES)), mode, refund(500)) == [False]
     assert shop.refunds == [("W1", 500)]
 
 
 def test_a_denial_explains_why_no_approval_is_possible(tmp_path: Path, serve: Serve, mode: str) -> None:
     """The client shows no forms, and the guard has no approver."""
     shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, APPROVED), tools_of(shop, *NAMES)), mode) as agent:
-            assert "cannot show a form" in (await call(agent, "refund", {"order_id": "W1", "amount": 500}))[1]
-
-    run(session())
+    ((_, reply),) = replies(serve(guard_of(tmp_path, APPROVED), tools_of(shop, *NAMES)), mode, refund(500))
+    assert "cannot show a form" in reply
     assert shop.refunds == []
 
 
@@ -209,26 +202,19 @@ def test_a_failure_in_a_second_content_block_is_found(
         blocks = [TextContent(type="text", text=text) for text in texts]
         return CallToolResult(content=blocks, structured_content=structured)
 
-    async def session() -> None:
-        guard = guard_of(tmp_path, re.sub("failed_output: .*", "failed_output: ^No such user", AUTHENTICATED))
-        async with client(serve(guard, {"authenticate": authenticate, "refund": shop.refund}), "legacy") as agent:
-            await call(agent, "authenticate", {})
-            await call(agent, "refund", {"order_id": "W1", "amount": 5})
-
-    run(session())
+    guard = guard_of(tmp_path, re.sub("failed_output: .*", "failed_output: ^No such user", AUTHENTICATED))
+    server = serve(guard, {"authenticate": authenticate, "refund": shop.refund})
+    replies(server, "legacy", ("authenticate", {}), refund(5))
     assert len(shop.refunds) == paid
 
 
 def test_no_call_runs_after_a_halt(tmp_path: Path, serve: Serve, mode: str) -> None:
     """Neither the call that halts nor any later call runs."""
     shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, HALTED), tools_of(shop, *NAMES)), mode) as agent:
-            assert "Every further call" in (await call(agent, "wire", {"amount": 1}))[1]
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 1}))[0]
-
-    run(session())
+    server = serve(guard_of(tmp_path, HALTED), tools_of(shop, *NAMES))
+    (_, halted), (error, _) = replies(server, mode, ("wire", {"amount": 1}), refund(1))
+    assert "Every further call" in halted
+    assert error
     assert (shop.wired, shop.refunds) == ([], [])
 
 
@@ -267,13 +253,8 @@ def test_a_cancelled_call_stays_in_flight(tmp_path: Path, serve: Serve, mode: st
 def test_a_failing_state_function_denies(tmp_path: Path, serve: Serve, fault: str) -> None:
     """This holds for every fault of a state function."""
     shop = Shop()
-
-    async def session() -> None:
-        guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-        async with client(serve(guard, tools_of(shop, *NAMES)), "legacy") as agent:
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 5}))[0]
-
-    run(session())
+    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
+    assert failed(serve(guard, tools_of(shop, *NAMES)), "legacy", refund(5)) == [True]
     assert shop.refunds == []
 
 
@@ -341,17 +322,9 @@ class Changes(Middleware):
 def test_a_middleware_that_changes_the_arguments(tmp_path: Path, *, inside: bool) -> None:
     """The guard judges the arguments that the tool receives, with the middleware on either side of it."""
     shop = Shop()
-
-    async def session() -> None:
-        server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES))
-        if inside:
-            server.add_middleware(Changes())
-        else:
-            server.middleware.insert(0, Changes())
-        async with client(server, "legacy") as agent:
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
-
-    run(session())
+    server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES))
+    server.middleware.insert(len(server.middleware) if inside else 0, Changes())
+    assert failed(server, "legacy", refund(50)) == [True]
     assert shop.refunds == []
 
 
@@ -421,38 +394,33 @@ policies:
 )
 def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid: list[int]) -> None:
     """A model is judged by its attributes, which the tool receives."""
-    found: list[int] = []
+    taken: list[int] = []
 
     def pay(order: Order) -> None:
-        found.append(order.amount + order.tip)
+        taken.append(order.amount + order.tip)
 
-    async def session() -> None:
-        async with client(fast(guard_of(tmp_path, SMALL), {"pay": pay}), "legacy") as agent:
-            assert (await call(agent, "pay", {"order": {"id": "W1", "remark": "now", **order}}))[0] == (not paid)
-
-    run(session())
-    assert found == paid
+    proposed = ("pay", {"order": {"id": "W1", "remark": "now", **order}})
+    assert failed(fast(guard_of(tmp_path, SMALL), {"pay": pay}), "legacy", proposed) == [not paid]
+    assert taken == paid
 
 
 def test_the_tool_receives_the_edited_model(tmp_path: Path) -> None:
     """A reviewer edits the displayed attributes under their names."""
-    found: list[Order] = []
+    taken: list[Order] = []
 
     def refund(order: Order) -> None:
-        found.append(order)
+        taken.append(order)
 
     async def elicited(context: Any, params: Any) -> ElicitResult:
         edited = {"order": {"id": "W1", "amount": 60, "tip": 1, "note": "later"}}
         return ElicitResult(action="accept", content={"decision": "edit", "arguments": json.dumps(edited)})
 
-    async def session() -> None:
-        guard = guard_of(tmp_path, SMALL.replace("pay(", "refund(") + "    on_violation: escalate\n")
-        server = fast(guard, {"refund": refund})
-        async with client(server, "legacy", elicitation_callback=elicited) as agent:
-            assert not (await call(agent, "refund", {"order": {"id": "W1", "amount": 500, "remark": "now"}}))[0]
-
-    run(session())
-    assert [(one.amount, one.tip, one.note) for one in found] == [(60, 1, "later")]
+    server = fast(
+        guard_of(tmp_path, SMALL.replace("pay(", "refund(") + "    on_violation: escalate\n"), {"refund": refund}
+    )
+    proposed = ("refund", {"order": {"id": "W1", "amount": 500, "remark": "now"}})
+    assert failed(server, "legacy", proposed, elicitation_callback=elicited) == [False]
+    assert [(order.amount, order.tip, order.note) for order in taken] == [(60, 1, "later")]
 
 
 VALUES = {
@@ -492,13 +460,8 @@ def test_python_types_are_judged_exactly(tmp_path: Path, kind: Any, good: Any, b
 
     work.__annotations__["x"] = kind
     policy = f"version: 1\npolicies:\n  - id: r\n    temporal: |\n      forall(work(x=x), {rule})\n"
-
-    async def session() -> None:
-        async with client(fast(guard_of(tmp_path, policy), {"work": work}), "legacy") as agent:
-            for value in (bad, good):
-                await call(agent, "work", {"x": value})
-
-    run(session())
+    server = fast(guard_of(tmp_path, policy), {"work": work})
+    replies(server, "legacy", *(("work", {"x": value}) for value in (bad, good)))
     assert got == [TypeAdapter(kind).validate_python(good)]
 
 
@@ -535,11 +498,8 @@ def test_an_argument_without_a_plain_form_is_refused_at_the_call(tmp_path: Path)
     def refund(amount: Annotated[Any, BeforeValidator(lambda _: object())]) -> None:
         got.append(amount)
 
-    async def session() -> None:
-        async with client(fast(guard_of(tmp_path, LIMIT), {"refund": refund}), "legacy") as agent:
-            assert "no lossless form" in (await call(agent, "refund", {"amount": 5}))[1]
-
-    run(session())
+    server = fast(guard_of(tmp_path, LIMIT), {"refund": refund})
+    assert "no lossless form" in replies(server, "legacy", ("refund", {"amount": 5}))[0][1]
     assert got == []
 
 
@@ -550,15 +510,14 @@ def test_a_name_in_another_case_does_not_evade_the_rules(tmp_path: Path, serve: 
     def refund(amount: int, more: dict[str, Any]) -> None:
         got.append(more)
 
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, LIMIT), {"refund": refund}), "legacy") as agent:
-            for more in ({"to": "A", "To": "B"}, {"in": [{"to": "A", "TO ": "B"}]}):
-                assert (await call(agent, "refund", {"amount": 5, "more": more}))[0]
-            assert not (await call(agent, "refund", {"amount": 5, "more": {"Content-Type": "a", "content-length": 1}}))[
-                0
-            ]
-
-    run(session())
+    texts: list[dict[str, Any]] = [
+        {"to": "A", "To": "B"},
+        {"in": [{"to": "A", "TO ": "B"}]},
+        {"Content-Type": "a", "content-length": 1},
+    ]
+    server = serve(guard_of(tmp_path, LIMIT), {"refund": refund})
+    calls = [("refund", {"amount": 5, "more": more}) for more in texts]
+    assert failed(server, "legacy", *calls) == [True, True, False]
     assert len(got) == 1
 
 
@@ -612,16 +571,10 @@ def test_a_tool_is_judged_as_it_is_listed(tmp_path: Path, *, before: bool) -> No
 def test_two_guards_both_judge(tmp_path: Path) -> None:
     """The guards of a company and of a team can share a server."""
     shop = Shop()
-
-    async def session() -> None:
-        server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
-        (tmp_path / "other").mkdir()
-        server.add_middleware(GuardMiddleware(guard_of(tmp_path / "other", AT_MOST_ONE)))
-        async with client(server, "legacy") as agent:
-            for amount, error in ((50, False), (50, True), (500, True)):
-                assert (await call(agent, "refund", {"order_id": "W1", "amount": amount}))[0] == error
-
-    run(session())
+    server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
+    (tmp_path / "other").mkdir()
+    server.add_middleware(GuardMiddleware(guard_of(tmp_path / "other", AT_MOST_ONE)))
+    assert failed(server, "legacy", refund(50), refund(50), refund(500)) == [False, True, True]
     assert shop.refunds == [("W1", 50)]
 
 
@@ -637,14 +590,9 @@ class Twice(Middleware):
 def test_a_middleware_that_runs_the_tool_twice(tmp_path: Path, *, inside: bool) -> None:
     """Each run of the tool is judged."""
     shop = Shop()
-
-    async def session() -> None:
-        server = fast(guard_of(tmp_path, AT_MOST_ONE), tools_of(shop, "refund"))
-        server.middleware.insert(len(server.middleware) if inside else 0, Twice())
-        async with client(server, "legacy") as agent:
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 50}))[0]
-
-    run(session())
+    server = fast(guard_of(tmp_path, AT_MOST_ONE), tools_of(shop, "refund"))
+    server.middleware.insert(len(server.middleware) if inside else 0, Twice())
+    assert failed(server, "legacy", refund(50)) == [True]
     assert shop.refunds == [("W1", 50)]
 
 
@@ -729,37 +677,22 @@ policies:
 def test_a_mounted_server_is_guarded_under_its_name(tmp_path: Path) -> None:
     """Arguments are validated against the schema, since the function is not accessible."""
     shop = Shop()
-
-    async def session() -> None:
-        inner = FastMCP("inner")
-        inner.tool(shop.refund)
-        server = fast(
-            guard_of(
-                tmp_path,
-                LIMIT.replace("refund(", "shop_refund("),
-            ),
-            {},
-        )
-        server.mount(inner, namespace="shop")
-        async with client(server, "legacy") as agent:
-            for args in ({"amount": 500}, {"amount": "50"}, {}, {"amount": 50, "more": 1}, {"amount": 50}):
-                assert (await call(agent, "shop_refund", {"order_id": "W1", **args}))[0] == (args != {"amount": 50})
-
-    run(session())
+    inner = FastMCP("inner")
+    inner.tool(shop.refund)
+    server = fast(guard_of(tmp_path, LIMIT.replace("refund(", "shop_refund(")), {})
+    server.mount(inner, namespace="shop")
+    spellings: list[dict[str, Any]] = [{"amount": 500}, {"amount": "50"}, {}, {"amount": 50, "more": 1}, {"amount": 50}]
+    calls = [("shop_refund", {"order_id": "W1", **args}) for args in spellings]
+    assert failed(server, "legacy", *calls) == [True, True, True, True, False]
     assert shop.refunds == [("W1", 50)]
 
 
 def test_tools_that_the_guard_cannot_wrap_are_refused(tmp_path: Path) -> None:
     """Injected tools bypass every transform of a server."""
     shop = Shop()
-
-    async def session() -> None:
-        server = fast(guard_of(tmp_path, LIMIT), {})
-        server.add_middleware(ToolInjectionMiddleware([Tool.from_function(shop.refund)]))
-        async with client(server, "legacy") as agent:
-            assert "injects tools" in (await call(agent, "refund", {"order_id": "W1", "amount": 5}))[1]
-
-    run(session())
+    server = fast(guard_of(tmp_path, LIMIT), {})
+    server.add_middleware(ToolInjectionMiddleware([Tool.from_function(shop.refund)]))
+    assert "injects tools" in replies(server, "legacy", refund(5))[0][1]
     assert shop.refunds == []
 
 
@@ -857,29 +790,21 @@ def test_a_tool_may_have_any_names_of_parameters(tmp_path: Path) -> None:
     def join(fn: str, func: str, kwargs: str) -> str:
         return fn + func + kwargs
 
-    async def session() -> None:
-        async with client(fast(guard_of(tmp_path, LIMIT), {"join": join}), "legacy") as agent:
-            assert await call(agent, "join", {"fn": "a", "func": "b", "kwargs": "c"}) == (False, "abc")
-
-    run(session())
+    server = fast(guard_of(tmp_path, LIMIT), {"join": join})
+    assert replies(server, "legacy", ("join", {"fn": "a", "func": "b", "kwargs": "c"})) == [(False, "abc")]
 
 
 def test_a_call_that_bypasses_the_middleware_is_judged(tmp_path: Path) -> None:
     """The tool itself contains the guard."""
     shop = Shop()
+    server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
 
-    async def session() -> None:
-        server = fast(guard_of(tmp_path, LIMIT), tools_of(shop, "refund"))
+    @server.tool
+    async def around(ctx: Context) -> str:
+        await ctx.fastmcp.call_tool("refund", {"order_id": "W1", "amount": 500}, run_middleware=False)
+        return "paid"
 
-        @server.tool
-        async def around(ctx: Context) -> str:
-            await ctx.fastmcp.call_tool("refund", {"order_id": "W1", "amount": 500}, run_middleware=False)
-            return "paid"
-
-        async with client(server, "legacy") as agent:
-            assert (await call(agent, "around", {}))[0]
-
-    run(session())
+    assert failed(server, "legacy", ("around", {})) == [True]
     assert shop.refunds == []
 
 
@@ -887,11 +812,6 @@ def test_a_tool_that_raises_has_failed(tmp_path: Path, serve: Serve) -> None:
     """Its error reaches the client, and the call satisfies no rule."""
     policy = AUTHENTICATED.replace("authenticate)", "break_down)")
     shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, policy), tools_of(shop, *NAMES)), "legacy") as agent:
-            assert (await call(agent, "break_down", {}))[0]
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 5}))[0]
-
-    run(session())
+    server = serve(guard_of(tmp_path, policy), tools_of(shop, *NAMES))
+    assert failed(server, "legacy", ("break_down", {}), refund(5)) == [True, True]
     assert shop.refunds == []

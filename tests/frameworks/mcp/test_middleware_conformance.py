@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from mcp_types import ElicitResult
 from guardagent.enforcement import Approval
 from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
@@ -31,8 +29,8 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
-    check,
 )
+from tests.frameworks.conforms import conformance_test, server_conformance_test
 from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled
 
@@ -143,11 +141,8 @@ class MiddlewareHost:
             yield process
 
 
-HOSTS = [MiddlewareHost("FastMCP middleware", fastmcp), MiddlewareHost("mcp middleware", mcp)]
-
-
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, host: MiddlewareHost, tmp_path: Path) -> None:
-    """The side effects of the shop are those that the rules allow."""
-    check(host, scenario, tmp_path)
+HOSTS = {
+    host.name: host for host in (MiddlewareHost("FastMCP middleware", fastmcp), MiddlewareHost("mcp middleware", mcp))
+}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)

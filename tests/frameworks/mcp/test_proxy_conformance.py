@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from guardagent.enforcement import Approval
 from guardagent.testing.conformance import (
     SCENARIOS,
@@ -23,8 +21,8 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
-    check,
 )
+from tests.frameworks.conforms import conformance_test, server_conformance_test
 from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled
 from tests.frameworks.mcp.helpers import RawClient, client_of
@@ -138,22 +136,32 @@ class ProxyHost:
     name = "MCP proxy"
     cannot = CANNOT[name]
 
-    def __init__(self, *, modern: bool) -> None:
-        self._modern = modern
+    def __init__(self, kind: type[ProxyProcess], *, modern: bool) -> None:
+        self._kind, self._modern = kind, modern
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[ProxyProcess]:
         async with AsyncExitStack() as open_clients:
-            yield ProxyProcess(operator, open_clients, modern=self._modern)
+            yield self._kind(operator, open_clients, modern=self._modern)
 
 
-@pytest.mark.parametrize("scenario", slow_after(1, SCENARIOS))
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The side effects of the shop are those that the rules allow. The client uses protocol 2026-07-28."""
-    check(ProxyHost(modern=True), scenario, tmp_path)
+class RemoteProxyProcess(ProxyProcess):
+    """The proxies ask a server."""
+
+    def guard_options(self) -> list[str]:
+        self.operator.guard()  # starts the server
+        server = self.operator.kept["server"]
+        return ["--guard-server", server.url, "--guard-token-file", str(server.token_file)]
 
 
-@pytest.mark.parametrize("scenario", slow_after(1, ["resume", "approve twice", "edit", "cancel"]))
-def test_conformance_of_older_clients(scenario: str, tmp_path: Path) -> None:
-    """Before 2026-07-28, the server requests approval while the call is under way."""
-    check(ProxyHost(modern=False), scenario, tmp_path)
+MODERN = {"2026-07-28": ProxyHost(ProxyProcess, modern=True)}
+REMOTE = {"2026-07-28": ProxyHost(RemoteProxyProcess, modern=True)}
+OLDER = {"before": ProxyHost(ProxyProcess, modern=False)}  # the server requests approval while the call is under way
+APPROVALS = ("resume", "approve twice", "another call than was shown", "edit")
+"""The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
+
+test_conformance = conformance_test(MODERN, slow_after(1, SCENARIOS))
+test_conformance_of_older_clients = conformance_test(
+    OLDER, slow_after(1, ["resume", "approve twice", "edit", "cancel"])
+)
+test_conformance_with_a_server = server_conformance_test(REMOTE, [name for name in SCENARIOS if name not in APPROVALS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,63 +14,48 @@ pytest.importorskip("agents.testing")
 
 from agents import Agent, RunContextWrapper, Runner, RunState, SQLiteSession, ToolsToFinalOutputResult, function_tool
 
-from guardagent.enforcement import Approval, ApprovalRequest
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, conversation, guarded, request
+from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
-    HALTED,
     LIMIT,
     MISSPELT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
 LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
 
 
+def run(
+    guard: ToolGuard, shop: Shop, *turns: Any, named: str | None = "c1", awaited: bool = False, way: str = "run"
+) -> Ran:
+    """Runs a guarded agent in some way of the host."""
+    tools = [tool(shop.arefund if awaited else shop.refund, "refund"), tool(shop.wire), tool(shop.authenticate)]
+    agent = agent_of(guard, tools, *(calls(*([turn] if isinstance(turn, str) else turn)) for turn in turns))
+    where = {"context": {"conversation_id": named}, "run_config": config(named)} if named else {}
+
+    async def work() -> Any:
+        if way == "run":
+            return await Runner.run(agent, "please", **where)
+        streamed = Runner.run_streamed(agent, "please", **where)
+        await _read(streamed)
+        return streamed
+
+    result = Runner.run_sync(agent, "please", **where) if way == "run_sync" else asyncio.run(work())
+    return Ran(result.final_output, [str(call.input) for call in agent.model.calls])
+
+
+RUNS = {way: functools.partial(run, way=way) for way in ("run", "run_sync", "run_streamed")}
+test_guarded_run = guarded_run_test(RUNS, RunHalted, written=True)
+
+
 # --- deny, replan, give up
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied with the reason, 50 is paid, and the run continues to its answer."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(500)), calls(refund(50)), calls("done"))
-    result = ran(agent)
-    assert shop.refunds == [("W1", 50)]
-    assert "refund 100 or less" in outputs(result)[0]
-    assert result.final_output == "done"
-
-
-def test_the_same_in_a_synchronous_and_in_a_streamed_run(tmp_path: Path) -> None:
-    """`run_sync` and `run_streamed` are guarded as `run` is."""
-    shop = Shop()
-    turns = [calls(refund(500)), calls(refund(50)), calls("done")] * 2
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns)
-    Runner.run_sync(agent, "please", context={"conversation_id": "c1"}, run_config=config())
-
-    async def streamed() -> None:
-        result = Runner.run_streamed(agent, "please", context={"conversation_id": "c1"}, run_config=config())
-        async for _ in result.stream_events():
-            pass
-
-    asyncio.run(streamed())
-    assert shop.refunds == [("W1", 50)] * 2
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    shop = Shop()
-    turns = [calls(refund(500 + n)) for n in range(4)] + [calls(refund(500)), calls(refund(50)), calls("done")]
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), *turns)
-    assert "control returns to the user" in ran(agent).final_output
-    assert ran(agent).final_output == "done"
-    assert shop.refunds == [("W1", 50)]
 
 
 def test_a_denial_does_not_stop_the_agent(tmp_path: Path) -> None:
@@ -94,30 +80,7 @@ def test_the_operators_tool_use_behavior_is_kept(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_rule_that_halts_ends_the_run(tmp_path: Path) -> None:
-    """The caller gets RunHalted with the verdict, and no later call of the conversation runs."""
-    shop = Shop()
-    agent = agent_of(
-        guard_of(tmp_path, HALTED), shop_tools(shop), calls(("wire", {"amount": 5})), calls(refund(5)), calls("done")
-    )
-    with pytest.raises(RunHalted) as stopped:
-        ran(agent)
-    assert stopped.value.verdict.rules == ("no_wire",)
-    assert "halted" in outputs(ran(agent))[0]
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
 # --- history
-
-
-def test_only_a_successful_login_counts(tmp_path: Path) -> None:
-    """A refund is denied before a login and after a failed one, and allowed after a successful one."""
-    shop = Shop()
-    wrong = ("authenticate", {"email": "a@b.c", "code": "0"})
-    turns = [calls(one) for one in (refund(5), wrong, refund(6), LOGIN, refund(7))]
-    agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), *turns, calls("done"))
-    ran(agent)
-    assert (shop.logins, shop.refunds) == (["a@b.c"], [("W1", 7)])
 
 
 def test_an_exception_is_a_failure_although_the_model_gets_a_message(tmp_path: Path) -> None:
@@ -134,34 +97,18 @@ def test_an_exception_is_a_failure_although_the_model_gets_a_message(tmp_path: P
     assert "An error occurred" in outputs(result)[0]
 
 
-def test_two_identical_refunds_at_once(tmp_path: Path) -> None:
-    """Under "at most one", one of two parallel calls is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop_tools(shop), calls(refund(5), refund(5)), calls("done"))
-    ran(agent)
-    assert shop.refunds == [("W1", 5)]
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path, streamed: bool) -> None:
+def test_a_cancelled_stream_leaves_its_call_in_flight(tmp_path: Path) -> None:
     """It may have paid, so the retry is denied."""
     shop = Shop(waits=True)
     turns = [calls(refund(5)), calls(refund(5)), calls("done")]
     agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), [tool(shop.arefund, "refund")], *turns)
 
     async def cancelled() -> None:
-        if streamed:
-            result = Runner.run_streamed(agent, "please", context={"conversation_id": "c1"}, run_config=config())
-            reading = asyncio.create_task(_read(result))
-            await shop.started.wait()
-            result.cancel()
-            await reading
-        else:
-            running = asyncio.create_task(arun(agent))
-            await shop.started.wait()
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+        result = Runner.run_streamed(agent, "please", context={"conversation_id": "c1"}, run_config=config())
+        reading = asyncio.create_task(_read(result))
+        await shop.started.wait()
+        result.cancel()
+        await reading
         await asyncio.sleep(0)
         shop.waits = False
         await arun(agent)
@@ -182,16 +129,6 @@ def test_a_call_that_timed_out_stays_in_flight(tmp_path: Path) -> None:
     result = ran(agent_of(guard_of(tmp_path, AT_MOST_ONE), [slow], calls(refund(5)), calls(refund(5)), calls("done")))
     assert shop.refunds == [("W1", 5)]
     assert "timed out" in outputs(result)[0]
-
-
-@pytest.mark.parametrize("kind", broken_rules())
-def test_rules_that_do_not_work_deny(tmp_path: Path, kind: str) -> None:
-    """Nothing is paid if a rule raises, hangs or returns an invalid result."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[kind])
-    result = ran(agent_of(guard, shop_tools(shop), calls(refund(5)), calls("done")))
-    assert shop.refunds == []
-    assert "could not be checked" in outputs(result)[0]
 
 
 # --- approvals
@@ -285,18 +222,6 @@ def test_resuming_without_an_answer_runs_nothing(tmp_path: Path) -> None:
     assert (len(again.interruptions), shop.refunds) == (1, [])
 
 
-def test_an_approver_replaces_the_interruption(tmp_path: Path) -> None:
-    """With an approver the SDK is not interrupted, and the tool gets the edited arguments."""
-
-    def approve(requests: ApprovalRequest) -> Approval:
-        return (
-            Approval("edit", {**requests.args, "amount": 70}) if requests.args["amount"] == 500 else Approval("reject")
-        )
-
-    shop, _, result = _interrupted(tmp_path, calls(refund(500)), calls(refund(600)), calls("done"), approver=approve)
-    assert (result.interruptions, shop.refunds) == ([], [("W1", 70)])
-
-
 def test_the_operators_own_approval_is_kept(tmp_path: Path) -> None:
     """A tool with `needs_approval` is interrupted even if no rule escalates."""
     shop = Shop()
@@ -306,15 +231,6 @@ def test_the_operators_own_approval_is_kept(tmp_path: Path) -> None:
 
 
 # --- conversations
-
-
-def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
-    """The denial explains what to configure."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop_tools(shop), calls(refund(5)), calls("done"))
-    result = asyncio.run(Runner.run(agent, "please"))
-    assert shop.refunds == []
-    assert "names no conversation" in outputs(result)[0]
 
 
 def test_the_conversation_is_found_in_several_places(tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,17 +28,15 @@ from mcp.types import CallToolResult, TextContent, Tool
 from guardagent.enforcement import Approval
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, guarded, request
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
+from tests.frameworks.conforms import ProcessHost, Team, conformance_test, server_conformance_test, team_of
 from tests.frameworks.openai_agents.declarations import CANNOT
 
 _ids = itertools.count(1)
@@ -116,21 +112,8 @@ class OpenAIProcess(Process):
 
     # --- agents
 
-    def _team(self, script: Script) -> Any:
-        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-        turns: list[list[Any]] = []
-        inner: list[tuple[SubAgent, Any]] = []
-        second = None
-        for turn in script:
-            if isinstance(turn, HandOff):
-                second = self._team(turn.script)
-                turns.append([function_call("transfer_to_second", "{}", call_id=f"call_{next(_ids)}")])
-            elif isinstance(turn, SubAgent):
-                inner.append((turn, self._team(turn.script)))
-                turns.append([function_call(f"delegate_{len(inner)}", '{"input": "x"}', call_id=f"call_{next(_ids)}")])
-            else:
-                turns.append(_spoken(turn))
-        return ScriptedModel([*turns, *[[assistant_message("done")]] * 9]), second, inner
+    def _team(self, script: Script) -> Team:
+        return team_of(script, _model, [[("transfer_to_second", {})]], {"input": "x"})
 
     def _agent(self, team: Any) -> Any:
         return guarded(self._built("first", *team), self.guard)
@@ -187,6 +170,10 @@ class Served(MCPServer):
         raise NotImplementedError
 
 
+def _model(turns: list[Any]) -> Any:
+    return ScriptedModel([*map(_spoken, turns), *[[assistant_message("done")]] * 9])
+
+
 def _spoken(turn: Any) -> list[Any]:
     if isinstance(turn, str):
         return [assistant_message(turn)]
@@ -198,16 +185,6 @@ def _escaped(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
-class OpenAIHost:
-    name = "OpenAI Agents SDK"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[OpenAIProcess]:
-        yield OpenAIProcess(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(OpenAIHost(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("OpenAI Agents SDK", CANNOT["OpenAI Agents SDK"], OpenAIProcess)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)

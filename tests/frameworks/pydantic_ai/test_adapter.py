@@ -39,6 +39,7 @@ from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_ai import AgentRunEnded, AgentRunHalted, answer_requests, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.pydantic_ai.scripted_model import ScriptedModel, Turn
 from tests.frameworks.scenarios import (
     APPROVED,
@@ -48,7 +49,6 @@ from tests.frameworks.scenarios import (
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
     broken_rules,
     guard_of,
@@ -63,10 +63,6 @@ class Refund(BaseModel):
 
     note: str
     amount: int = 1
-
-
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
 
 
 def agent_of(shop: Shop, turns: Iterable[Turn], **options: Any) -> tuple[Any, ScriptedModel]:
@@ -87,16 +83,17 @@ def ran(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", **
     return asyncio.run(guarded(agent, guard).run("please", conversation_id=named)), model
 
 
+def run_program(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
+    """Runs a guarded agent."""
+    tools = [Tool(shop.arefund if awaited else shop.refund, name="refund"), shop.wire, shop.authenticate]
+    result, model = ran(guard, shop, *turns, named=named, tools=tools)
+    return Ran(result.output, model.read)
+
+
+test_guarded_run = guarded_run_test({"agent": run_program}, AgentRunHalted, written=True)
+
+
 # --- denials
-
-
-def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
-    """500 is denied with the reason and the remedy, 50 is paid, and the run continues to its answer."""
-    shop = Shop()
-    result, model = ran(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid")
-    assert (shop.refunds, result.output) == ([("W1", 50)], "paid")
-    assert "refund 100 or less" in model.read[1]
-    assert "outcome='failed'" in model.read[1]
 
 
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
@@ -111,15 +108,6 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
     assert shop.refunds == [("W1", 50)]
 
 
-def test_a_halt_ends_the_run(tmp_path: Path) -> None:
-    """Nothing runs afterwards, also in the next run of the conversation."""
-    shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    with pytest.raises(AgentRunHalted, match="No money leaves the bank"):
-        ran(guard, shop, [("wire", {"amount": 5})], refund(50))
-    assert "halted" in ran(guard, shop, refund(50), "paid")[1].read[1]
-    assert (shop.wired, shop.refunds) == ([], [])
-
-
 def test_a_halt_that_a_capability_recovers_ends_the_run(tmp_path: Path) -> None:
     """A hook that replaces the error of a call cannot go on."""
     shop = Shop()
@@ -131,14 +119,6 @@ def test_a_halt_that_a_capability_recovers_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(AgentRunHalted):
         ran(guard_of(tmp_path, HALTED), shop, [("wire", {"amount": 5})], "done", capabilities=[Recovers()])
     assert shop.wired == []
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    result, _ = ran(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, refund(50), "sorry")
-    assert (result.output, shop.refunds) == ("sorry", [])
 
 
 def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
@@ -162,15 +142,6 @@ def test_the_names_of_a_conversation(tmp_path: Path) -> None:
     with conversation("a"):
         run(guarded(agent, guard), "please", conversation_id="c")
     assert len(shop.refunds) == 2
-
-
-@pytest.mark.parametrize("text", OVER_LIMIT.values(), ids=OVER_LIMIT)
-def test_no_spelling_gets_past_the_limit(text: str, tmp_path: Path) -> None:
-    """The arguments are judged after the host's validation, coercion and defaults."""
-    shop = Shop()
-    ran(guard_of(tmp_path, LIMIT), shop, [("refund", text)], refund(50, "W2"), "done")
-    assert shop.most <= 100
-    assert ("W2", 50) in shop.refunds
 
 
 def test_a_tool_that_raises_passes_its_error_on(tmp_path: Path) -> None:
@@ -343,13 +314,12 @@ def globals_of(function: Any) -> Any:
 
 
 def test_parallel_calls_share_the_history(tmp_path: Path) -> None:
-    """Of two equal calls in a message one is paid; with `exhaustive`, tools beside an output are judged, too."""
+    """With `exhaustive`, tools beside an output are judged, too."""
     shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-    ran(guard, shop, [*refund(5), *refund(6)], "done")
-    assert len(shop.refunds) == 1
+    ran(guard, shop, refund(5), "done")
     call = ("final_result", {"note": "paid"})
     ran(guard, shop, [call, *refund(7), *refund(8, "W2")], output_type=Refund, end_strategy="exhaustive")
-    assert shop.refunds[1:] == [("W2", 8)]
+    assert shop.refunds == [("W1", 5), ("W2", 8)]
 
 
 def test_a_misspelt_call_reaches_no_tool(tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -26,16 +24,14 @@ from pydantic_ai.messages import (
 from guardagent.enforcement import Approval
 from guardagent.frameworks.pydantic_ai import AgentRunHalted, answer_requests, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     SubAgent,
-    check,
 )
+from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.pydantic_ai.declarations import CANNOT
 from tests.frameworks.pydantic_ai.scripted_model import ScriptedModel
 
@@ -68,7 +64,7 @@ class PydanticProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        team = self._team(script)
+        team = team_of(script, ScriptedModel, [[("hand_over", {"reason": "he knows"})]])
         shown = [one for call, output in history for one in _shown(call, output)]
         return await self._go_on(team, conversation, stream=stream, user_prompt="please", message_history=shown)
 
@@ -123,22 +119,6 @@ class PydanticProcess(Process):
 
     # --- agents
 
-    def _team(self, script: Script) -> Any:
-        """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-        turns: list[Any] = []
-        inner: list[tuple[SubAgent, Any]] = []
-        second = None
-        for turn in script:
-            if isinstance(turn, HandOff):
-                second = self._team(turn.script)
-                turns.append([("hand_over", {"reason": "he knows"})])
-            elif isinstance(turn, SubAgent):
-                inner.append((turn, self._team(turn.script)))
-                turns.append([(f"delegate_{len(inner)}", {})])
-            else:
-                turns.append(turn)
-        return ScriptedModel(turns), second, inner
-
     def _agent(self, team: Any) -> Any:
         model, second, inner = team
         direct = self.operator.direct
@@ -181,24 +161,12 @@ def _shown(call: Call, output: str) -> list[Any]:
     ]
 
 
-class PydanticHost:
-    name = "Pydantic AI"
-    cannot = CANNOT[name]
-
-    def __init__(self, scenario: str, stream: Stream = "events") -> None:
-        self._stream, self._late = stream, scenario.startswith("late tools")
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[PydanticProcess]:
-        yield PydanticProcess(operator, self._stream, self._late)
+def host(scenario: str, stream: Stream = "events") -> ProcessHost:
+    late = scenario.startswith("late tools")
+    return ProcessHost("Pydantic AI", CANNOT["Pydantic AI"], lambda operator: PydanticProcess(operator, stream, late))
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(PydanticHost(scenario), scenario, tmp_path)
-
-
-def test_conformance_of_run_stream(tmp_path: Path) -> None:
-    """`run_stream` shows no part of an answer before it is judged, either."""
-    check(PydanticHost("streaming", "stream"), "streaming", tmp_path)
+test_conformance = conformance_test({"agent": host})
+test_conformance_with_a_server = server_conformance_test({"agent": host})
+test_conformance_of_run_stream = conformance_test({"stream": lambda scenario: host(scenario, "stream")}, ["streaming"])
+test_the_page_does_what_it_says = page_test("pydantic-ai", "pydantic_ai.models.openai")

@@ -4,53 +4,35 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pytest
-
-from guardagent.enforcement import Approval
 from guardagent.frameworks.python import arun_agent
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     HandOff,
     Operator,
-    Process,
     Reply,
     Script,
     SubAgent,
     Turn,
-    check,
 )
+from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.python.declarations import CANNOT
 
 _ids = itertools.count(1)
 
 
-class PythonProcess(Process):
+class PythonProcess(DeskProcess):
     def __init__(self, operator: Operator) -> None:
         self.operator, self.tools = operator, list(operator.tools)
         self.guard = operator.guard(approver=Desk.ask)
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
-        return await Desk().run(self._talk(iter(script), _messages(history), conversation))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.tools.append(tool)
+        return await self._talk(iter(script), _messages(history), name)
 
     async def _talk(self, script: Iterator[Turn], messages: list[Any], conversation: str | None) -> Reply:
         sub_agents: list[SubAgent] = []
@@ -97,16 +79,6 @@ def _message(turn: str | Sequence[Call]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-class PythonHost:
-    name = "Plain Python"
-    cannot = CANNOT[name]
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[PythonProcess]:
-        yield PythonProcess(operator)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(PythonHost(), scenario, tmp_path)
+HOSTS = {"agent": ProcessHost("Plain Python", CANNOT["Plain Python"], PythonProcess)}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS, quick=3)

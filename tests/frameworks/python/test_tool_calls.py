@@ -382,15 +382,6 @@ def test_a_missing_conversation_is_an_error(tmp_path: Path) -> None:
     assert len(guard.session("around").history) == 1
 
 
-def test_two_conversations_do_not_mix(tmp_path: Path) -> None:
-    """The login of one user does not count for another."""
-    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
-    turn(shop, guard, proposed("authenticate", {"email": "ann@example.com"}), conversation="ann")
-    for name in ("bob", "ann", "bob"):
-        turn(shop, guard, refund(order=name), conversation=name)
-    assert shop.refunds == [("ann", 50)]
-
-
 def test_a_sub_agent_shares_the_conversation(tmp_path: Path) -> None:
     """A halt in a tool that runs its own loop halts the root's conversation."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +21,8 @@ from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.smolagents import AgentHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
-from tests.frameworks.scenarios import ASKS, AT_MOST_ONE, HALTED, LIMIT, MISSPELT, Shop, broken_rules, guard_of
+from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
+from tests.frameworks.scenarios import AT_MOST_ONE, HALTED, LIMIT, MISSPELT, Shop, guard_of
 from tests.frameworks.smolagents.agents import Kind, ScriptedModel, agent_of
 
 KINDS: tuple[Kind, ...] = ("calls", "code")
@@ -48,11 +51,17 @@ def tools_of(shop: Shop) -> list[Tool]:
         """
         return shop.wire(amount)
 
-    return [refund, wire]
+    @tool
+    def authenticate(email: str, code: str = "1234") -> str:
+        """Logs a customer in.
 
+        Args:
+            email: the address.
+            code: the code.
+        """
+        return shop.authenticate(email, code)
 
-def refund(amount: Any, order_id: str = "W1") -> list[tuple[str, Any]]:
-    return [("refund", {"order_id": order_id, "amount": amount})]
+    return [refund, wire, authenticate]
 
 
 def ran(guard: ToolGuard, shop: Shop, kind: Kind, *turns: Any, **options: Any) -> tuple[Any, ScriptedModel]:
@@ -68,26 +77,21 @@ def code(*lines: str) -> str:
     return "\n".join(["<code>", *lines, "</code>"])
 
 
+def run(
+    guard: ToolGuard, shop: Shop, *turns: Any, named: str | None = "c1", awaited: bool = False, kind: Kind = "calls"
+) -> Ran:
+    """Runs a guarded agent; the host has no asynchronous tools."""
+    model = ScriptedModel(kind, turns)
+    agent = guarded(agent_of(kind, tools_of(shop), model), guard)
+    with conversation(named) if named is not None else contextlib.nullcontext():
+        answer = agent.run("please")
+    return Ran(answer, model.read)
+
+
+test_guarded_run = guarded_run_test({kind: functools.partial(run, kind=kind) for kind in KINDS}, AgentHalted)
+
+
 # --- denials
-
-
-@both
-def test_a_denied_refund_is_replanned(kind: Kind, tmp_path: Path) -> None:
-    """500 is denied with the reason and the remedy, 50 is paid, and the run continues to its answer."""
-    shop = Shop()
-    answer, model = ran(guard_of(tmp_path, LIMIT), shop, kind, refund(500), refund(50), "paid")
-    assert (shop.refunds, answer) == ([("W1", 50)], "paid")
-    assert "refund 100 or less" in model.read[1]
-
-
-@both
-def test_after_three_replans_control_returns_to_the_user(kind: Kind, tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    answer, _ = ran(guard, shop, kind, *[refund(500 + n) for n in range(6)])
-    assert "control returns to the user" in answer
-    assert ran(guard, shop, kind, refund(500), refund(50), "paid")[0] == "paid"
-    assert shop.refunds == [("W1", 50)]
 
 
 @both
@@ -109,30 +113,12 @@ def test_code_that_catches_a_halt_gives_no_answer(tmp_path: Path) -> None:
         ran(guard_of(tmp_path, HALTED), Shop(), "code", lines)
 
 
-@both
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(kind: Kind, fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    assert ran(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, kind, refund(50), "sorry")[0] == "sorry"
-    assert shop.refunds == []
-
-
 def test_outputs_beside_a_denial_are_kept(tmp_path: Path) -> None:
     """Of several calls in a message, the model gets the outputs of those that ran, and the denial."""
     shop = Shop()
     _, model = ran(guard_of(tmp_path, LIMIT), shop, "calls", [*refund(50), *refund(500, "W2")], "paid")
     assert "refunded 50 of W1" in model.read[1]
     assert "at most 100" in model.read[1]
-
-
-@both
-def test_a_run_without_a_conversation_is_denied(kind: Kind, tmp_path: Path) -> None:
-    """The denial explains what to configure."""
-    shop, model = Shop(), ScriptedModel(kind, [refund(5), "sorry"])
-    guarded(agent_of(kind, tools_of(shop), model), guard_of(tmp_path, LIMIT)).run("please")
-    assert shop.refunds == []
-    assert "names no conversation" in model.read[1]
 
 
 def test_the_conversation_of_the_attachment(tmp_path: Path) -> None:
@@ -283,7 +269,7 @@ def test_an_executor_that_is_replaced_within_a_step_is_guarded(tmp_path: Path) -
 def test_a_tool_is_called_by_the_name_by_which_it_is_judged(kind: Kind, tmp_path: Path) -> None:
     """A tool that is renamed after the guard was attached would be judged by its old name."""
     shop = Shop()
-    tool, _ = tools_of(shop)
+    tool = tools_of(shop)[0]
     tool.name = "look_up"
     agent = guarded(agent_of(kind, [tool], ScriptedModel(kind, [refund(500)])), guard_of(tmp_path, LIMIT))
     agent.tools["refund"] = agent.tools.pop("look_up")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 
@@ -19,44 +18,32 @@ from smolagents.memory import ActionStep, TaskStep, Timing, ToolCall
 from guardagent.enforcement import Approval
 from guardagent.frameworks.smolagents import AgentHalted, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
     Desk,
     Operator,
-    Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
+from tests.docs.host_page import REFUNDS
+from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test
 from tests.frameworks.smolagents.agents import Kind, ScriptedModel, agent_of
 from tests.frameworks.smolagents.declarations import CANNOT
 
 _ids = itertools.count(1)
 
 
-class SmolagentsProcess(Process):
+class SmolagentsProcess(DeskProcess):
     def __init__(self, operator: Operator, kind: Kind) -> None:
         self.operator, self.kind, self.tools = operator, kind, list(operator.tools)
         self.guard = operator.guard(approver=self._ask)
         self._loop = asyncio.get_running_loop()
 
-    async def run(
-        self,
-        script: Script,
-        *,
-        conversation: str = "c1",
-        history: Sequence[tuple[Call, str]] = (),
-        stream: bool = False,
+    async def talk(
+        self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
-        return await Desk().run(asyncio.to_thread(self._talk, script, conversation, history, stream=stream))
-
-    async def answer(self, question: Any, approval: Approval) -> Reply:
-        return await Desk.answer(question, approval)
-
-    async def add(self, tool: str) -> None:
-        self.tools.append(tool)
+        return await asyncio.to_thread(self._talk, script, name, history, stream=stream)
 
     def _ask(self, request: Any) -> Approval:
         """Asks at the desk of the run, from the thread of its agent."""
@@ -163,20 +150,12 @@ def _shown(history: Sequence[tuple[Call, str]]) -> list[Any]:
     return steps
 
 
-class SmolagentsHost:
-    name = "smolagents"
-    cannot = CANNOT[name]
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[SmolagentsProcess]:
-        yield SmolagentsProcess(operator, self._kind)
-
-
-@pytest.mark.parametrize("kind", ["calls", "code"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, kind: Kind, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(SmolagentsHost(kind), scenario, tmp_path)
+HOSTS = {
+    kind: ProcessHost("smolagents", CANNOT["smolagents"], functools.partial(SmolagentsProcess, kind=kind))
+    for kind in get_args(Kind)
+}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)
+test_the_page_does_what_it_says = page_test(
+    "smolagents", "smolagents", "openai", turns=[*REFUNDS[:2], [("final_answer", {"answer": "You get 50 back."})]]
+)

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -27,21 +28,19 @@ from strands.types.tools import AgentTool
 from strands.vended_tools.stop import stop
 from strands.vended_tools.subagent import subagent
 
-from guardagent.enforcement import Approval, ApprovalRequest
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
+from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
     Shop,
-    broken_rules,
     guard_of,
 )
 from tests.frameworks.strands.agents import (
@@ -62,42 +61,27 @@ YES = True
 FORMS = pytest.mark.parametrize("form", ["intervention", "guarded"])
 
 
+def run(
+    guard: ToolGuard,
+    shop: Shop,
+    *turns: Any,
+    named: str | None = "c1",
+    awaited: bool = False,
+    form: Form = "intervention",
+) -> Ran:
+    """Runs a guarded agent."""
+    tools = tools_of(shop, "arefund" if awaited else "refund", "wire", "authenticate")
+    agent = agent_of(guard, shop, *turns, form=form, tools=tools)
+    answer = str(agent("please") if named is None else ran(agent, name=named)).strip()
+    failed = [result["status"] == "error" for result in results(agent)]
+    return Ran(answer, [str(read) for read in agent.model.read], failed)
+
+
+RUNS = {form: functools.partial(run, form=form) for form in get_args(Form)}
+test_guarded_run = guarded_run_test(RUNS, StrandsHalted, written=True)
+
+
 # --- denials
-
-
-@FORMS
-def test_a_denied_refund_is_replanned(form: Form, tmp_path: Path) -> None:
-    """500 is denied as the tool's error, with the reason and the remedy; 50 is paid."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "paid", form=form)
-    assert str(ran(agent)).strip() == "paid"
-    assert shop.refunds == [("W1", 50)]
-    assert [one["status"] for one in results(agent)] == ["error", "success"]
-    assert "refund 100 or less" in results(agent)[0]["content"][0]["text"]
-
-
-def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
-    """The fourth denied turn ends the run with the reason as its answer; the next run starts from zero."""
-    shop, guard = Shop(), guard_of(tmp_path, LIMIT)
-    tired = agent_of(guard, shop, *[refund(500 + n) for n in range(6)])
-    assert "control returns to the user" in str(ran(tired))
-    assert len(tired.model.read) == 4
-    assert str(ran(agent_of(guard, shop, refund(500), refund(50), "paid"))).strip() == "paid"
-    assert shop.refunds == [("W1", 50)]
-
-
-@FORMS
-def test_a_halt_ends_the_run(form: Form, tmp_path: Path) -> None:
-    """The run raises it; afterwards nothing runs in this conversation."""
-    shop, guard = Shop(), guard_of(tmp_path, HALTED)
-    agent = agent_of(guard, shop, [("wire", {"amount": 5})], refund(50), "paid", form=form)
-    with pytest.raises(StrandsHalted, match="No money leaves the bank"):
-        ran(agent)
-    assert len(agent.model.read) == 1
-    later = agent_of(guard, shop, refund(50), "sorry", form=form)
-    ran(later)
-    assert "halted" in str(results(later))
-    assert (shop.wired, shop.refunds) == ([], [])
 
 
 def test_a_halt_in_a_sub_agent_ends_the_root(tmp_path: Path) -> None:
@@ -108,27 +92,6 @@ def test_a_halt_in_a_sub_agent_ends_the_root(tmp_path: Path) -> None:
     with pytest.raises(StrandsHalted):
         ran(agent)
     assert (shop.wired, shop.refunds) == ([], [])
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_broken_rules_deny(fault: str, tmp_path: Path) -> None:
-    """An exception in the guard is a denial; the run goes on."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, ASKS, **broken_rules()[fault]), shop, refund(50), "sorry")
-    assert str(ran(agent)).strip() == "sorry"
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("name", OVER_LIMIT)
-def test_no_spelling_of_an_amount_gets_past_the_limit(name: str, tmp_path: Path) -> None:
-    """The shop pays at most 100, whatever the model writes; a sync tool and an async one alike."""
-    for function in ("refund", "arefund"):
-        shop = Shop()
-        agent = agent_of(
-            guard_of(tmp_path, LIMIT), shop, [("refund", OVER_LIMIT[name])], tools=tools_of(shop, function)
-        )
-        ran(agent)
-        assert shop.most <= 100
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, RecursionError])
@@ -264,18 +227,6 @@ def test_an_approval_survives_in_the_hosts_session(tmp_path: Path) -> None:
     for one in clicks:
         one(answers_to(waiting, YES))
     assert shop.refunds == [("W1", 500)]
-
-
-def test_an_approver_replaces_the_interrupt(tmp_path: Path) -> None:
-    """With an approver the run does not wait, and the tool gets the edited arguments."""
-
-    def approve(request: ApprovalRequest) -> Approval:
-        return Approval("edit", {**request.args, "amount": 70})
-
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, APPROVED, approver=approve), shop, refund(500), "done")
-    assert str(ran(agent)).strip() == "done"
-    assert shop.refunds == [("W1", 70)]
 
 
 def test_the_interrupt_of_a_sub_agent_reaches_the_root(tmp_path: Path) -> None:

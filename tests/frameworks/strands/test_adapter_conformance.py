@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import pytest
@@ -26,18 +25,16 @@ from strands.types._snapshot import Snapshot
 from guardagent.enforcement import Approval
 from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance import (
-    SCENARIOS,
     Call,
-    HandOff,
     Operator,
     Process,
     Reply,
     Script,
     Shop,
     SubAgent,
-    check,
 )
 from guardagent.types import thaw
+from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.strands.declarations import CANNOT
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
@@ -56,6 +53,9 @@ class WaitingRun:
     interrupt: Any
 
 
+HAND_OVER = [[("handoff_to_agent", {"agent_name": "second", "message": "he knows"})], "handed over"]
+
+
 class StrandsProcess(Process):
     """A process; stored agents and the scripts of models outlive it, but its guard does not."""
 
@@ -71,7 +71,7 @@ class StrandsProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
-        team = _team(script)
+        team = team_of(script, ScriptedModel, HAND_OVER, {"input": "please"})
         agent = self._agent(team, messages=[one for call, output in history for one in _shown(call, output)])
         return await self._go_on(agent, team, conversation, "please", stream=stream)
 
@@ -200,23 +200,6 @@ class Served(MCPClient):
         return {"toolUseId": tool_use_id, "status": "success", "content": [{"text": reply}]}
 
 
-def _team(script: Script) -> Any:
-    """Returns the models of an agent, of its hand-off target and of its sub-agents, which outlive the agents."""
-    turns: list[Any] = []
-    inner: list[tuple[SubAgent, Any]] = []
-    second = None
-    for turn in script:
-        if isinstance(turn, HandOff):
-            second = _team(turn.script)
-            turns += [[("handoff_to_agent", {"agent_name": "second", "message": "he knows"})], "handed over"]
-        elif isinstance(turn, SubAgent):
-            inner.append((turn, _team(turn.script)))
-            turns.append([(f"delegate_{len(inner)}", {"input": "please"} if turn.where == "task" else {})])
-        else:
-            turns.append(turn)
-    return ScriptedModel(turns), second, inner
-
-
 def _shown(call: Call, output: str) -> list[Any]:
     tool_use = {"toolUseId": f"shown_{next(_ids)}", "name": call[0], "input": dict(call[1])}
     result = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": output}]}
@@ -226,20 +209,9 @@ def _shown(call: Call, output: str) -> list[Any]:
     ]
 
 
-class StrandsHost:
-    name = "Strands"
-    cannot = CANNOT[name]
-
-    def __init__(self, form: Form) -> None:
-        self.form = form
-
-    @asynccontextmanager
-    async def process(self, operator: Operator) -> AsyncIterator[StrandsProcess]:
-        yield StrandsProcess(operator, self.form)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_conformance(scenario: str, form: Form, tmp_path: Path) -> None:
-    """The shop did only what the rules allow."""
-    check(StrandsHost(form), scenario, tmp_path)
+HOSTS = {
+    str(form): ProcessHost("Strands", CANNOT["Strands"], functools.partial(StrandsProcess, form=form)) for form in FORMS
+}
+test_conformance = conformance_test(HOSTS)
+test_conformance_with_a_server = server_conformance_test(HOSTS)
+test_the_page_does_what_it_says = page_test("strands", "strands.models.openai")
